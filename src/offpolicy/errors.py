@@ -1,0 +1,90 @@
+"""One small tree of exceptions.
+
+A message says what is wrong, where (the column and the first bad rows) and what to do about it:
+
+    column 'p': 3 of 1,000 values are above 1 (first: row 17 = 25.0, …). Propensities are
+    probabilities in (0, 1]; divide percentages by 100.
+"""
+
+from __future__ import annotations
+
+import difflib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+class OffPolicyError(Exception):
+    """Anything this library refuses to do."""
+
+
+class DataError(OffPolicyError, ValueError):
+    """The log is not what it is said to be: a bad value, a missing column, lengths that differ."""
+
+
+class PolicyError(OffPolicyError, ValueError):
+    """The policy does not give a distribution over the log's actions."""
+
+
+class ModelError(OffPolicyError, ValueError):
+    """A nuisance model cannot be fitted or gave something unusable."""
+
+
+class UsageError(OffPolicyError, ValueError):
+    """An argument has a value that this function does not take."""
+
+
+class NotIdentifiedError(OffPolicyError, ValueError):
+    """The data cannot answer the question, whatever the estimator."""
+
+
+class MissingDependencyError(OffPolicyError, ImportError):
+    """An optional package is needed for this and is not installed."""
+
+
+def did_you_mean(name: object, known: Iterable[object]) -> str:
+    """Return a hint such as ``" Did you mean 'click'?"``, or the known names when none is close.
+
+    >>> did_you_mean("clik", ["click", "ad"])
+    " Did you mean 'click'?"
+    """
+    names = [str(k) for k in known]
+    close = difflib.get_close_matches(str(name), names, n=1, cutoff=0.6)
+    if close:
+        return f" Did you mean {close[0]!r}?"
+    if not names:
+        return ""
+    shown = ", ".join(repr(n) for n in names[:8])
+    return f" Known: {shown}{', …' if len(names) > 8 else ''}."
+
+
+def first_rows(bad: NDArray[np.bool_], values: Any = None, *, limit: int = 3) -> str:
+    """Describe the first rows at which ``bad`` is true, with their values when given.
+
+    >>> import numpy as np
+    >>> first_rows(np.array([False, True, True]), np.array([0.1, 2.0, 3.0]))
+    '2 of 3 values (first: row 1 = 2.0, row 2 = 3.0)'
+    """
+    rows = bad.nonzero()[0]
+    shown = []
+    for row in rows[:limit]:
+        if values is None:
+            shown.append(f"row {row}")
+        else:
+            value = values[row]
+            value = value.item() if hasattr(value, "item") else value
+            shown.append(f"row {row} = {value!r}")
+    more = ", …" if len(rows) > limit else ""
+    return f"{len(rows):,} of {len(bad):,} values (first: {', '.join(shown)}{more})"
+
+
+def missing_dependency(package: str, extra: str, purpose: str) -> MissingDependencyError:
+    """Say which extra brings ``package``, which ``purpose`` needs."""
+    return MissingDependencyError(
+        f"{purpose} needs the package {package!r}, which is not installed. "
+        f"Install it with: pip install 'offpolicy[{extra}]'"
+    )

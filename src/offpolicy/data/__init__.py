@@ -1,1 +1,1 @@
-"""TODO."""
+"""Logs: checked once, at the door, and plain arrays ever after."""

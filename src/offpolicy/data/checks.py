@@ -1,0 +1,167 @@
+"""Checks of one column, made once when a log is built; each names the column, the rows and the remedy."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from offpolicy.data.actions import is_missing
+from offpolicy.data.frame import to_float
+from offpolicy.errors import DataError, first_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from offpolicy.arrays import Array, Bools, Floats, Ints
+
+SUM_TOLERANCE = 1e-6
+
+
+def one_dimensional(values: Any, column: str, role: str) -> Floats:
+    """A numeric (n,) array from anything numpy understands."""
+    array = np.asarray(values)
+    if array.ndim != 1:
+        raise DataError(f"{column!r}: the {role} must be one number a row. Got shape {array.shape}.")
+    if array.dtype.kind in "biuf":
+        return array.astype(np.float64)
+    return to_float(array.astype(object), column, role)
+
+
+def same_length(n: int, lengths: dict[str, int]) -> None:
+    """Every part of a log has n rows."""
+    for name, length in lengths.items():
+        if length != n:
+            raise DataError(
+                f"{name!r} has {length:,} rows, the actions have {n:,}. "
+                "Every part of a log needs one entry a row."
+            )
+
+
+def not_empty(n: int) -> None:
+    """A log has rows."""
+    if n == 0:
+        raise DataError("the log is empty: it has no rows. There is nothing to evaluate.")
+
+
+def finite(values: Floats, column: str, role: str) -> Floats:
+    """No NaN, no infinity."""
+    bad = ~np.isfinite(values)
+    if bad.any():
+        raise DataError(
+            f"column {column!r}: {first_rows(bad, values)} are missing or infinite. "
+            f"The {role} must be a finite number; drop these rows or decide what they stand for "
+            "before building the log (nothing is imputed)."
+        )
+    return values
+
+
+def probability(values: Floats, column: str, role: str = "propensity") -> Floats:
+    """Every value lies in (0, 1]."""
+    missing = np.isnan(values)
+    if missing.any():
+        raise DataError(
+            f"column {column!r}: the {role} is missing in {first_rows(missing)}. Drop these rows, or "
+            f"leave {role}= out so that it is estimated."
+        )
+    low = values <= 0
+    if low.any():
+        raise DataError(
+            f"column {column!r}: {first_rows(low, values)} are zero or negative. The {role} is the "
+            "probability with which the logged action was taken, which cannot be 0; check the column."
+        )
+    high = values > 1
+    if high.any():
+        largest = float(values[np.isfinite(values)].max())
+        percent = " They look like percentages: divide by 100." if 1 < largest <= 100 else ""
+        raise DataError(
+            f"column {column!r}: {first_rows(high, values)} are above 1. A {role} is a probability in "
+            f"(0, 1].{percent or ' Check the column.'}"
+        )
+    return values
+
+
+def distribution(matrix: Floats, action: Ints, column: str, *, tolerance: float = SUM_TOLERANCE) -> Floats:
+    """(n, K) rows are distributions that give the logged action a positive probability."""
+    bad = ~np.isfinite(matrix).all(axis=1) | (matrix < 0).any(axis=1) | (matrix > 1 + tolerance).any(axis=1)
+    if bad.any():
+        raise DataError(
+            f"{column!r}: {first_rows(bad)} hold entries that are missing or outside [0, 1]. "
+            "Propensity columns are the logging policy's probabilities of each action."
+        )
+    total = matrix.sum(axis=1)
+    off = np.abs(total - 1) > tolerance
+    if off.any():
+        raise DataError(
+            f"{column!r}: {first_rows(off, total)} do not sum to 1 over the actions. Give one column "
+            "for every action, in the order of `actions`."
+        )
+    probability(matrix[np.arange(len(matrix)), action], column)
+    return matrix
+
+
+def weights(values: Floats, column: str) -> Floats:
+    """Finite, not negative, not all zero."""
+    finite(values, column, "weight")
+    bad = values < 0
+    if bad.any():
+        raise DataError(f"column {column!r}: {first_rows(bad, values)} are negative. Weights are ≥ 0.")
+    if not values.any():
+        raise DataError(f"column {column!r}: every weight is 0, so nothing would be counted.")
+    return values
+
+
+def counts(values: Floats, column: str) -> Floats:
+    """Whole numbers of at least one."""
+    finite(values, column, "count")
+    bad = (values < 1) | (values != np.floor(values))
+    if bad.any():
+        raise DataError(
+            f"column {column!r}: {first_rows(bad, values)} are not counts. A count says how many "
+            "identical rows one row stands for: 1, 2, 3, …"
+        )
+    return values
+
+
+def groups(values: Array, column: str, role: str) -> tuple[tuple[Any, ...], Ints]:
+    """Labels in sorted order and the (n,) codes of a grouping column."""
+    missing = is_missing(values)
+    if missing.any():
+        raise DataError(
+            f"column {column!r}: the {role} is missing in {first_rows(missing)}. Every row belongs to "
+            f"one {role}; fill in or drop these rows."
+        )
+    from offpolicy.data.actions import encode
+
+    labels, codes = encode(values, None, column)
+    return labels, codes
+
+
+def eligible_from_lists(lists: Sequence[Any], actions: Sequence[Any], column: str) -> Bools:
+    """(n, K) mask from one list of eligible labels a row."""
+    position = {label: i for i, label in enumerate(actions)}
+    mask = np.zeros((len(lists), len(actions)), dtype=bool)
+    for row, labels in enumerate(lists):
+        if labels is None or isinstance(labels, str | bytes):
+            raise DataError(
+                f"column {column!r}: row {row} is {labels!r}, not a list of eligible actions."
+            )
+        for label in labels:
+            code = position.get(label)
+            if code is None:
+                raise DataError(
+                    f"column {column!r}: row {row} lists action {label!r}, which is not among the "
+                    "log's actions. Name all actions with `actions=`."
+                )
+            mask[row, code] = True
+    return mask
+
+
+def logged_is_eligible(mask: Bools, action: Ints, column: str) -> Bools:
+    """The action that was taken was one that could be taken."""
+    bad = ~mask[np.arange(len(mask)), action]
+    if bad.any():
+        raise DataError(
+            f"{column!r}: the logged action is not among the eligible ones in {first_rows(bad)}."
+        )
+    return mask

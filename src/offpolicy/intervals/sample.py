@@ -1,0 +1,178 @@
+"""What an interval is made from (`Sample`) and what comes out (`Interval`).
+
+G independent units, unit g standing for c_g identical ones:
+
+    θ  = Σ c·num / Σ c·den,        se = √(Σ c (num − θ den)²) / Σ c·den
+
+With den = 1 this is the mean and σ̂/√N of Proposition 1 (division by N); with sums over clusters
+it is the weighted mean and its cluster-robust standard error.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from offpolicy.errors import DataError, NotIdentifiedError, UsageError, first_rows
+
+Floats: TypeAlias = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A confidence interval and how it came about.
+
+    Attributes
+    ----------
+    low, high : float
+        The ends; infinite where the data set no bound.
+    level : float
+        Nominal coverage, such as 0.95.
+    method : str
+        Name of the method.
+    note : str
+        What a reader should know: assumptions, edge cases; empty when there is nothing to add.
+    """
+
+    low: float
+    high: float
+    level: float
+    method: str
+    note: str = ""
+
+    @property
+    def width(self) -> float:
+        """Length of the interval."""
+        return self.high - self.low
+
+    def covers(self, value: float) -> bool:
+        """Whether ``value`` lies between the ends, ends included."""
+        return self.low <= value <= self.high
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Independent units in the form every interval takes.
+
+    Parameters
+    ----------
+    numerator, denominator : array of shape (G,)
+        Sums inside a unit: Σ ω ψ and Σ ω. For a plain mean the score ψ and 1.
+    count : array of shape (G,), optional
+        How many identical independent units each row stands for; frequencies, never expanded.
+
+    Examples
+    --------
+    >>> s = Sample.of_mean([0.0, 1.0], count=[3, 1])
+    >>> s.estimate, s.total
+    (0.25, 4.0)
+    >>> round(s.std_error, 6) == round((0.25 * 0.75 / 4) ** 0.5, 6)
+    True
+    """
+
+    numerator: Floats
+    denominator: Floats
+    count: Floats | None = None
+
+    def __post_init__(self) -> None:
+        numerator = column("numerator", self.numerator)
+        denominator = column("denominator", self.denominator, len(numerator))
+        object.__setattr__(self, "numerator", numerator)
+        object.__setattr__(self, "denominator", denominator)
+        if self.count is not None:
+            object.__setattr__(self, "count", frequencies(self.count, len(numerator)))
+        if not float(self.counts @ denominator) > 0:
+            raise NotIdentifiedError(
+                "the denominators (weights) of the units sum to 0: no unit carries any weight, so "
+                "the ratio is undefined. There is no overlap between the policies on these data."
+            )
+
+    @classmethod
+    def of_mean(cls, psi: ArrayLike, count: ArrayLike | None = None) -> Sample:
+        """Sample whose estimate is the mean of ``psi``."""
+        x = np.asarray(psi, dtype=np.float64)
+        c = None if count is None else np.asarray(count, dtype=np.float64)
+        return cls(x, np.ones_like(x), c)
+
+    @property
+    def counts(self) -> Floats:
+        """Frequencies of the rows; ones where none were given."""
+        return np.ones_like(self.numerator) if self.count is None else self.count
+
+    @property
+    def total(self) -> float:
+        """Number of independent units N = Σ c."""
+        return float(len(self.numerator)) if self.count is None else float(self.count.sum())
+
+    @property
+    def estimate(self) -> float:
+        """θ = Σ c·num / Σ c·den."""
+        c = self.counts
+        return float(c @ self.numerator) / float(c @ self.denominator)
+
+    @property
+    def residual(self) -> Floats:
+        """Values num − θ·den, one per row; their weighted sum is 0."""
+        return self.numerator - self.estimate * self.denominator
+
+    @property
+    def influence(self) -> Floats:
+        """Influence values (num − θ·den) / mean(den): θ̂ − θ ≈ Σ c·influence / N."""
+        return self.residual * (self.total / float(self.counts @ self.denominator))
+
+    @property
+    def std_error(self) -> float:
+        """Standard error of the estimate."""
+        c, e = self.counts, self.residual
+        return math.sqrt(float(c @ (e * e))) / float(c @ self.denominator)
+
+    @property
+    def is_mean(self) -> bool:
+        """Whether every unit has the same denominator, so that the estimate is a plain mean."""
+        d = self.denominator
+        return bool(d[0] == d[-1] and d.min() == d.max())
+
+    def observed(self) -> Sample:
+        """Return the same sample without the rows whose count is 0."""
+        if self.count is None or self.count.min() > 0:
+            return self
+        keep = self.count > 0
+        return Sample(self.numerator[keep], self.denominator[keep], self.count[keep])
+
+
+def column(name: str, values: ArrayLike, length: int | None = None) -> Floats:
+    """Return ``values`` as a finite float vector, or say what is wrong with it."""
+    x = np.asarray(values, dtype=np.float64)
+    if x.ndim != 1 or x.size == 0:
+        raise DataError(f"{name} must be a non-empty vector; its shape is {x.shape}.")
+    if length is not None and len(x) != length:
+        raise DataError(f"{name} has {len(x):,} values where {length:,} are expected.")
+    bad = ~np.isfinite(x)
+    if bad.any():
+        raise DataError(f"{name}: {first_rows(bad, x)} are not finite numbers.")
+    return x
+
+
+def frequencies(count: ArrayLike | None, length: int) -> Floats:
+    """Return frequencies as floats (ones for None), non-negative and not all 0."""
+    if count is None:
+        return np.ones(length)
+    c = column("count", count, length)
+    if c.min() < 0:
+        raise DataError(f"count: {first_rows(c < 0, c)} are negative; counts are frequencies.")
+    if c.max() == 0:
+        raise DataError("count: every frequency is 0, so there are no units.")
+    return c
+
+
+def check_level(level: float) -> float:
+    """Return ``level`` if it is a confidence level in (0, 1)."""
+    if not 0 < level < 1:
+        raise UsageError(
+            f"The 'level' parameter must be a float in the range (0, 1). Got {level!r} instead."
+        )
+    return float(level)

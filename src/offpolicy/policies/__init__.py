@@ -1,0 +1,39 @@
+"""Policies: what to choose in each context, as probabilities over the log's actions.
+
+A policy is any object with ``probabilities(context) -> (n, K)`` in the order of the log's actions;
+`check_policy` tests one you wrote yourself. The adapters here make policies from functions,
+fitted models, posteriors and tables.
+"""
+
+from offpolicy.policies.check import check_policy
+from offpolicy.policies.combined import Mixture, TimeDependent
+from offpolicy.policies.context import n_rows
+from offpolicy.policies.posterior import BetaThompson, GaussianThompson
+from offpolicy.policies.protocol import Policy
+from offpolicy.policies.scored import EpsilonGreedy, Greedy, Softmax
+from offpolicy.policies.simple import Deterministic, Fixed, Uniform
+from offpolicy.policies.tables import ProbabilityColumns, Table
+from offpolicy.policies.thompson import (
+    beta_thompson_probabilities,
+    gaussian_thompson_probabilities,
+)
+
+__all__ = [
+    "BetaThompson",
+    "Deterministic",
+    "EpsilonGreedy",
+    "Fixed",
+    "GaussianThompson",
+    "Greedy",
+    "Mixture",
+    "Policy",
+    "ProbabilityColumns",
+    "Softmax",
+    "Table",
+    "TimeDependent",
+    "Uniform",
+    "beta_thompson_probabilities",
+    "check_policy",
+    "gaussian_thompson_probabilities",
+    "n_rows",
+]

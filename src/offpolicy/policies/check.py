@@ -1,0 +1,114 @@
+"""A public checker for policies that users write themselves."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from offpolicy.errors import PolicyError, UsageError, first_rows
+from offpolicy.policies.context import n_rows, take
+from offpolicy.policies.distribution import check_rows, one_hot
+from offpolicy.policies.labels import action_codes
+from offpolicy.policies.protocol import bind
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable
+
+    from offpolicy.arrays import Array, Floats, Ints
+
+AGREEMENT = 1e-9  # matrix products may round differently for other numbers of rows
+
+
+def check_policy(
+    policy: Any, context: Any, actions: Iterable[Hashable], *, t: Array | None = None
+) -> None:
+    """Check that ``policy`` gives distributions, and the same ones however rows are passed.
+
+    The rows must be of shape (n, K), finite, not negative and sum to 1; a second call must agree
+    with the first; rows in another order, and rows passed in two parts, must give the same
+    distribution row by row. A policy that normalizes over the rows it is given, keeps state
+    between calls, or draws random numbers fails here rather than in the middle of an evaluation.
+
+    Parameters
+    ----------
+    policy
+        An object with ``probabilities(context)``, or a function of the context that returns (n, K)
+        probabilities or one action label per row.
+    context
+        Rows to try it on: an array or a frame; a few hundred rows will do.
+    actions
+        The log's actions, in order.
+    t
+        Steps of the rows, for a time-dependent policy; all 0 when not given.
+
+    Raises
+    ------
+    PolicyError
+        With the first bad row and a remedy.
+
+    Examples
+    --------
+    >>> x = np.linspace(0, 1, 5)
+    >>> check_policy(lambda x: np.column_stack([x, 1 - x]), x, ["a", "b"])
+    >>> check_policy(lambda x: np.column_stack([x / x.sum(), 1 - x / x.sum()]), x, ["a", "b"])
+    Traceback (most recent call last):
+    offpolicy.errors.PolicyError: the policy gives other probabilities when rows are passed in two
+    parts: 4 of 5 values (first: row 1, row 2, row 3, …). A row's distribution may depend only on
+    that row; look for sums, ranks or scaling over all rows.
+    """
+    labels = tuple(actions)
+    policy = bind(policy, labels)
+    if not hasattr(policy, "probabilities") and not callable(policy):
+        raise UsageError(
+            "The 'policy' parameter of check_policy must have probabilities(context) or be a "
+            f"function of the context. Got {type(policy).__name__} instead."
+        )
+    n = n_rows(context)
+    if n == 0:
+        raise UsageError("check_policy needs at least one row of context.")
+    steps = np.zeros(n, dtype=np.int64) if t is None else np.asarray(t)
+
+    def ask(rows: Ints | None = None) -> Floats:
+        part = context if rows is None else take(context, rows)
+        return _ask(policy, part, steps if rows is None else steps[rows], labels)
+
+    reference = ask()
+    _agree(
+        reference,
+        ask(),
+        "in a second call",
+        "The same rows must give the same distribution: return probabilities rather than draws, "
+        "and keep nothing between calls.",
+    )
+    order = np.random.default_rng(0).permutation(n)
+    shuffled = np.empty_like(reference)
+    shuffled[order] = ask(order)
+    alone = "A row's distribution may depend only on that row; look for sums, ranks or scaling over"
+    _agree(reference, shuffled, "when rows come in another order", f"{alone} all rows.")
+    if n > 1:
+        parts = np.array_split(np.arange(n), 2)
+        joined = np.concatenate([ask(rows) for rows in parts])
+        _agree(reference, joined, "when rows are passed in two parts", f"{alone} all rows.")
+
+
+def _ask(policy: Any, context: Any, t: Array, labels: tuple[Hashable, ...]) -> Floats:
+    shape = n_rows(context), len(labels)
+    if getattr(policy, "time_dependent", False):
+        values = policy.probabilities(context, t)
+    elif hasattr(policy, "probabilities"):
+        values = policy.probabilities(context)
+    else:
+        values = policy(context)
+        if np.ndim(values) == 1:
+            return one_hot(action_codes(values, labels, "the policy", shape[0]), shape[1])
+    # A copy: a policy that hands out and then overwrites its own buffer must not pass.
+    return check_rows(values, shape, "the policy").copy()
+
+
+def _agree(reference: Floats, other: Floats, when: str, remedy: str) -> None:
+    differs = np.abs(reference - other).max(axis=1) > AGREEMENT
+    if differs.any():
+        raise PolicyError(
+            f"the policy gives other probabilities {when}: {first_rows(differs)}. {remedy}"
+        )

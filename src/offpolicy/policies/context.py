@@ -1,0 +1,87 @@
+"""Rows and columns of a context, be it an array or a native frame."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from offpolicy.data.frame import Columns, is_frame
+from offpolicy.errors import PolicyError, did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from offpolicy.arrays import Array, Floats, Ints
+
+
+def n_rows(context: Any) -> int:
+    """Return the number of rows of an array, a pandas or polars frame, or a pyarrow table.
+
+    >>> n_rows(np.zeros((3, 2)))
+    3
+    """
+    return int(context.num_rows) if hasattr(context, "num_rows") else len(context)
+
+
+def take(context: Any, rows: Ints) -> Any:
+    """Return these rows of a context, as the same kind of object.
+
+    >>> take(np.array([10, 20, 30]), np.array([2, 0])).tolist()
+    [30, 10]
+    """
+    if not is_frame(context):
+        return np.asarray(context)[rows]
+    import narwhals as nw
+
+    return nw.from_native(context, eager_only=True)[rows].to_native()
+
+
+def column(context: Any, name: str, policy: str) -> Array:
+    """Return one column of a frame as an array of any dtype."""
+    return _columns(context, [name], policy).values(name)
+
+
+def numeric_columns(context: Any, names: Sequence[str], policy: str) -> Floats:
+    """Return columns of numbers as an (n, len(names)) array; missing entries are NaN."""
+    columns = _columns(context, names, policy)
+    return np.column_stack([columns.numeric(name, "probability") for name in names])
+
+
+def key_columns(context: Any, names: Sequence[str], policy: str) -> list[Array]:
+    """Return the columns that a table of probabilities is keyed by.
+
+    An array has no names: its columns are taken in the order given, and there must be as many.
+    """
+    if is_frame(context):
+        columns = _columns(context, names, policy)
+        return [_comparable(columns.values(name)) for name in names]
+    array = np.asarray(context)
+    array = array[:, None] if array.ndim == 1 else array
+    if names and array.shape[1:] != (len(names),):
+        raise PolicyError(
+            f"{policy} is keyed by {len(names)} columns, {list(names)}, but the context is an "
+            f"array of shape {np.shape(context)}. Build the log from a frame, with named columns."
+        )
+    return [_comparable(array[:, i]) for i in range(len(names))]
+
+
+def _comparable(values: Array) -> Array:
+    # Times are equal whatever their unit; as Python objects they would not be.
+    return values.astype("datetime64[ns]") if values.dtype.kind == "M" else values
+
+
+def _columns(context: Any, names: Sequence[str], policy: str) -> Columns:
+    if not is_frame(context):
+        raise PolicyError(
+            f"{policy} reads the columns {list(names)}, but the context is an array without names. "
+            "Build the log from a frame, or give the policy a function of the array instead."
+        )
+    columns = Columns(context)
+    for name in names:
+        if name not in columns.names:
+            raise PolicyError(
+                f"{policy}: the context has no column {name!r}.{did_you_mean(name, columns.names)} "
+                "A policy sees the columns listed in context= of the log."
+            )
+    return columns

@@ -1,0 +1,137 @@
+"""Policies without a model: uniform, one fixed action, one action per row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from offpolicy.errors import UsageError
+from offpolicy.policies.context import column, n_rows
+from offpolicy.policies.distribution import eligibility, one_hot, uniform
+from offpolicy.policies.labels import action_codes, require_actions
+from offpolicy.policies.protocol import bound
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
+    from offpolicy.arrays import Bools, Floats, Ints
+
+
+@dataclass(frozen=True)
+class Uniform:
+    """Choose every eligible action with the same probability: a random A/B test.
+
+    Examples
+    --------
+    >>> Uniform().bind(("a", "b")).probabilities(np.zeros(2)).tolist()
+    [[0.5, 0.5], [0.5, 0.5]]
+    """
+
+    actions: tuple[Hashable, ...] | None = field(default=None, kw_only=True, repr=False)
+    respects_eligible: ClassVar[bool] = True
+    time_dependent: ClassVar[bool] = False
+
+    def bind(self, actions: tuple[Hashable, ...]) -> Uniform:
+        """Return the policy for these actions, in this order."""
+        return replace(self, actions=tuple(actions))
+
+    def probabilities(self, context: Any, *, eligible: Bools | None = None) -> Floats:
+        """Return 1 / (number of eligible actions) for each of them; (n, K), read-only."""
+        n, K = n_rows(context), len(bound(self.actions, self))
+        return uniform(n, K, eligibility(eligible, n, K))
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """Choose the same action always.
+
+    It ignores ``eligible``: where the action is not eligible the policy cannot be followed, which
+    is for the evaluation to say, not for the policy to repair.
+
+    Parameters
+    ----------
+    action
+        Label of the action.
+
+    Examples
+    --------
+    >>> Fixed("b").bind(("a", "b")).probabilities(np.zeros(2)).tolist()
+    [[0.0, 1.0], [0.0, 1.0]]
+    """
+
+    action: Hashable
+    actions: tuple[Hashable, ...] | None = field(default=None, kw_only=True, repr=False)
+    respects_eligible: ClassVar[bool] = False
+    time_dependent: ClassVar[bool] = False
+
+    def bind(self, actions: tuple[Hashable, ...]) -> Fixed:
+        """Return the policy for these actions, in this order."""
+        require_actions([self.action], actions, "Fixed")
+        return replace(self, actions=tuple(actions))
+
+    @property
+    def code(self) -> int:
+        """Position of the action among the log's actions."""
+        return bound(self.actions, self).index(self.action)
+
+    def choices(self, context: Any, *, eligible: Bools | None = None) -> Ints:  # noqa: ARG002
+        """Return the (n,) codes of the chosen actions."""
+        return np.full(n_rows(context), self.code, dtype=np.int64)
+
+    def probabilities(self, context: Any, *, eligible: Bools | None = None) -> Floats:  # noqa: ARG002
+        """Return probability 1 for the action; (n, K), read-only."""
+        row = one_hot(np.array([self.code]), len(bound(self.actions, self)))
+        return np.broadcast_to(row, (n_rows(context), row.shape[1]))
+
+
+@dataclass(frozen=True)
+class Deterministic:
+    """Choose the action named by a column of the context, or by a function of it.
+
+    It ignores ``eligible``, as `Fixed` does.
+
+    Parameters
+    ----------
+    source
+        Name of a column that holds action labels, or a function that takes the context and
+        returns one label per row.
+
+    Examples
+    --------
+    >>> policy = Deterministic(lambda x: np.where(x > 0, "high", "low")).bind(("low", "high"))
+    >>> policy.choices(np.array([-1.0, 2.0])).tolist()
+    [0, 1]
+    """
+
+    source: str | Callable[[Any], Any]
+    actions: tuple[Hashable, ...] | None = field(default=None, kw_only=True, repr=False)
+    respects_eligible: ClassVar[bool] = False
+    time_dependent: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.source, str) and not callable(self.source):
+            raise UsageError(
+                "The 'source' parameter of Deterministic must be a column name or a function of "
+                f"the context. Got {self.source!r} instead."
+            )
+
+    def bind(self, actions: tuple[Hashable, ...]) -> Deterministic:
+        """Return the policy for these actions, in this order."""
+        return replace(self, actions=tuple(actions))
+
+    def choices(self, context: Any, *, eligible: Bools | None = None) -> Ints:  # noqa: ARG002
+        """Return the (n,) codes of the chosen actions."""
+        actions = bound(self.actions, self)
+        if isinstance(self.source, str):
+            name = f"Deterministic({self.source!r})"
+            labels = column(context, self.source, name)
+        else:
+            name = "Deterministic"
+            labels = self.source(context)
+        return action_codes(labels, actions, name, n_rows(context))
+
+    def probabilities(self, context: Any, *, eligible: Bools | None = None) -> Floats:
+        """Return probability 1 for the chosen action of each row; (n, K)."""
+        return one_hot(self.choices(context, eligible=eligible), len(bound(self.actions, self)))

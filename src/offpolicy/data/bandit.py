@@ -207,9 +207,7 @@ class BanditLog:
             return None if name is None else columns.values(columns.require(name, role))
 
         def optional_numbers(name: str | None, role: str) -> Floats | None:
-            return (
-                None if name is None else columns.numeric(columns.require(name, role), role)
-            )
+            return None if name is None else columns.numeric(columns.require(name, role), role)
 
         labels, codes = encode(columns.values(action), actions, action)
         probabilities: Array | None
@@ -245,9 +243,7 @@ class BanditLog:
             count=optional_numbers(count, "count"),
             fold=optional(fold, "fold"),
             source=frame,
-            names=Names(
-                action, reward, propensity_name, batch or "batch", cluster or "cluster"
-            ),
+            names=Names(action, reward, propensity_name, batch or "batch", cluster or "cluster"),
             labels_of={
                 "weight": weight or "weight",
                 "keep_probability": keep_probability or "keep_probability",
@@ -353,7 +349,9 @@ def _distribution_columns(
         action_list(propensity, "propensity")
         missing = [label for label in labels if label not in propensity]
         if missing:
-            raise DataError(f"propensity= names no column for action {missing[0]!r}. Name one for each.")
+            raise DataError(
+                f"propensity= names no column for action {missing[0]!r}. Name one for each."
+            )
         return [propensity[label] for label in labels]
     if len(propensity) != len(labels):
         raise DataError(
@@ -412,7 +410,9 @@ def _checked(
         weight = inverse if weight is None else weight * inverse
     if count is not None:
         checks.counts(count, labels_of.get("count", "count"))
-    batch_labels, batch_codes = (None, None) if batch is None else checks.groups(batch, names.batch, "batch")
+    batch_labels, batch_codes = (
+        (None, None) if batch is None else checks.groups(batch, names.batch, "batch")
+    )
     cluster_codes = None if cluster is None else checks.groups(cluster, names.cluster, "cluster")[1]
     fold_codes = (
         None if fold is None else checks.groups(fold, labels_of.get("fold", "fold"), "fold")[1]

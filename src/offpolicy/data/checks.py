@@ -22,7 +22,9 @@ def one_dimensional(values: Any, column: str, role: str) -> Floats:
     """A numeric (n,) array from anything numpy understands."""
     array = np.asarray(values)
     if array.ndim != 1:
-        raise DataError(f"{column!r}: the {role} must be one number a row. Got shape {array.shape}.")
+        raise DataError(
+            f"{column!r}: the {role} must be one number a row. Got shape {array.shape}."
+        )
     if array.dtype.kind in "biuf":
         return array.astype(np.float64)
     return to_float(array.astype(object), column, role)
@@ -81,9 +83,15 @@ def probability(values: Floats, column: str, role: str = "propensity") -> Floats
     return values
 
 
-def distribution(matrix: Floats, action: Ints, column: str, *, tolerance: float = SUM_TOLERANCE) -> Floats:
+def distribution(
+    matrix: Floats, action: Ints, column: str, *, tolerance: float = SUM_TOLERANCE
+) -> Floats:
     """(n, K) rows are distributions that give the logged action a positive probability."""
-    bad = ~np.isfinite(matrix).all(axis=1) | (matrix < 0).any(axis=1) | (matrix > 1 + tolerance).any(axis=1)
+    bad = (
+        ~np.isfinite(matrix).all(axis=1)
+        | (matrix < 0).any(axis=1)
+        | (matrix > 1 + tolerance).any(axis=1)
+    )
     if bad.any():
         raise DataError(
             f"{column!r}: {first_rows(bad)} hold entries that are missing or outside [0, 1]. "
@@ -105,7 +113,9 @@ def weights(values: Floats, column: str) -> Floats:
     finite(values, column, "weight")
     bad = values < 0
     if bad.any():
-        raise DataError(f"column {column!r}: {first_rows(bad, values)} are negative. Weights are ≥ 0.")
+        raise DataError(
+            f"column {column!r}: {first_rows(bad, values)} are negative. Weights are ≥ 0."
+        )
     if not values.any():
         raise DataError(f"column {column!r}: every weight is 0, so nothing would be counted.")
     return values

@@ -1,1 +1,1 @@
-"""TODO."""
+"""Nuisances: the reward or value model q and the behavior policy π_b, fitted out of fold."""

@@ -1,0 +1,58 @@
+"""offpolicy: what would another policy have earned?
+
+Debiased off-policy evaluation from logged data, after Narita, Yasui and Yata (RecSys 2021). The names below
+are loaded when first used, so that importing the package costs next to nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_NAMES = {
+    "BanditLog": "offpolicy.data.bandit",
+    "Estimate": "offpolicy.inference",
+    "Estimator": "offpolicy.estimators",
+    "Evaluation": "offpolicy.evaluation",
+    "KFold": "offpolicy.folds",
+    "evaluate": "offpolicy.evaluate",
+    "PerAction": "offpolicy.nuisance.reward",
+    "ActionFeature": "offpolicy.nuisance.reward",
+    "BoostedReward": "offpolicy.nuisance.boosted",
+    "paper_reward": "offpolicy.nuisance.boosted",
+    "Shares": "offpolicy.nuisance.behavior",
+    "check_policy": "offpolicy.policies",
+}
+_MODULES = {"policies", "errors"}
+
+__all__ = ["__version__", *sorted(_NAMES), *sorted(_MODULES)]  # noqa: PLE0604
+
+if TYPE_CHECKING:
+    from offpolicy import errors, policies
+    from offpolicy.data.bandit import BanditLog
+    from offpolicy.estimators import Estimator
+    from offpolicy.evaluate import evaluate
+    from offpolicy.evaluation import Evaluation
+    from offpolicy.folds import KFold
+    from offpolicy.inference import Estimate
+    from offpolicy.nuisance.behavior import Shares
+    from offpolicy.nuisance.boosted import BoostedReward, paper_reward
+    from offpolicy.nuisance.reward import ActionFeature, PerAction
+    from offpolicy.policies import check_policy
+
+
+def __getattr__(name: str) -> Any:
+    if name in _NAMES:
+        value = getattr(importlib.import_module(_NAMES[name]), name)
+        # Submodules share a name with what they hold (offpolicy.evaluate): the public name wins.
+        globals()[name] = value
+        return value
+    if name in _MODULES:
+        return importlib.import_module(f"offpolicy.{name}")
+    raise AttributeError(f"module 'offpolicy' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,175 @@
+"""`evaluate`: the only orchestrator. Log → folds → nuisances → scores → estimates."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from offpolicy import estimators as grid
+from offpolicy import targets
+from offpolicy.data.bandit import BanditLog
+from offpolicy.errors import DataError, UsageError
+from offpolicy.evaluation import Evaluation
+from offpolicy.folds import Folds, KFold, make_folds
+from offpolicy.inference import Units
+from offpolicy.nuisance.crossfit import CrossFit
+from offpolicy.problem import Problem
+
+if TYPE_CHECKING:
+    from offpolicy.arrays import Array
+
+
+def evaluate(
+    log: Any,
+    policies: Any,
+    *,
+    estimators: Any = None,
+    reward_model: Any = None,
+    value_model: Any = None,
+    behavior_model: Any = None,
+    folds: int | KFold | Array = 2,
+    repeats: int = 1,
+    discount: float = 1.0,
+    seed: int = 0,
+    n_jobs: int | None = None,
+) -> Evaluation:
+    """Estimate what policies would have earned, from a log of another policy.
+
+    Parameters
+    ----------
+    log : BanditLog or Trajectories
+        What was logged.
+    policies : policy or {name: policy}
+        An object with ``probabilities(context)``, a callable giving probabilities or one label per row, an
+        (n, K) array, or the name of an action column (or of K probability columns) of the frame.
+    estimators : list of names or `Estimator` objects, optional
+        Default: DML beside SNDR-cf, SNIPW, IPW and DM.
+    reward_model : learner, "auto", or (n, K) array, optional
+        Bandit logs: μ(s, a). Any scikit-learn regressor or classifier.
+    value_model : value model or (steps, K) array, optional
+        Trajectories: {q_t}.
+    behavior_model : classifier, "shares", "auto", (n, K) array, or None
+        None uses the logged propensities exactly; without them the default model is fitted.
+    folds : int, KFold, or labels
+        Number of folds for cross-fitting, or one label a unit.
+    repeats : int
+        How often to redraw the folds. The estimate is the mean over repetitions and its variance the mean
+        of (standard error² + (estimate − mean)²).
+    discount : float
+        γ, for trajectories.
+    seed : int
+        Every random choice follows from it, on any number of workers.
+    n_jobs : int, optional
+        Threads for fitting.
+
+    Returns
+    -------
+    Evaluation
+
+    Examples
+    --------
+    >>> import numpy as np, offpolicy as op
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.normal(size=500)
+    >>> a = rng.integers(2, size=500)
+    >>> r = (x > 0) * a + rng.normal(size=500)
+    >>> log = op.BanditLog.from_arrays(x, a, r, np.full(500, 0.5))
+    >>> ev = op.evaluate(log, lambda x: (x > 0).astype(int), estimators=["DML", "IPW"])
+    >>> abs(ev["policy", "DML"].value - 0.5) < 4 * ev["policy", "DML"].std_error
+    True
+    """
+    _check_arguments(log, reward_model, value_model, discount, seed)
+    named = targets.named_policies(policies)
+    chosen = grid.resolve(estimators, log.kind)
+    units = Units(
+        log.layout.n_units,
+        log.count,
+        log.weight,
+        log.cluster,
+        log.batch if log.kind == "bandit" else None,
+    )
+    splits = _folds(log, folds, repeats, seed)
+    nuisances = _nuisances(log, splits, reward_model, value_model, behavior_model, seed, n_jobs)
+    problem = Problem(log, splits, units, float(discount), nuisances)
+    settings = {
+        "estimators": [e.name for e in chosen],
+        "reward_model": _describe(reward_model) if log.kind == "bandit" else None,
+        "value_model": _describe(value_model) if log.kind != "bandit" else None,
+        "behavior_model": _describe(behavior_model, log),
+        "folds": splits.k,
+        "repeats": splits.repeats,
+        "repeats_rule": "mean; variance = mean(se² + (estimate − mean)²)",
+        "discount": discount,
+        "seed": seed,
+    }
+    resolved = {name: targets.resolve(name, policy, log) for name, policy in named.items()}
+    return Evaluation(problem, resolved, chosen, problem.run(resolved, chosen), settings)
+
+
+def _nuisances(
+    log: Any,
+    folds: Folds,
+    reward_model: Any,
+    value_model: Any,
+    behavior_model: Any,
+    seed: int,
+    n_jobs: int | None,
+) -> Any:
+    model = reward_model if log.kind == "bandit" else value_model
+    return CrossFit(log, folds, _as_array(model), _as_array(behavior_model), seed, n_jobs)
+
+
+def _as_array(model: Any) -> Any:
+    """Nested lists are arrays; everything else is left as it is."""
+    return np.asarray(model, dtype=np.float64) if isinstance(model, list | tuple) else model
+
+
+def _folds(log: Any, folds: Any, repeats: int, seed: int) -> Folds:
+    n = log.layout.n_units
+    cluster = log.cluster
+    if log.fold is not None and isinstance(folds, int | np.integer | KFold):
+        return make_folds(n, log.fold, repeats=1, cluster=cluster)
+    counted = log.count is not None and float(log.count.max()) > 1
+    if counted and isinstance(folds, int | np.integer | KFold):
+        raise DataError(
+            "rows of this log stand for several impressions, which folds drawn now would keep together. "
+            "Compress it with fold labels (fold=…), or pass folds= as labels."
+        )
+    strata = None
+    if isinstance(folds, KFold) and folds.stratify is not None:
+        if log.kind != "bandit":
+            raise UsageError("stratify= is for bandit logs.")
+        strata = (
+            log.action
+            if folds.stratify == "action"
+            else np.unique(log.reward, return_inverse=True)[1]
+        )
+    return make_folds(n, folds, repeats=repeats, seed=seed, cluster=cluster, strata=strata)
+
+
+def _check_arguments(
+    log: Any, reward_model: Any, value_model: Any, discount: float, seed: int
+) -> None:
+    if getattr(log, "kind", None) not in {"bandit", "trajectories"}:
+        raise UsageError(
+            f"evaluate() takes a BanditLog or Trajectories. Got {type(log).__name__}. Build one with "
+            "BanditLog.from_frame(frame, context=…, action=…, reward=…)."
+        )
+    if isinstance(log, BanditLog) and value_model is not None:
+        raise UsageError("value_model= is for trajectories; a bandit log takes reward_model=.")
+    if log.kind == "trajectories" and reward_model is not None:
+        raise UsageError("reward_model= is for bandit logs; trajectories take value_model=.")
+    if isinstance(discount, bool) or not 0 <= discount <= 1:
+        raise UsageError(f"discount= must be in the range [0, 1]. Got {discount!r} instead.")
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+        raise UsageError(f"seed= must be an int of at least 0. Got {seed!r} instead.")
+
+
+def _describe(model: Any, log: Any = None) -> str:
+    if model is None:
+        known = log is not None and log.propensity is not None
+        return "logged propensities" if known else "auto"
+    if isinstance(model, np.ndarray | list | tuple):
+        return "given array"
+    return model if isinstance(model, str) else repr(model).split("\n", maxsplit=1)[0][:200]

@@ -1,0 +1,150 @@
+"""`Evaluation`: the result. Estimates by (policy, estimator), what they rest on, and ways to show them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from offpolicy import targets
+from offpolicy.errors import PolicyError, UsageError, did_you_mean, missing_dependency
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from offpolicy.diagnostics import Diagnostics
+    from offpolicy.estimators import Estimator
+    from offpolicy.inference import Estimate
+    from offpolicy.problem import Problem
+    from offpolicy.targets import Target
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """Estimates of one or more policies by one or more estimators.
+
+    Examples
+    --------
+    >>> import offpolicy as op
+    >>> log = op.BanditLog.from_arrays(None, [0, 1, 1, 0], [0.0, 1.0, 1.0, 0.0], [0.5] * 4)
+    >>> ev = op.evaluate(log, {"always 1": op.policies.Fixed(1)}, estimators=["IPW", "SNIPW"])
+    >>> ev["always 1", "IPW"].value
+    1.0
+    >>> ev.logged.value
+    0.5
+    """
+
+    problem: Problem
+    targets: dict[str, Target]
+    estimators: list[Estimator]
+    estimates: dict[tuple[str, str], Estimate]
+    settings: dict[str, Any]
+
+    @property
+    def policies(self) -> list[str]:
+        """Names of the policies."""
+        return list(self.targets)
+
+    @cached_property
+    def logged(self) -> Estimate:
+        """Estimate of the logging policy's own value."""
+        return self.problem.logged()
+
+    def __getitem__(self, key: tuple[str, str] | str) -> Estimate:
+        """``ev["policy", "DML"]``; with a single policy ``ev["DML"]`` will do."""
+        if isinstance(key, str):
+            if len(self.targets) != 1:
+                raise UsageError(
+                    f"name the policy as well: ev[policy, {key!r}]. Policies: {self.policies}."
+                )
+            key = (self.policies[0], key)
+        if key not in self.estimates:
+            policy, estimator = key
+            if policy not in self.targets:
+                raise KeyError(
+                    f"no policy is called {policy!r}.{did_you_mean(policy, self.targets)}"
+                )
+            known = [e.name for e in self.estimators]
+            raise KeyError(f"no estimate by {estimator!r}.{did_you_mean(estimator, known)}")
+        return self.estimates[key]
+
+    def add(self, policies: Any) -> Evaluation:
+        """Evaluate more policies with the models already fitted; nothing is refitted."""
+        named = targets.named_policies(policies)
+        for name in named:
+            if name in self.targets:
+                raise PolicyError(f"a policy called {name!r} is here already. Choose another name.")
+        new = {n: targets.resolve(n, p, self.problem.log) for n, p in named.items()}
+        estimates = {**self.estimates, **self.problem.run(new, self.estimators)}
+        return replace(self, targets={**self.targets, **new}, estimates=estimates)
+
+    def rows(self, level: float = 0.95) -> list[dict[str, Any]]:
+        """One dictionary per policy and estimator: what `frame` and the reports show."""
+        table = []
+        for (policy, estimator), e in self.estimates.items():
+            low, high = e.interval(level)
+            table.append(
+                {
+                    "policy": policy,
+                    "estimator": estimator,
+                    "value": e.value,
+                    "std_error": e.std_error,
+                    "low": low,
+                    "high": high,
+                    "n": e.n,
+                    "difference": (e - self.logged).value,
+                    "difference_std_error": (e - self.logged).std_error,
+                    "notes": "; ".join(e.notes),
+                }
+            )
+        return table
+
+    def frame(self, *, backend: str | None = None, level: float = 0.95) -> Any:
+        """Table of estimates as pandas (default) or polars.
+
+        Parameters
+        ----------
+        backend : {"pandas", "polars"}, optional
+            Kind of frame; default: polars when the log came from polars, else pandas.
+        level : float
+            Level of the intervals.
+        """
+        if backend is None:
+            source = getattr(self.problem.log, "source", None)
+            backend = "polars" if type(source).__module__.startswith("polars") else "pandas"
+        rows = self.rows(level)
+        try:
+            if backend == "pandas":
+                import pandas as pd
+
+                return pd.DataFrame(rows)
+            if backend == "polars":
+                import polars as pl
+
+                return pl.DataFrame(rows)
+        except ImportError as error:
+            raise missing_dependency(backend, "test", "ev.frame()") from error
+        raise UsageError(f"backend= must be 'pandas' or 'polars'. Got {backend!r} instead.")
+
+    @cached_property
+    def diagnostics(self) -> Diagnostics:
+        """Overlap, weights, effective sample size and model quality, by policy."""
+        from offpolicy.diagnostics import diagnose
+
+        return diagnose(self.problem, self.targets)
+
+    def to_json(self, path: str | Path | None = None) -> str:
+        """Versioned JSON of everything shown; written to ``path`` when given."""
+        from offpolicy.report.schema import dump
+
+        return dump(self, path)
+
+    def __repr__(self) -> str:
+        from offpolicy.report.text import table
+
+        return table(self)
+
+    def _repr_html_(self) -> str:
+        from offpolicy.report.text import html_table
+
+        return html_table(self)

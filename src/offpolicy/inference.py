@@ -1,0 +1,292 @@
+"""`Estimate`: the mean of a score, its standard error, and arithmetic that keeps scores paired.
+
+value = Σ ω_i ψ_i / Σ ω_i; with g running over clusters (or units), u_g = Σ_{i∈g} ω_i (ψ_i − value) and
+std_error = √(Σ_g u_g²) / Σ ω_i. Unweighted and unclustered this is σ̂ / √N of Proposition 1. A unit that
+stands for c identical ones counts c times.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+import numpy as np
+
+from offpolicy.errors import UsageError
+from offpolicy.intervals.sample import Interval, Sample
+
+if TYPE_CHECKING:
+    from offpolicy.arrays import Bools, Floats, Ints
+
+Alternative: TypeAlias = Literal["two-sided", "greater", "less"]
+
+
+@dataclass(frozen=True, eq=False)
+class Units:
+    """The independent units of a log: how many rows each stands for, its weight, cluster and batch."""
+
+    n_rows: int
+    count: Floats | None = None
+    weight: Floats | None = None
+    cluster: Ints | None = None
+    batch: Ints | None = None
+
+    @cached_property
+    def mass(self) -> Floats | None:
+        """(N,) weight in means; None when all are 1."""
+        if self.count is None:
+            return self.weight
+        return self.count if self.weight is None else self.count * self.weight
+
+    def total(self, scored: Bools | None = None) -> int:
+        """Units, counted."""
+        if self.count is None:
+            return self.n_rows if scored is None else int(scored.sum())
+        return int(self.count.sum() if scored is None else self.count[scored].sum())
+
+    def mean(self, psi: Floats) -> float:
+        """Weighted mean of a score."""
+        if self.mass is None:
+            return float(psi.mean())
+        return float(psi @ self.mass / self.mass.sum())
+
+    def sample(self, psi: Floats, scored: Bools | None = None) -> Sample:
+        """Scores summed inside clusters, in the form intervals take."""
+        weight = np.ones(self.n_rows) if self.weight is None else self.weight
+        count, cluster = self.count, self.cluster
+        if scored is not None:
+            psi, weight = psi[scored], weight[scored]
+            count = None if count is None else count[scored]
+            cluster = None if cluster is None else cluster[scored]
+        if cluster is None:
+            return Sample(weight * psi, weight, count)
+        mass = weight if count is None else weight * count
+        present, group = np.unique(cluster, return_inverse=True)
+        size = len(present)
+        return Sample(
+            np.bincount(group, weights=mass * psi, minlength=size),
+            np.bincount(group, weights=mass, minlength=size),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Estimate:
+    """A value, its standard error and the scores behind it.
+
+    Attributes
+    ----------
+    value, std_error : float
+    n : int
+        Units the score was taken on.
+    psi : (R, N) array
+        Linearised scores of every unit in each repetition of the folds; ``psi[r].mean()`` (by weight) is
+        the estimate of repetition r. Units that a half-sample split does not score hold the value.
+    units : Units
+        What the N entries are.
+    label : str
+        What is estimated, for printing.
+    notes : tuple of str
+        What a reader should know about how it came about.
+
+    Examples
+    --------
+    >>> e = Estimate.from_scores([1.0, 2.0, 3.0, 2.0])
+    >>> e.value, round(e.std_error, 4)
+    (2.0, 0.3536)
+    >>> low, high = e.interval(0.95)
+    >>> round(low, 3), round(high, 3)
+    (1.307, 2.693)
+    """
+
+    psi: Floats
+    units: Units
+    label: str = "estimate"
+    notes: tuple[str, ...] = ()
+    scored: Bools | None = None
+    weights: Floats | None = field(default=None, repr=False)
+
+    @classmethod
+    def from_scores(
+        cls, psi: Floats | list[float], *, units: Units | None = None, label: str = "estimate"
+    ) -> Estimate:
+        """Build an estimate from (N,) scores, or (R, N) for R repetitions."""
+        table = np.atleast_2d(np.asarray(psi, dtype=np.float64))
+        return cls(table, Units(table.shape[1]) if units is None else units, label)
+
+    @cached_property
+    def values(self) -> Floats:
+        """(R,) estimate of each repetition."""
+        return np.array([self.units.mean(row) for row in self.psi])
+
+    @property
+    def value(self) -> float:
+        """The estimate: the mean over repetitions."""
+        return float(self.values.mean())
+
+    @property
+    def is_defined(self) -> bool:
+        """Whether the data identify it at all."""
+        return bool(np.isfinite(self.values).all())
+
+    @cached_property
+    def std_error(self) -> float:
+        """√ of the mean over repetitions of (standard error² + (estimate − overall)²)."""
+        if not self.is_defined:
+            return math.nan
+        spread = self.values - self.value
+        errors = np.array([self.units.sample(row).std_error for row in self.psi])
+        return float(np.sqrt(np.mean(errors**2 + spread**2)))
+
+    @property
+    def n(self) -> int:
+        """Units the score was taken on."""
+        return self.units.total(self.scored)
+
+    @property
+    def n_independent(self) -> int:
+        """Independent units: clusters where given."""
+        return round(self.sample().total) if self.is_defined else 0
+
+    @property
+    def variance(self) -> float:
+        """σ̂², the variance of one unit's score: n · std_error²."""
+        return self.n * self.std_error**2
+
+    def sample(self) -> Sample:
+        """The scored units (clusters) and their scores, averaged over repetitions."""
+        return self.units.sample(self.psi.mean(axis=0), self.scored)
+
+    def interval(self, level: float = 0.95, method: str = "normal") -> Interval:
+        """Confidence interval.
+
+        Parameters
+        ----------
+        level : float
+            Coverage aimed at, in (0, 1).
+        method : str
+            "normal" (value ± z · std_error) or "t" (Student's t with units − 1 degrees of freedom).
+        """
+        from scipy import stats
+
+        if not 0 < level < 1:
+            raise UsageError(f"level= must be in the range (0, 1). Got {level!r} instead.")
+        if method not in {"normal", "t"}:
+            raise UsageError(f"method= must be 'normal' or 't'. Got {method!r} instead.")
+        if not self.is_defined:
+            return Interval(math.nan, math.nan, level, method, "not identified")
+        tail = (1 + level) / 2
+        z = (
+            stats.norm.ppf(tail)
+            if method == "normal"
+            else stats.t.ppf(tail, self.n_independent - 1)
+        )
+        reach = float(z) * self.std_error
+        return Interval(self.value - reach, self.value + reach, level, method)
+
+    def p_value(self, null: float = 0.0, alternative: Alternative = "two-sided") -> float:
+        """Normal p-value of the hypothesis that the estimated quantity equals ``null``.
+
+        ``alternative`` "greater" tests against a larger value, "less" against a smaller one.
+        """
+        from scipy import stats
+
+        if alternative not in {"two-sided", "greater", "less"}:
+            raise UsageError(
+                f"alternative= must be 'two-sided', 'greater' or 'less'. Got {alternative!r} instead."
+            )
+        if not self.is_defined:
+            return math.nan
+        if self.std_error == 0:
+            z = 0.0 if self.value == null else math.copysign(math.inf, self.value - null)
+        else:
+            z = (self.value - null) / self.std_error
+        if alternative == "greater":
+            return float(stats.norm.sf(z))
+        if alternative == "less":
+            return float(stats.norm.cdf(z))
+        return float(2 * stats.norm.sf(abs(z)))
+
+    def __sub__(self, other: Estimate) -> Estimate:
+        """Estimate of the difference: scores paired unit by unit."""
+        if not isinstance(other, Estimate):
+            return NotImplemented
+        left, right = self._paired(other)
+        return self._derived(left - right, other, f"{self.label} − {other.label}")
+
+    def lift(self, other: Estimate) -> Estimate:
+        """Estimate of self / other − 1 by the delta method, scores paired.
+
+        >>> a, b = Estimate.from_scores([2.0, 4.0]), Estimate.from_scores([1.0, 2.0])
+        >>> a.lift(b).value, a.lift(b).std_error
+        (1.0, 0.0)
+        """
+        left, right = self._paired(other)
+        top = np.array([self.units.mean(row) for row in left])[:, None]
+        bottom = np.array([self.units.mean(row) for row in right])[:, None]
+        if (bottom == 0).any():
+            raise UsageError(f"the lift over {other.label} is undefined: its value is 0.")
+        ratio = top / bottom
+        psi = ratio - 1 + (left - ratio * right) / bottom
+        return self._derived(psi, other, f"{self.label} / {other.label} − 1")
+
+    def _paired(self, other: Estimate) -> tuple[Floats, Floats]:
+        if self.units is not other.units and self.psi.shape[1] != other.psi.shape[1]:
+            raise UsageError(
+                f"{self.label} and {other.label} come from different units, so their scores cannot be "
+                "paired. Evaluate both policies in one call."
+            )
+        if self.units is not other.units and not _same_units(self.units, other.units):
+            raise UsageError(
+                f"{self.label} and {other.label} come from different logs. Evaluate both in one call."
+            )
+        rows = max(len(self.psi), len(other.psi))
+        for e in (self, other):
+            if len(e.psi) not in {1, rows}:
+                raise UsageError(f"{e.label} has {len(e.psi)} repetitions where {rows} are needed.")
+        width = self.psi.shape[1]
+        return np.broadcast_to(self.psi, (rows, width)), np.broadcast_to(other.psi, (rows, width))
+
+    def _derived(self, psi: Floats, other: Estimate, label: str) -> Estimate:
+        notes = tuple(dict.fromkeys((*self.notes, *other.notes)))
+        scored = self.scored if other.scored is None else other.scored
+        if self.scored is not None and other.scored is not None:
+            scored = self.scored | other.scored
+        if (self.scored is None) != (other.scored is None):
+            scored = None
+        return replace(self, psi=psi, label=label, notes=notes, scored=scored, weights=None)
+
+    def __repr__(self) -> str:
+        if not self.is_defined:
+            reason = self.notes[-1] if self.notes else "not identified"
+            return f"Estimate({self.label}: not identified: {reason})"
+        low, high = self.interval()
+        return (
+            f"Estimate({self.label} = {self.value:.6g}, std_error {self.std_error:.3g}, "
+            f"95% interval [{low:.6g}, {high:.6g}], n = {self.n:,})"
+        )
+
+
+def _same_units(a: Units, b: Units) -> bool:
+    def same(x: object, y: object) -> bool:
+        if x is None or y is None:
+            return x is y
+        return bool(np.array_equal(np.asarray(x), np.asarray(y)))
+
+    return all(same(getattr(a, k), getattr(b, k)) for k in ("n_rows", "count", "weight", "cluster"))
+
+
+def embedded(psi: Floats, units: Units, rows: Ints) -> tuple[Floats, Bools]:
+    """Scores of some units as scores of all: same mean, same standard error.
+
+    ψ_i = value + (Σω / Σ_scored ω) 1{i scored} (ψ_i − value), so that estimates of different splits can be
+    paired on the same N units.
+    """
+    scored = np.zeros(units.n_rows, dtype=bool)
+    scored[rows] = True
+    mass = np.ones(units.n_rows) if units.mass is None else units.mass
+    value = float(psi @ mass[rows] / mass[rows].sum())
+    out = np.full(units.n_rows, value)
+    out[rows] += (mass.sum() / mass[rows].sum()) * (psi - value)
+    return out, scored

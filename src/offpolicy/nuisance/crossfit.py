@@ -1,0 +1,334 @@
+"""Cross-fitting: fits every nuisance on each split's training units and predicts its scored units.
+
+This is the only place where models are fitted. Fits are kept by the training units they saw, so the
+half-sample and cross-fitted estimators share them and another policy needs predictions only. Predictions
+are made for the pairs (context, action) that a score needs: the logged action, and actions with π_e > 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from offpolicy.errors import ModelError
+from offpolicy.nuisance.behavior import BehaviorData, FittedBehavior, as_behavior_model
+from offpolicy.nuisance.encode import encode_table
+from offpolicy.nuisance.reward import FittedReward, RewardData, as_reward_model
+from offpolicy.targets import blocks
+
+if TYPE_CHECKING:
+    from offpolicy.arrays import Array, Floats, Ints
+    from offpolicy.data.frame import Context
+    from offpolicy.folds import Folds, Part, Split
+    from offpolicy.targets import Target
+
+PREDICT_ROWS = 250_000
+REWARD, BEHAVIOR, MRDR = 1, 2, 3
+
+
+@dataclass(frozen=True, eq=False)
+class Values:
+    """q at the logged action and v = Σ π_e q, (S,) each; NaN where a split does not score."""
+
+    q: Floats
+    v: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Behavior:
+    """π_b of the logged action, (S,), and how many entries were raised to the floor."""
+
+    probability: Floats
+    floored: int = 0
+
+
+def seed_of(seed: int, kind: int, key: tuple[Any, ...]) -> int:
+    """A seed for one fit that depends on nothing but what is fitted."""
+    numbers = [len(key), *(k for k in key if isinstance(k, int))]
+    return int(np.random.SeedSequence([seed, kind, *numbers]).generate_state(1)[0])
+
+
+@dataclass(eq=False)
+class CrossFit:
+    """Fitted nuisances of one evaluation, made when first asked for and kept.
+
+    Parameters
+    ----------
+    log : BanditLog
+    folds : Folds
+    reward_model, behavior_model : as in `evaluate`
+        Arrays (n, K) are predictions made elsewhere and serve every split.
+    """
+
+    log: Any
+    folds: Folds
+    reward_model: Any = None
+    behavior_model: Any = None
+    seed: int = 0
+    n_jobs: int | None = None
+    on_fit: Callable[[str], None] | None = None
+    fits: dict[tuple[Any, ...], Any] = field(default_factory=dict)
+    _features: dict[bool, Any] = field(default_factory=dict)
+
+    # -- behavior ------------------------------------------------------------------------------------
+
+    def behavior(self, split: Split, repeat: int) -> Behavior:
+        """π_b of the logged actions in one split."""
+        spec, log = self.behavior_model, self.log
+        rows = np.arange(len(log.action))
+        if spec is None and log.propensity is not None:
+            return Behavior(log.propensity)
+        if isinstance(spec, np.ndarray):
+            return Behavior(_given_behavior(spec, log))
+        model = as_behavior_model("auto" if spec is None else spec)
+        out = np.full(len(rows), np.nan)
+        floored = 0
+        for part in self.folds.parts(split, repeat):
+            fit: FittedBehavior = self._fit(
+                (BEHAVIOR, *part.key), lambda p=part: self._fit_behavior(model, p)
+            )
+            scored = log.layout.rows_of(part.score)
+            p = self._logged_probability(model, fit, scored)
+            low = p < fit.floor
+            floored += int(low.sum())
+            out[scored] = np.where(low, fit.floor, p)
+        return Behavior(out, floored)
+
+    def _fit_behavior(self, model: Any, part: Part) -> FittedBehavior:
+        log = self.log
+        rows = log.layout.rows_of(part.train)
+        data = BehaviorData(
+            self._rows(model, log.context.positions(rows)),
+            log.action[rows],
+            self._mass(rows),
+            len(log.actions),
+            None if log.batch is None else log.batch[rows],
+        )
+        fit: FittedBehavior = model.fit_behavior(data, seed_of(self.seed, BEHAVIOR, part.key))
+        return fit
+
+    def _logged_probability(self, model: Any, fit: FittedBehavior, rows: Ints) -> Floats:
+        log = self.log
+        out = np.empty(len(rows))
+        for block in blocks(len(rows), len(log.actions)):
+            at = rows[block]
+            batch = None if log.batch is None else log.batch[at]
+            matrix = fit.predict(self._rows(model, log.context.positions(at)), batch)
+            out[block] = matrix[np.arange(len(at)), log.action[at]]
+        if not np.isfinite(out).all():
+            raise ModelError(f"{type(model).__name__} predicted probabilities that are not finite.")
+        return out
+
+    # -- rewards -------------------------------------------------------------------------------------
+
+    def values(
+        self,
+        split: Split,
+        repeat: int,
+        targets: list[Target],
+        emphasis: Floats | None = None,
+        tag: str = "",
+    ) -> dict[str, Values]:
+        """Q and v of every target in one split.
+
+        ``emphasis`` multiplies the training weights (MRDR); ``tag`` keeps such fits apart.
+        """
+        log, spec = self.log, self.reward_model
+        n = len(log.action)
+        if isinstance(spec, np.ndarray):
+            return {t.name: _given_values(spec, log, t) for t in targets}
+        model = as_reward_model(spec)
+        q = np.full(n, np.nan)
+        v = {t.name: np.full(n, np.nan) for t in targets}
+        parts = self.folds.parts(split, repeat)
+        kind = MRDR if tag else REWARD
+        keys = [(kind, tag, *part.key) for part in parts]
+        makers = [lambda p=part: self._fit_reward(model, p, emphasis, kind) for part in parts]
+        for part, fit in zip(parts, self._fit_all(keys, makers), strict=True):
+            rows = log.layout.rows_of(part.score)
+            features = self._table(model)
+            q[rows], values = predict_values(
+                fit, features, log.context, rows, log.action[rows], targets
+            )
+            for name, value in values.items():
+                v[name][rows] = value
+        return {name: Values(q, value) for name, value in v.items()}
+
+    def _fit_reward(
+        self, model: Any, part: Part, emphasis: Floats | None, kind: int
+    ) -> FittedReward:
+        log = self.log
+        rows = log.layout.rows_of(part.train)
+        weight = self._mass(rows)
+        if emphasis is not None:
+            weight = emphasis[rows] if weight is None else weight * emphasis[rows]
+            rows, weight = rows[weight > 0], weight[weight > 0]
+            if len(rows) == 0:
+                raise ModelError(
+                    "MRDR: no training row has a positive weight, since the target shares no action."
+                )
+        data = RewardData(
+            self._rows(model, log.context.positions(rows)),
+            log.action[rows],
+            log.reward[rows],
+            weight,
+            log.actions,
+            log.names.action,
+        )
+        fit: FittedReward = model.fit_reward(data, seed_of(self.seed, kind, part.key))
+        return fit
+
+    # -- shared --------------------------------------------------------------------------------------
+
+    def _fit(self, key: tuple[Any, ...], make: Callable[[], Any]) -> Any:
+        if key not in self.fits:
+            self.fits[key] = make()
+            if self.on_fit is not None:
+                self.on_fit(str(key))
+        return self.fits[key]
+
+    def _fit_all(self, keys: list[tuple[Any, ...]], makers: list[Callable[[], Any]]) -> list[Any]:
+        """Fit what is missing, on threads when asked; the seeds make the order irrelevant."""
+        missing = [i for i, key in enumerate(keys) if key not in self.fits]
+        if self.n_jobs not in {None, 1} and len(missing) > 1:
+            from joblib import Parallel, delayed
+
+            done = Parallel(n_jobs=self.n_jobs, prefer="threads")(
+                delayed(makers[i])() for i in missing
+            )
+            for i, fit in zip(missing, done, strict=True):
+                self._fit(keys[i], lambda f=fit: f)
+        return [self._fit(key, make) for key, make in zip(keys, makers, strict=True)]
+
+    def _mass(self, rows: Ints) -> Floats | None:
+        log = self.log
+        parts = [p[rows] for p in (log.weight, log.count) if p is not None]
+        if not parts:
+            return None
+        return np.asarray(np.prod(parts, axis=0), dtype=np.float64)
+
+    def _table(self, model: Any) -> Any:
+        encoded = bool(getattr(model, "wants_encoded", False))
+        if encoded not in self._features:
+            table = self.log.context.learner_table
+            self._features[encoded] = encode_table(table) if encoded else table
+        return self._features[encoded]
+
+    def _rows(self, model: Any, positions: Ints) -> Any:
+        return take_rows(self._table(model), positions)
+
+
+def take_rows(table: Any, positions: Array) -> Any:
+    """Rows of a pandas table, an array or an encoded table."""
+    if hasattr(table, "iloc"):
+        return table.iloc[positions]
+    return table.rows(positions) if hasattr(table, "rows") else table[positions]
+
+
+def predict_values(
+    fit: FittedReward,
+    features: Any,
+    context: Context,
+    rows: Ints,
+    action: Ints,
+    targets: list[Target],
+) -> tuple[Floats, dict[str, Floats]]:
+    """(m,) q at the logged actions, and v of each target, for some rows of the log.
+
+    Where several rows share a context and every policy depends on it alone, each distinct (context,
+    action) pair is predicted once.
+    """
+    shared = context.index is not None and all(t.shares_context for t in targets)
+    if shared:
+        at, inverse = np.unique(context.positions(rows), return_inverse=True)
+    else:
+        at, inverse = rows, np.arange(len(rows))
+    k = max((t.n_actions for t in targets), default=int(action.max()) + 1)
+    order = np.argsort(inverse, kind="stable") if shared else inverse
+    bounds = (
+        np.searchsorted(inverse[order], np.arange(len(at) + 1))
+        if shared
+        else np.arange(len(at) + 1)
+    )
+    q = np.empty(len(rows))
+    v = {t.name: np.empty(len(at)) for t in targets}
+    for block in blocks(len(at), k):
+        members = order[bounds[block[0]] : bounds[block[-1] + 1]]
+        local = inverse[members] - block[0]
+        need = np.zeros((len(block), k), dtype=bool)
+        need[local, action[members]] = True
+        asked = [(t, _ask(t, context, at[block], need, shared=shared)) for t in targets]
+        pair_row, pair_code = np.nonzero(need)
+        positions = at[block] if shared else context.positions(at[block])
+        predicted = _predict_pairs(fit, features, positions[pair_row], pair_code)
+        key = pair_row * k + pair_code
+        q[members] = predicted[np.searchsorted(key, local * k + action[members])]
+        for target, pi in asked:
+            if pi.ndim == 1:
+                chosen = np.arange(len(block)) * k + pi
+                v[target.name][block] = predicted[np.searchsorted(key, chosen)]
+            else:
+                terms = pi[pair_row, pair_code] * predicted
+                v[target.name][block] = np.bincount(pair_row, weights=terms, minlength=len(block))
+    return q, {name: value[inverse] for name, value in v.items()}
+
+
+def _ask(target: Target, context: Context, at: Ints, need: Array, *, shared: bool) -> Array:
+    """Codes (m,) or probabilities (m, K) of a target, marking the pairs it needs."""
+    positions = context.positions(at) if target.shares_context and not shared else at
+    if target.codes is not None:
+        codes = target.codes[positions]
+        need[np.arange(len(at)), codes] = True
+        return codes
+    pi = target.probabilities(positions)
+    np.logical_or(need, pi > 0, out=need)
+    return pi
+
+
+def _predict_pairs(fit: FittedReward, features: Any, positions: Ints, codes: Ints) -> Floats:
+    out = np.empty(len(positions))
+    for start in range(0, len(positions), PREDICT_ROWS):
+        part = slice(start, start + PREDICT_ROWS)
+        out[part] = fit.predict(take_rows(features, positions[part]), codes[part])
+    if not np.isfinite(out).all():
+        raise ModelError("the reward model predicted values that are not finite.")
+    return out
+
+
+def _given_values(array: Floats, log: Any, target: Target) -> Values:
+    """Predictions made elsewhere: (n, K)."""
+    n, k = len(log.action), len(log.actions)
+    if array.shape != (n, k):
+        raise ModelError(
+            f"a value array must have shape (n, K) = ({n}, {k}), one column for each of log.actions. "
+            f"Got {array.shape}."
+        )
+    if not np.isfinite(array).all():
+        raise ModelError("the value array holds entries that are missing or infinite.")
+    rows = np.arange(n)
+    v = np.empty(n)
+    for block in blocks(n, k):
+        at = log.context.positions(block) if target.shares_context else block
+        if target.codes is not None:
+            v[block] = array[block, target.codes[at]]
+        else:
+            v[block] = (target.probabilities(at) * array[block]).sum(axis=1)
+    return Values(array[rows, log.action].astype(np.float64), v)
+
+
+def _given_behavior(array: Floats, log: Any) -> Floats:
+    n, k = len(log.action), len(log.actions)
+    if array.shape != (n, k):
+        raise ModelError(
+            f"a behavior array must have shape (n, K) = ({n}, {k}), one column for each of log.actions. "
+            f"Got {array.shape}."
+        )
+    p = array[np.arange(n), log.action].astype(np.float64)
+    if not (np.isfinite(p).all() and (p > 0).all() and (p <= 1).all()):
+        raise ModelError(
+            "the behavior array gives logged actions a probability that is not in (0, 1]."
+        )
+    return p

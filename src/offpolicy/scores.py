@@ -1,0 +1,150 @@
+"""Scores ψ: pure functions from decisions to one number per unit, whose mean is the estimate.
+
+Each docstring gives its formula. ρ_t, q_t, v_t are those of `Decisions`; sums run over t inside a unit and
+γ^t is left out of the formulas where it only multiplies. A ratio estimator returns its linearised score:
+the number whose mean is the estimate and whose variance is the estimate's (the delta method).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from offpolicy.arrays import Floats
+    from offpolicy.decisions import Decisions
+
+
+@dataclass(frozen=True, eq=False)
+class Scored:
+    """Scores with something to say about how they came about."""
+
+    psi: Floats
+    note: str = ""
+
+
+def direct(d: Decisions) -> Floats:
+    """ψ = v_0: the value model alone (DM)."""
+    return np.asarray(d.v[d.layout.offsets[:-1]]) if not d.layout.is_single else d.v
+
+
+def importance_weighted(d: Decisions) -> Floats:
+    """ψ = Σ γ^t ρ_t R_t: per-decision inverse probability weighting (Eq. IPW)."""
+    return d.sum(d.gamma * d.rho * d.reward)
+
+
+def trajectory_weighted(d: Decisions) -> Floats:
+    """ψ = ρ_T Σ γ^t R_t: one weight for the whole trajectory."""
+    return d.layout.last(d.rho) * d.sum(d.gamma * d.reward)
+
+
+def doubly_robust(d: Decisions) -> Floats:
+    """ψ = Σ γ^t {ρ_t (R_t − q_t) + ρ_{t−1} v_t} (Eq. DR)."""
+    if d.layout.is_single:
+        return d.ratio * (d.reward - d.q) + d.v
+    return d.sum(d.gamma * (d.rho * (d.reward - d.q) + d.rho_before * d.v))
+
+
+def self_normalized(d: Decisions) -> Floats:
+    """ψ linearises Σ_t γ^t Σ_i ρ_it R_it / Σ_i ρ_it: weights normalised step by step (SNIPW, WIS)."""
+    return _normalized_sum(d, d.reward, np.zeros(d.layout.n_steps))
+
+
+def self_normalized_dr(d: Decisions) -> Floats:
+    """ψ linearises Σ_t γ^t {Σ_i ρ_it (R_it − q_it) / Σ_i ρ_it + Σ_i ρ_{i,t−1} v_it / Σ_i ρ_{i,t−1}}.
+
+    At T = 0 this is the self-normalised doubly robust estimator (SNDR); for trajectories it is the
+    weighted doubly robust estimator of Thomas and Brunskill 2016 (WDR).
+    """
+    return _normalized_sum(d, d.reward - d.q, d.v)
+
+
+def switched(d: Decisions, threshold: float) -> Floats:
+    """ψ = Σ γ^t ρ̃_t (R_t − q_t) + ρ̃_{t−1} v_t, ρ̃ dropped once a weight exceeds τ (SWITCH-DR)."""
+    return with_weights(d, np.where(d.rho <= threshold, 1.0, 0.0))
+
+
+def shrunk(d: Decisions, strength: float) -> Floats:
+    """As the doubly robust score with weights λρ / (ρ² + λ) (DRos, Su et al. 2020)."""
+    if np.isinf(strength):
+        return doubly_robust(d)
+    rho = d.rho
+    return with_weights(d, strength / (rho * rho + strength))
+
+
+def with_weights(d: Decisions, factor: Floats) -> Floats:
+    """Doubly robust score whose weight ρ_t is multiplied by a factor in [0, 1] from there on.
+
+    ψ = Σ γ^t {f_t ρ_t (R_t − q_t) + f_{t−1} ρ_{t−1} v_t}; f = 1 is Eq. DR and f = 0 is the direct score.
+    """
+    if d.layout.is_single:
+        return d.ratio * factor * (d.reward - d.q) + d.v
+    kept = _running_minimum(d, factor)
+    before = np.ones_like(kept)
+    later = np.flatnonzero(d.layout.step > 0)
+    before[later] = kept[later - 1]
+    return d.sum(d.gamma * (kept * d.rho * (d.reward - d.q) + before * d.rho_before * d.v))
+
+
+def _running_minimum(d: Decisions, factor: Floats) -> Floats:
+    """A weight once distrusted stays distrusted: the later terms build on it."""
+    lowest = np.ones(d.n)
+    out = np.empty_like(factor)
+    for _, units, rows in d.layout.by_step():
+        lowest[units] = np.minimum(lowest[units], factor[rows])
+        out[rows] = lowest[units]
+    return out
+
+
+def marginalized(d: Decisions) -> Floats:
+    """ψ = v_0 + Σ γ^t w_t (R_t + γ v_{t+1} − q_t), w_t = p_e(S_t, A_t) / p_b(S_t, A_t) (DRL).
+
+    Kallus and Uehara 2020: the ratio of state-action marginals takes the place of ρ_t, which lowers the
+    variance to the efficiency bound of a Markov decision process.
+    """
+    assert d.marginal is not None
+    if d.layout.is_single:
+        return d.marginal * (d.reward - d.q) + d.v
+    following = np.zeros(d.layout.n_steps)
+    later = np.flatnonzero(d.layout.step > 0)
+    following[later - 1] = d.v[later]
+    change = d.reward + d.discount * following - d.q
+    return direct(d) + d.sum(d.gamma * d.marginal * change)
+
+
+def _normalized_sum(d: Decisions, weighted: Floats, before: Floats) -> Floats:
+    """Linearised score of Σ_t γ^t {mean_ρt(weighted_t) + mean_ρ(t−1)(before_t)}.
+
+    mean_ρt(x) = Σ_i m_i ρ_it x_it / Σ_i m_i ρ_it. A unit that has ended keeps its last ρ and counts with
+    x = 0, so that every step's mean is over all units.
+    """
+    if d.layout.is_single:
+        mean_ratio = d.mean(d.ratio)
+        if mean_ratio == 0:
+            return np.full(d.n, np.nan)
+        level = d.mean(d.ratio * weighted) / mean_ratio
+        return level + d.ratio * (weighted - level) / mean_ratio + before
+    psi = np.zeros(d.n)
+    log_rho, log_now = d.log_rho, np.zeros(d.n)
+    for t, units, rows in d.layout.by_step():
+        gamma = d.discount**t
+        for values, update in ((before, False), (weighted, True)):
+            if update:
+                log_now[units] = log_rho[rows]
+            share = _shares(log_now, d.mass)
+            x = np.zeros(d.n)
+            x[units] = values[rows]
+            level = float((share * d.mass) @ x)
+            psi += gamma * (level + share * d.mass.sum() * (x - level))
+    return psi
+
+
+def _shares(log_rho: Floats, mass: Floats) -> Floats:
+    """ρ_i / Σ_j m_j ρ_j computed without leaving the range of a float; NaN when every weight is 0."""
+    highest = log_rho.max()
+    if np.isneginf(highest):
+        return np.full(len(log_rho), np.nan)
+    scaled = np.exp(log_rho - highest)
+    return np.asarray(scaled / (mass @ scaled))

@@ -78,8 +78,6 @@ def test_eligible_actions_are_respected_where_it_is_claimed(name):
     leaks = bool((p[~eligible] > 0).any())
     assert policy.respects_eligible is not leaks
     if policy.respects_eligible:
-        # The restricted distribution is the one of a log with only those actions where it is
-        # a property of the rule (independence of irrelevant alternatives does not hold for all).
         assert p[2] == pytest.approx([0, 0, 1])
         assert p[3] == pytest.approx(policy.probabilities(X[3:])[0], abs=1e-12)
 
@@ -312,6 +310,8 @@ def test_table_refuses_what_it_does_not_have():
     unseen = pd.DataFrame({"device": ["tv", "phone", "radio"], "hour": [1, 2, 1]})
     with pytest.raises(PolicyError, match=r"row 2\): .*radio"):
         table().probabilities(unseen)
+    with pytest.raises(PolicyError, match="row 0"):
+        table().probabilities(pd.DataFrame({"device": ["phone"], "hour": [99]}))
     # Both values are known, but not together.
     with pytest.raises(PolicyError, match="row 0"):
         table(
@@ -407,6 +407,13 @@ def test_a_common_offset_of_gaussian_arms_changes_nothing():
     mean, std = np.array([0.0, 0.5, 1.0]), np.array([1.0, 0.25, 2.0])
     shifted = gaussian_thompson_probabilities(mean + 2.0**40, std)
     assert shifted == pytest.approx(gaussian_thompson_probabilities(mean, std), abs=1e-12)
+
+
+def test_narrow_gaussian_arms_far_from_a_wide_one():
+    step = 2.0**-30
+    p = gaussian_thompson_probabilities([0.0, 1024.0, 1024.0 + step], [1.0, step, step])
+    expected = [0.0, stats.norm.sf(1 / np.sqrt(2)), stats.norm.cdf(1 / np.sqrt(2))]
+    assert p == pytest.approx(expected, abs=1e-12)
 
 
 def test_thompson_refuses_what_it_cannot_integrate():

@@ -30,17 +30,20 @@ _MODULES = {"policies", "errors"}
 __all__ = ["__version__", *sorted(_NAMES), *sorted(_MODULES)]  # noqa: PLE0604
 
 if TYPE_CHECKING:
-    from offpolicy import errors, policies
-    from offpolicy.data.bandit import BanditLog
-    from offpolicy.estimators import Estimator
-    from offpolicy.evaluate import evaluate
-    from offpolicy.evaluation import Evaluation
-    from offpolicy.folds import KFold
-    from offpolicy.inference import Estimate
-    from offpolicy.nuisance.behavior import Shares
-    from offpolicy.nuisance.boosted import BoostedReward, paper_reward
-    from offpolicy.nuisance.reward import ActionFeature, PerAction
-    from offpolicy.policies import check_policy
+    from offpolicy import errors as errors
+    from offpolicy import policies as policies
+    from offpolicy.data.bandit import BanditLog as BanditLog
+    from offpolicy.estimators import Estimator as Estimator
+    from offpolicy.evaluate import evaluate as evaluate
+    from offpolicy.evaluation import Evaluation as Evaluation
+    from offpolicy.folds import KFold as KFold
+    from offpolicy.inference import Estimate as Estimate
+    from offpolicy.nuisance.behavior import Shares as Shares
+    from offpolicy.nuisance.boosted import BoostedReward as BoostedReward
+    from offpolicy.nuisance.boosted import paper_reward as paper_reward
+    from offpolicy.nuisance.reward import ActionFeature as ActionFeature
+    from offpolicy.nuisance.reward import PerAction as PerAction
+    from offpolicy.policies import check_policy as check_policy
 
 
 def __getattr__(name: str) -> Any:

@@ -7,7 +7,6 @@ are cross-fitted by definition. ``-full``, ``-half`` and ``-cf`` ask for another
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -19,6 +18,8 @@ from offpolicy.scores import Scored
 from offpolicy.tuning import tuned_shrinkage, tuned_switch
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from offpolicy.decisions import Decisions
     from offpolicy.folds import Split
 

@@ -54,7 +54,7 @@ class Units:
 
     def sample(self, psi: Floats, scored: Bools | None = None) -> Sample:
         """Scores summed inside clusters, in the form intervals take."""
-        weight = np.ones(self.n_rows) if self.weight is None else self.weight
+        weight: Floats = np.ones(self.n_rows) if self.weight is None else self.weight
         count, cluster = self.count, self.cluster
         if scored is not None:
             psi, weight = psi[scored], weight[scored]

@@ -286,7 +286,7 @@ def encode_choices(name: str, labels: Array, actions: tuple[Any, ...]) -> Ints:
 def check_distribution(matrix: Floats, name: str, eligible: Bools | None, rows: Array) -> None:
     """Each row is a distribution over the eligible actions; errors name the row of the log."""
 
-    def where(bad: Bools) -> str:
+    def where(bad: Any) -> str:
         first = rows[int(bad.argmax())]
         return f"{int(bad.sum()):,} of {len(bad):,} rows (first: row {first})"
 
@@ -299,7 +299,7 @@ def check_distribution(matrix: Floats, name: str, eligible: Bools | None, rows: 
     if bad.any():
         raise PolicyError(f"policy {name!r}: probabilities are negative in {where(bad)}.")
     total = matrix.sum(axis=1)
-    bad = np.abs(total - 1) > SUM_TOLERANCE
+    bad = np.asarray(np.abs(total - 1) > SUM_TOLERANCE)
     if bad.any():
         raise PolicyError(
             f"policy {name!r}: probabilities do not sum to 1 in {where(bad)}, whose sum is "

@@ -9,7 +9,6 @@ the doubly robust score being unbiased when π_b is right. Plain DR is in the gr
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,6 +17,8 @@ from offpolicy import scores
 from offpolicy.scores import Scored
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from offpolicy.arrays import Floats
     from offpolicy.decisions import Decisions
 

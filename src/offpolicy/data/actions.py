@@ -29,7 +29,7 @@ def is_missing(values: Array) -> Bools:
     if values.dtype != object:
         return np.zeros(len(values), dtype=bool)
     # NaN and NaT are the values that differ from themselves; pandas' NA answers neither way.
-    return np.fromiter((v is None or v is not v or _differs(v) for v in values), bool, len(values))
+    return np.fromiter((v is None or _differs(v) for v in values), bool, len(values))
 
 
 def _differs(value: Any) -> bool:

@@ -225,10 +225,11 @@ class BanditLog:
             lists = columns.lists(columns.require(eligible, "eligible"))
             mask = checks.eligible_from_lists(lists, labels, eligible)
         table: Context
-        if names:
-            table = Context.from_frame(columns.subset(names))
-        else:
-            table = Context(np.empty((len(columns), 0)))
+        table = (
+            Context.from_frame(columns.subset(names))
+            if names
+            else Context(np.empty((len(columns), 0)))
+        )
         return _checked(
             context=table,
             labels=labels,
@@ -381,7 +382,7 @@ def _checked(
 ) -> BanditLog:
     """Validate every part and build the log: the one door all logs come through."""
     n = len(codes)
-    parts = {
+    parts: dict[str, Any] = {
         "context": context,
         "reward": reward,
         "propensity": propensity,

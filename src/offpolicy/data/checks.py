@@ -98,7 +98,7 @@ def distribution(
             "Propensity columns are the logging policy's probabilities of each action."
         )
     total = matrix.sum(axis=1)
-    off = np.abs(total - 1) > tolerance
+    off = np.asarray(np.abs(total - 1) > tolerance)
     if off.any():
         raise DataError(
             f"{column!r}: {first_rows(off, total)} do not sum to 1 over the actions. Give one column "

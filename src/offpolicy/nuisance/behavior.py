@@ -33,7 +33,10 @@ class BehaviorData:
 class FittedBehavior(Protocol):
     """π̂_b of one training set."""
 
-    floor: float
+    @property
+    def floor(self) -> float:
+        """Probability given to actions the training rows lack."""
+        ...
 
     def predict(self, X: Any, batch: Ints | None) -> Floats:
         """(m, K) probabilities of every action in rows of the learner table."""

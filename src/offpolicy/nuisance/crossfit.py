@@ -7,8 +7,8 @@ are made for the pairs (context, action) that a score needs: the logged action, 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +20,8 @@ from offpolicy.nuisance.reward import FittedReward, RewardData, as_reward_model
 from offpolicy.targets import blocks
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from offpolicy.arrays import Array, Floats, Ints
     from offpolicy.data.frame import Context
     from offpolicy.folds import Folds, Part, Split
@@ -88,7 +90,7 @@ class CrossFit:
         floored = 0
         for part in self.folds.parts(split, repeat):
             fit: FittedBehavior = self._fit(
-                (BEHAVIOR, *part.key), lambda p=part: self._fit_behavior(model, p)
+                (BEHAVIOR, *part.key), partial(self._fit_behavior, model, part)
             )
             scored = log.layout.rows_of(part.score)
             p = self._logged_probability(model, fit, scored)
@@ -146,7 +148,7 @@ class CrossFit:
         parts = self.folds.parts(split, repeat)
         kind = MRDR if tag else REWARD
         keys = [(kind, tag, *part.key) for part in parts]
-        makers = [lambda p=part: self._fit_reward(model, p, emphasis, kind) for part in parts]
+        makers = [partial(self._fit_reward, model, part, emphasis, kind) for part in parts]
         for part, fit in zip(parts, self._fit_all(keys, makers), strict=True):
             rows = log.layout.rows_of(part.score)
             features = self._table(model)
@@ -200,7 +202,7 @@ class CrossFit:
                 delayed(makers[i])() for i in missing
             )
             for i, fit in zip(missing, done, strict=True):
-                self._fit(keys[i], lambda f=fit: f)
+                self._fit(keys[i], partial(_same, fit))
         return [self._fit(key, make) for key, make in zip(keys, makers, strict=True)]
 
     def _mass(self, rows: Ints) -> Floats | None:
@@ -219,6 +221,10 @@ class CrossFit:
 
     def _rows(self, model: Any, positions: Ints) -> Any:
         return take_rows(self._table(model), positions)
+
+
+def _same(value: Any) -> Any:
+    return value
 
 
 def take_rows(table: Any, positions: Array) -> Any:
@@ -326,7 +332,7 @@ def _given_behavior(array: Floats, log: Any) -> Floats:
             f"a behavior array must have shape (n, K) = ({n}, {k}), one column for each of log.actions. "
             f"Got {array.shape}."
         )
-    p = array[np.arange(n), log.action].astype(np.float64)
+    p: Floats = array[np.arange(n), log.action].astype(np.float64)
     if not (np.isfinite(p).all() and (p > 0).all() and (p <= 1).all()):
         raise ModelError(
             "the behavior array gives logged actions a probability that is not in (0, 1]."

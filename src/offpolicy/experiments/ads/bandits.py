@@ -177,3 +177,27 @@ def choice_counts(draws: NDArray[np.float32], onehot: NDArray[np.float32]) -> ND
         best = np.argmax(onehot @ matrix[1:] + matrix[0], axis=1)
         counts[rows, best] += 1
     return counts
+
+
+def monte_carlo_probabilities(
+    alpha: NDArray[np.float64],
+    beta: NDArray[np.float64],
+    draws: int,
+    rng: np.random.Generator,
+) -> NDArray[np.float64]:
+    """Return beta Thompson sampling's choice probabilities by simulation, as the paper does.
+
+    The standard error of each is √(p(1 − p)/draws); `offpolicy.policies` has them by quadrature.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> p = monte_carlo_probabilities(np.array([1.0, 2.0]), np.ones(2), 100_000, rng)
+    >>> bool(abs(p[1] - 2 / 3) < 0.01)
+    True
+    """
+    wins = np.zeros(len(alpha), dtype=np.int64)
+    for start in range(0, draws, 10_000):
+        size = (min(10_000, draws - start), len(alpha))
+        wins += np.bincount(rng.beta(alpha, beta, size).argmax(axis=1), minlength=len(alpha))
+    return wins / draws

@@ -12,12 +12,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from offpolicy.errors import DataError, NotIdentifiedError, UsageError, first_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 Floats: TypeAlias = NDArray[np.float64]
 
@@ -43,6 +46,18 @@ class Interval:
     level: float
     method: str
     note: str = ""
+
+    def __iter__(self) -> Iterator[float]:
+        """Unpack as ``low, high = interval``."""
+        yield self.low
+        yield self.high
+
+    def __getitem__(self, index: int) -> float:
+        """Return the low end at 0 and the high end at 1."""
+        return (self.low, self.high)[index]
+
+    def __len__(self) -> int:
+        return 2
 
     @property
     def width(self) -> float:

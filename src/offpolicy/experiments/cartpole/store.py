@@ -1,0 +1,95 @@
+"""Files of a run, written so that a kill at any moment leaves either the whole file or none.
+
+OUT/manifest.json               what was asked for; another request in the same folder is refused
+OUT/<policy>.safetensors        evaluation policies
+OUT/truth-<policy>.json         their true values
+OUT/arrays/<cell>/r007.npz      one data set: log and nuisances, the input of the estimators
+OUT/estimates/<cell>.jsonl      one line per data set
+OUT/timing.jsonl                one line per block: seconds by phase, frames, memory
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from offpolicy.errors import UsageError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def cell_name(policy: str, epsilon: float, folds: int) -> str:
+    """Name one cell of the study.
+
+    >>> cell_name("short", 0.05, 2)
+    'short-e0.050-k2'
+    """
+    return f"{policy}-e{epsilon:.3f}-k{folds}"
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write ``value`` through a temporary file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_suffix(path.suffix + ".partial")
+    partial.write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")
+    partial.replace(path)
+
+
+def claim(path: Path, wanted: dict[str, Any]) -> None:
+    """Write the manifest, or check that the folder's manifest asks for the same."""
+    wanted = json.loads(json.dumps(wanted))
+    if not path.exists():
+        write_json(path, wanted)
+        return
+    found = json.loads(path.read_text(encoding="utf-8"))
+    differs = sorted(key for key in {*wanted, *found} if wanted.get(key) != found.get(key))
+    if differs:
+        key = differs[0]
+        raise UsageError(
+            f"{path.parent} holds a run with {key} = {found.get(key)!r}, now {wanted.get(key)!r}. "
+            "Choose another --out, or repeat the request as it was to continue it."
+        )
+
+
+def arrays_path(out: Path, cell: str, replication: int) -> Path:
+    """Return where a data set's arrays lie."""
+    return out / "arrays" / cell / f"r{replication:03d}.npz"
+
+
+def save_arrays(path: Path, arrays: dict[str, np.ndarray]) -> None:
+    """Write a data set's arrays."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_suffix(".partial.npz")
+    np.savez_compressed(partial, **arrays)  # type: ignore[arg-type]
+    partial.replace(path)
+
+
+def load_arrays(path: Path) -> dict[str, np.ndarray]:
+    """Read a data set's arrays; nothing is unpickled."""
+    with np.load(path, allow_pickle=False) as data:
+        return {name: data[name] for name in data.files}
+
+
+def append_line(path: Path, value: Any) -> None:
+    """Add one JSON line."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(value) + "\n")
+
+
+def read_lines(path: Path) -> list[Any]:
+    """Read the JSON lines; a last line cut off by a kill is dropped from the file."""
+    if not path.exists():
+        return []
+    whole, kept = [], []
+    for line in path.read_text(encoding="utf-8").splitlines():
+        try:
+            whole.append(json.loads(line))
+        except json.JSONDecodeError:
+            break
+        kept.append(line)
+    path.write_text("".join(line + "\n" for line in kept), encoding="utf-8")
+    return whole

@@ -1,0 +1,204 @@
+"""The study as one call: policy, truth, data sets, nuisances, estimates, table.
+
+Everything is kept in ``Args.out`` and picked up again after a kill, data set by data set.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from offpolicy.errors import UsageError, missing_dependency
+from offpolicy.experiments.cartpole import blocks, estimates, policy, store, table
+from offpolicy.experiments.cartpole.progress import Progress
+from offpolicy.experiments.cartpole.settings import EPSILONS, Settings
+
+STAGES = ("all", "arrays", "estimates")
+
+
+@dataclass(frozen=True)
+class Args:
+    """What to reproduce."""
+
+    #: Exploration rates of the behavior policy, one column of the table each.
+    epsilons: tuple[float, ...] = EPSILONS
+    #: Data sets per ε.
+    replications: int = 100
+    #: Episodes per data set.
+    trajectories: int = 100
+    #: Folds of the cross-fit.
+    folds: int = 2
+    #: "cuda", "cpu", or None for what is there.
+    device: str | None = None
+    #: Seed of everything.
+    seed: int = 0
+    #: Folder of the run.
+    out: Path = Path("out/cartpole")
+    #: "short" for the table's evaluation policy, "long" for the one with longer episodes.
+    policy: str = "short"
+    #: Data sets trained at once; None takes 50 on CUDA and 1 on the CPU.
+    block: int | None = None
+    #: "arrays" stops before the estimators, "estimates" needs arrays from an earlier run.
+    stage: str = "all"
+    #: Choices that the paper leaves open.
+    settings: Settings = field(default_factory=Settings)
+
+
+@dataclass(frozen=True)
+class Results:
+    """Where the run lies, the numbers of its table, and the table as Markdown."""
+
+    out: Path
+    summary: dict[str, Any]
+    markdown: str
+
+
+def reproduce(options: Args) -> Results:
+    """Run the study, or what is left of it, and write ``results.json`` and ``table.md``.
+
+    Parameters
+    ----------
+    options : Args
+        What to run and where to keep it.
+
+    Returns
+    -------
+    Results
+        Empty when only the arrays were asked for.
+    """
+    _check(options)
+    out = Path(options.out)
+    out.mkdir(parents=True, exist_ok=True)
+    store.claim(
+        out / "manifest.json",
+        {
+            "seed": options.seed,
+            "trajectories": options.trajectories,
+            "settings": options.settings.as_dict(),
+        },
+    )
+    begin = time.monotonic()
+    cells = [
+        blocks.Cell(options.policy, eps, options.folds, options.trajectories, options.seed)
+        for eps in options.epsilons
+    ]
+    if options.stage != "estimates":
+        device = options.device or _best_device()
+        act = _policy(options, out, device)
+        _truth(act, options, out, device)
+        _arrays(act, cells, options, out, device)
+        store.append_line(
+            out / "runs.jsonl",
+            {
+                "device": _device_name(device),
+                "cells": [store.cell_name(c.policy, c.epsilon, c.folds) for c in cells],
+                "seconds": round(time.monotonic() - begin, 1),
+            },
+        )
+    if options.stage == "arrays":
+        return Results(out, {}, "")
+    estimates.estimate_cells(out, cells, options.replications)
+    summary = table.summarize(out, cells, options)
+    markdown = table.markdown(summary)
+    store.write_json(out / "results.json", summary)
+    (out / "table.md").write_text(markdown, encoding="utf-8")
+    return Results(out, summary, markdown)
+
+
+def _check(options: Args) -> None:
+    if options.stage not in STAGES:
+        raise UsageError(
+            f"stage must be one of {', '.join(STAGES)}. Got {options.stage!r} instead."
+        )
+    if options.policy not in ("short", "long"):
+        raise UsageError(f"policy must be 'short' or 'long'. Got {options.policy!r} instead.")
+    bad = [e for e in options.epsilons if not 0 < e < 1]
+    if bad:
+        raise UsageError(f"epsilons must lie strictly between 0 and 1. Got {bad[0]!r} instead.")
+    for name, low in (("replications", 1), ("folds", 2), ("trajectories", 2 * options.folds)):
+        if getattr(options, name) < low:
+            raise UsageError(
+                f"{name} must be an int in the range [{low}, inf). Got {getattr(options, name)!r}."
+            )
+    try:
+        import torch  # noqa: F401
+    except ImportError:
+        raise missing_dependency("torch", "torch", "the CartPole study") from None
+
+
+def _best_device() -> str:
+    import torch
+
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def _device_name(device: str) -> str:
+    import torch
+
+    if device.startswith("cuda"):
+        return f"{torch.cuda.get_device_name()}, torch {torch.__version__}"
+    return f"CPU ({torch.get_num_threads()} threads), torch {torch.__version__}"
+
+
+def _policy(options: Args, out: Path, device: str) -> Any:
+    """Return the evaluation policy, trained once and kept as plain weights."""
+    paths = {name: out / f"{name}.safetensors" for name in ("short", "long")}
+    wanted = {"short": options.settings.policy, "long": options.settings.long_policy}
+    if not paths[options.policy].exists():
+        begin = time.monotonic()
+        progress = Progress(wanted[options.policy].updates)
+        # One learner serves both policies: the short one is an earlier checkpoint of the long one's.
+        names = ["short"] if options.policy == "short" else ["short", "long"]
+        learned = policy.learn(
+            options.seed,
+            [wanted[name] for name in names],
+            cap=options.settings.cap,
+            period=options.settings.noise_period,
+            device=device,
+            report=lambda message: progress.show(int(message.split()[1].strip(":")), message),
+        )
+        policy.save(learned[-1], paths[options.policy])
+        store.write_json(
+            out / f"policy-{options.policy}.json",
+            {
+                "update": learned[-1].update,
+                "value_when_chosen": learned[-1].value,
+                "seconds": round(time.monotonic() - begin, 2),
+            },
+        )
+    return policy.greedy(policy.load(paths[options.policy], device).net)
+
+
+def _truth(act: Any, options: Args, out: Path, device: str) -> None:
+    path = out / f"truth-{options.policy}.json"
+    if not path.exists():
+        begin = time.monotonic()
+        settings = options.settings
+        found = blocks.truth(act, settings.truth_rollouts, options.seed, settings, device)
+        store.write_json(path, {**found, "seconds": round(time.monotonic() - begin, 2)})
+
+
+def _arrays(act: Any, cells: list[blocks.Cell], options: Args, out: Path, device: str) -> None:
+    """Collect and fit every data set whose arrays are not there yet."""
+    size = options.block or (50 if device.startswith("cuda") else 1)
+    work = []
+    for cell in cells:
+        name = store.cell_name(cell.policy, cell.epsilon, cell.folds)
+        for start in range(0, options.replications, size):
+            block = range(start, min(start + size, options.replications))
+            if any(not store.arrays_path(out, name, r).exists() for r in block):
+                work.append((cell, name, list(block)))
+    progress = Progress(len(work))
+    for done, (cell, name, block) in enumerate(work):
+        what = f"{name}, data sets {block[0]} to {block[-1]}"
+        progress.show(done, what)
+        made, timing = blocks.fit_block(
+            act, cell, block, options.settings, device,
+            lambda share, done=done, what=what: progress.show(done + share, what),
+        )  # fmt: skip
+        for r, arrays in made.items():
+            store.save_arrays(store.arrays_path(out, name, r), arrays)
+        store.append_line(out / "timing.jsonl", timing)
+    progress.show(len(work), "data sets and networks")

@@ -50,7 +50,7 @@ class Constant:
 
     value: float
 
-    def predict(self, X: Any, codes: NDArray[np.int64]) -> Floats:  # noqa: ARG002
+    def predict(self, X: Any, codes: NDArray[np.int64]) -> Floats:
         """Return the mean for every row."""
         return np.full(len(codes), self.value)
 

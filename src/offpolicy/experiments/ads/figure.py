@@ -1,0 +1,68 @@
+"""Figure 2: click rates of the logging and the counterfactual policy, with 95% intervals and truth."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from offpolicy.errors import missing_dependency
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+
+def draw(results: Sequence[dict[str, Any]], folder: Path) -> list[Path]:
+    """Draw one panel a campaign and write ``figure2.svg`` and ``figure2.png``.
+
+    Parameters
+    ----------
+    results : sequence of dict
+        From `improvement`.
+    folder : Path
+        Where the files go.
+    """
+    try:
+        import matplotlib as mpl
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise missing_dependency("matplotlib", "report", "Figure 2") from error
+
+    # Fixed ids and no date: the same results give the same file.
+    with mpl.rc_context({"svg.hashsalt": "offpolicy", "font.size": 9}):
+        figure = Figure(figsize=(8.4, 3.1), layout="constrained")
+        axes = figure.subplots(1, len(results), squeeze=False)[0]
+        for ax, result in zip(axes, results, strict=True):
+            _panel(ax, result)
+        axes[0].set_ylabel("click rate, %")
+        axes[-1].legend(frameon=False, loc="best")
+        paths = [folder / "figure2.svg", folder / "figure2.png"]
+        figure.savefig(paths[0], metadata={"Date": None})
+        figure.savefig(paths[1], dpi=160)
+    return paths
+
+
+def _panel(ax: Any, result: dict[str, Any]) -> None:
+    for x, name in enumerate(("logged", "new")):
+        value, low, high = (100 * v for v in result[name])
+        ax.errorbar(
+            x,
+            value,
+            yerr=[[value - low], [high - value]],
+            fmt="o",
+            capsize=4,
+            color=("0.45", "C0")[x],
+            label="estimate, 95% interval" if x else None,
+        )
+        true = 100 * result[f"true_{name}"]
+        ax.plot(x + 0.15, true, "D", color="C3", ms=4, label="truth" if x else None)
+    lift, low, high = result["lift"]
+    ax.set_title(
+        f"campaign {result['campaign'] + 1}\nlift {lift:+.0%} [{low:+.0%}, {high:+.0%}], "
+        f"true {result['true_lift']:+.0%}",
+        fontsize=9,
+    )
+    ax.set_xticks([0, 1], ["logging\npolicy", "best design\nper context"])
+    ax.set_xlim(-0.5, 1.5)
+    ax.set_ylim(bottom=0)
+    for side in ("top", "right"):
+        ax.spines[side].set_visible(False)

@@ -1,0 +1,136 @@
+"""The study's tasks, and the processes that run them.
+
+A task is a function of a `Job` and a key; it depends on nothing else, so results are the same on
+any number of workers and in any order.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import sys
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from offpolicy.experiments.ads.estimate import estimate_cell
+from offpolicy.experiments.ads.improve import improvement
+from offpolicy.experiments.ads.simulate import AdCell, simulate_campaign
+from offpolicy.experiments.ads.world import World, make_world
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from types import TracebackType
+
+    from offpolicy.experiments.ads.config import AdConfig
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a task needs to know: the world, the folds, and where simulated logs are kept."""
+
+    config: AdConfig
+    seed: int
+    folds: int
+    data: str
+
+    def path(self, campaign: int, batch: int) -> Path:
+        """Return the file of a cell."""
+        return Path(self.data) / f"cell-{campaign}-{batch:02d}.npz"
+
+    def paths(self, campaign: int) -> list[Path]:
+        """Return the files of a campaign, in order."""
+        return [self.path(campaign, b) for b in range(self.config.batches)]
+
+
+def simulate(job: Job, campaign: int) -> None:
+    """Run a campaign's A/B test and keep its logs."""
+    for cell in simulate_campaign(_world(job.config, job.seed), campaign):
+        cell.save(job.path(campaign, cell.batch))
+
+
+def estimate(job: Job, cell: tuple[int, int]) -> dict[str, Any]:
+    """Return the estimates of one cell."""
+    return estimate_cell(_world(job.config, job.seed), AdCell.load(job.path(*cell)), job.folds)
+
+
+def improve(job: Job, campaign: int) -> dict[str, Any]:
+    """Return one panel of Figure 2."""
+    *earlier, last = job.paths(campaign)
+    world = _world(job.config, job.seed)
+    cells = (AdCell.load(p) for p in earlier)
+    return improvement(world, cells, AdCell.load(last), folds=job.folds)
+
+
+@lru_cache(maxsize=1)
+def _world(config: AdConfig, seed: int) -> World:
+    return make_world(config, seed)
+
+
+def _one_thread() -> None:
+    """Keep linear algebra in a worker to one thread: workers already fill the cores."""
+    from threadpoolctl import threadpool_limits
+
+    threadpool_limits(1)
+
+
+class Crew:
+    """Worker processes with a progress bar; with one worker, tasks run in this process."""
+
+    def __init__(self, workers: int, *, show: bool) -> None:
+        self.workers = workers
+        self.show = show
+        self._pool: ProcessPoolExecutor | None = None
+
+    def __enter__(self) -> Self:
+        if self.workers > 1:
+            # Spawned, not forked: a forked OpenMP runtime can hang.
+            self._pool = ProcessPoolExecutor(
+                self.workers, multiprocessing.get_context("spawn"), initializer=_one_thread
+            )
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(wait=kind is None, cancel_futures=True)
+
+    def run(
+        self, title: str, task: Callable[[Any], Any], keys: Sequence[Any], out: Path | None = None
+    ) -> None:
+        """Run a task for every key; write each result as a line of ``out`` when it is there."""
+        if not keys:
+            return
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
+
+        columns = ("[progress.description]{task.description}", BarColumn(), MofNCompleteColumn())
+        bar = Progress(
+            *columns,
+            TimeRemainingColumn(),
+            console=Console(file=sys.stderr),
+            disable=not self.show,
+        )
+        with bar:
+            shown = bar.add_task(f"{title:<11}", total=len(keys))
+            for result in self._results(task, keys):
+                if out is not None:
+                    with out.open("a") as stream:
+                        stream.write(json.dumps(result) + "\n")
+                bar.advance(shown)
+
+    def _results(self, task: Callable[[Any], Any], keys: Sequence[Any]) -> Iterator[Any]:
+        if self._pool is None:
+            yield from map(task, keys)
+            return
+        waiting: set[Future[Any]] = {self._pool.submit(task, key) for key in keys}
+        while waiting:
+            done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+            for future in done:
+                yield future.result()

@@ -105,7 +105,7 @@ def resolve(name: str, policy: Any, log: Any) -> Target:
         return _from_label_column(name, policy, log)
     if isinstance(policy, Sequence) and policy and all(isinstance(c, str) for c in policy):
         return _from_columns(name, list(policy), log)
-    if hasattr(policy, "probabilities") or callable(policy):
+    if hasattr(policy, "probabilities") or hasattr(policy, "choices") or callable(policy):
         return _from_function(name, policy, log)
     if is_frame(policy):
         raise PolicyError(
@@ -116,6 +116,11 @@ def resolve(name: str, policy: Any, log: Any) -> Target:
         array = np.asarray(policy)
     except ValueError as error:
         raise PolicyError(f"policy {name!r}: cannot be read as an array: {error}") from error
+    if array.ndim == 0:
+        raise PolicyError(
+            f"policy {name!r}: {policy!r} is not a policy. Give an object with probabilities(context), a "
+            "callable, an (n, K) array, or the name of a column; offpolicy.policies has adapters."
+        )
     return _from_array(name, array, log)
 
 

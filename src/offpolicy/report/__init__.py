@@ -1,1 +1,1 @@
-"""TODO."""
+"""Showing results: text, versioned JSON, and the HTML report."""

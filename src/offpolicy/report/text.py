@@ -1,0 +1,98 @@
+"""Results as plain text and as a small HTML table for notebooks."""
+
+from __future__ import annotations
+
+import html
+import math
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from offpolicy.evaluation import Evaluation
+
+HEADINGS = ("policy", "estimator", "value", "std error", "95% interval", "vs logged", "n")
+
+
+def number(value: float, digits: int = 4) -> str:
+    """A number for people: significant digits, no trailing noise, a dash for what is not defined.
+
+    >>> number(0.0213456), number(float("nan")), number(1234567.0)
+    ('0.02135', '—', '1.235e+06')
+    """
+    return "—" if math.isnan(value) else f"{value:.{digits}g}"
+
+
+def cells(evaluation: Evaluation) -> list[tuple[str, ...]]:
+    """The result as rows of text."""
+    logged = evaluation.logged
+    rows: list[tuple[str, ...]] = [
+        (
+            "(logging policy)",
+            "mean",
+            number(logged.value),
+            number(logged.std_error, 2),
+            _interval(*logged.interval()),
+            "",
+            f"{logged.n:,}",
+        )
+    ]
+    for (policy, name), e in evaluation.estimates.items():
+        change = ""
+        if e.is_defined and logged.value != 0:
+            lift = e.lift(logged)
+            change = f"{100 * lift.value:+.1f}% ± {100 * 1.96 * lift.std_error:.1f}"
+        rows.append(
+            (
+                policy,
+                name,
+                number(e.value),
+                number(e.std_error, 2),
+                _interval(*e.interval()),
+                change,
+                f"{e.n:,}",
+            )
+        )
+    return rows
+
+
+def _interval(low: float, high: float) -> str:
+    return "not identified" if math.isnan(low) else f"[{number(low)}, {number(high)}]"
+
+
+def align(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Columns of text, the first two to the left, numbers to the right."""
+    widths = [max(len(r[j]) for r in (headings, *rows)) for j in range(len(headings))]
+
+    def line(row: Sequence[str]) -> str:
+        parts = [
+            c.ljust(w) if j < 2 else c.rjust(w)
+            for j, (c, w) in enumerate(zip(row, widths, strict=True))
+        ]
+        return "  ".join(parts).rstrip()
+
+    rule = "  ".join("─" * w for w in widths)
+    return "\n".join([line(headings), rule, *(line(r) for r in rows)])
+
+
+def table(evaluation: Evaluation) -> str:
+    """The whole result as text: estimates, then what a reader should know about them."""
+    text = align(HEADINGS, cells(evaluation))
+    notes = [f"{e.label}: {note}" for e in evaluation.estimates.values() for note in e.notes]
+    settings = evaluation.settings
+    model = settings["reward_model"] or settings["value_model"]
+    foot = (
+        f"π_b: {settings['behavior_model']} · q: {model} · {settings['folds']} folds × "
+        f"{settings['repeats']} · seed {settings['seed']}"
+    )
+    return "\n".join([text, "", foot, *notes])
+
+
+def html_table(evaluation: Evaluation) -> str:
+    """The estimates as an HTML table; every name is escaped."""
+
+    def row(values: Sequence[str], tag: str) -> str:
+        return "<tr>" + "".join(f"<{tag}>{html.escape(v)}</{tag}>" for v in values) + "</tr>"
+
+    body = "".join(row(r, "td") for r in cells(evaluation))
+    return f"<table><thead>{row(HEADINGS, 'th')}</thead><tbody>{body}</tbody></table>"

@@ -56,6 +56,7 @@ class Training:
             "learning_rate": self.learning_rate,
             "min_sum_hessian_in_leaf": self.min_hessian,
             "min_data_in_leaf": 1,
+            "min_data_in_bin": 1,
             "feature_pre_filter": False,
             "max_bin": 63,
             "num_threads": 1,

@@ -142,7 +142,7 @@ def rmse_spread(
 
     >>> online = Online(np.array([0.5]), np.array([1e12]))
     >>> s = rmse_spread(np.array([0.5]), np.array([0.05]), online)
-    >>> abs(s.std_error - 0.1 * np.sqrt(1 - 2 / np.pi)) < 0.001
+    >>> bool(abs(s.std_error - 0.1 * np.sqrt(1 - 2 / np.pi)) < 0.001)
     True
     """
     if online_around not in {"estimate", "online"}:

@@ -6,8 +6,8 @@
 
 The data are counted (context, design, click) cells. Boosting them with the counts as weights is
 boosting the impressions they stand for, provided that no limit counts rows: leaves are limited
-by their sum of hessians (about the number of expected clicks), ``min_data_in_leaf`` and
-``min_data_per_group`` are 1, and the validation part takes impressions, not cells.
+by their sum of hessians (about the number of expected clicks), ``min_data_in_leaf``,
+``min_data_in_bin`` and ``min_data_per_group`` are 1, and the validation part takes impressions, not cells.
 """
 
 from __future__ import annotations
@@ -131,7 +131,8 @@ class TunedBoosting:
                     callbacks=[lgb.early_stopping(self.patience, verbose=False)],
                 )
                 loss = booster.best_score["valid_0"]["binary_logloss"]
-                if loss < best_loss:
+                # A tree that cannot split only moves the loss by rounding.
+                if loss < best_loss * (1 - 1e-7):
                     best_loss, best = loss, (leaves, columns, booster.best_iteration)
         if best is None:
             return mean
@@ -148,6 +149,7 @@ class TunedBoosting:
             "learning_rate": self.learning_rate,
             "min_sum_hessian_in_leaf": self.min_hessian,
             "min_data_in_leaf": 1,
+            "min_data_in_bin": 1,
             "min_data_per_group": 1,
             "feature_pre_filter": False,
             "max_bin": 63,

@@ -23,6 +23,7 @@ _NAMES = {
     "BoostedReward": "offpolicy.nuisance.boosted",
     "paper_reward": "offpolicy.nuisance.boosted",
     "Shares": "offpolicy.nuisance.behavior",
+    "Trajectories": "offpolicy.data.trajectories",
     "check_policy": "offpolicy.policies",
 }
 _MODULES = {"policies", "errors"}

@@ -46,9 +46,9 @@ class Layout:
 
     @classmethod
     def ragged(cls, lengths: Array | list[int]) -> Layout:
-        """``lengths[i]`` decisions in unit i."""
+        """``lengths[i]`` decisions in unit i; one each is a bandit's layout, in every respect."""
         counts = np.asarray(lengths, dtype=np.int64)
-        return cls(counts, len(counts))
+        return cls(None if bool((counts == 1).all()) else counts, len(counts))
 
     @property
     def is_single(self) -> bool:
@@ -111,7 +111,7 @@ class Layout:
         """(N,) sum of a per-decision quantity inside each unit."""
         if self.lengths is None:
             return values
-        return np.bincount(self.unit, weights=values, minlength=self.n_units)
+        return np.bincount(self.unit, weights=values, minlength=self.n_units).astype(np.float64)
 
     def last(self, values: Array) -> Array:
         """(N,) value of a per-decision quantity at each unit's last decision."""
@@ -126,10 +126,11 @@ class Layout:
         shift = np.repeat(
             self.offsets[units] - np.concatenate([[0], np.cumsum(lengths)[:-1]]), lengths
         )
-        return np.arange(total, dtype=np.int64) + shift
+        rows: Ints = np.arange(total, dtype=np.int64) + shift
+        return rows
 
     def subset(self, units: Array) -> Layout:
         """Layout of the chosen units only."""
         if self.lengths is None:
             return Layout.single(len(units))
-        return Layout(self.lengths[units], len(units))
+        return Layout.ragged(self.lengths[units])

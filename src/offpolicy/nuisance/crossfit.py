@@ -148,7 +148,8 @@ class CrossFit:
         parts = self.folds.parts(split, repeat)
         kind = MRDR if tag else REWARD
         keys = [(kind, tag, *part.key) for part in parts]
-        makers = [partial(self._fit_reward, model, part, emphasis, kind) for part in parts]
+        fit_part = partial(self._fit_reward, model, emphasis=emphasis, kind=kind)
+        makers: list[Callable[[], Any]] = [partial(fit_part, part) for part in parts]
         for part, fit in zip(parts, self._fit_all(keys, makers), strict=True):
             rows = log.layout.rows_of(part.score)
             features = self._table(model)
@@ -207,7 +208,8 @@ class CrossFit:
 
     def _mass(self, rows: Ints) -> Floats | None:
         log = self.log
-        parts = [p[rows] for p in (log.weight, log.count) if p is not None]
+        units = log.layout.unit[rows]
+        parts = [p[units] for p in (log.weight, log.count) if p is not None]
         if not parts:
             return None
         return np.asarray(np.prod(parts, axis=0), dtype=np.float64)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from offpolicy.errors import ModelError, UsageError
-from offpolicy.nuisance.learners import fitted, is_lightgbm, text_as_category
+from offpolicy.nuisance.learners import fitted, learner_input
 
 if TYPE_CHECKING:
     from offpolicy.arrays import Floats, Ints
@@ -135,11 +135,6 @@ class ClassifierBehavior:
         X = learner_input(data.X, self.learner)
         model = fitted(self.learner, X, data.action, data.weight, seed)
         return _FittedClassifier(model, data.n_actions, share_of_unseen(data))
-
-
-def learner_input(X: Any, learner: Any) -> Any:
-    """Context rows in the form the classifier reads."""
-    return text_as_category(X) if hasattr(X, "iloc") and is_lightgbm(learner) else X
 
 
 @dataclass(frozen=True, eq=False)

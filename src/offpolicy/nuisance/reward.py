@@ -13,10 +13,11 @@ import numpy as np
 
 from offpolicy.errors import ModelError
 from offpolicy.nuisance.learners import (
-    fitted,
+    FittedMean,
+    fitted_mean,
     is_classifier,
     is_learner,
-    mean_prediction,
+    learner_input,
     with_action,
 )
 
@@ -99,13 +100,12 @@ class ActionFeature:
 
 @dataclass(frozen=True, eq=False)
 class _WithAction:
-    model: Any
+    model: FittedMean
     actions: tuple[Any, ...]
     name: str
 
     def predict(self, X: Any, codes: Ints) -> Floats:
-        table = with_action(X, codes, self.actions, self.name, self.model)
-        return mean_prediction(self.model, table)
+        return self.model.mean(with_action(X, codes, self.actions, self.name, self.model.model))
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,6 +129,7 @@ class PerAction:
                 models[code] = ConstantReward(data.mean())
                 continue
             X = data.X.iloc[rows] if hasattr(data.X, "iloc") else data.X[rows]
+            X = learner_input(X, self.learner)
             weight = None if data.weight is None else data.weight[rows]
             models[code] = _fit_or_constant(self.learner, X, data.reward[rows], weight, seed)
         return _PerAction(models)
@@ -136,7 +137,7 @@ class PerAction:
 
 @dataclass(frozen=True, eq=False)
 class _PerAction:
-    models: dict[int, Any]
+    models: dict[int, ConstantReward | FittedMean]
 
     def predict(self, X: Any, codes: Ints) -> Floats:
         out = np.empty(len(codes))
@@ -147,11 +148,13 @@ class _PerAction:
             if isinstance(model, ConstantReward):
                 out[rows] = model.value
             else:
-                out[rows] = mean_prediction(model, table)
+                out[rows] = model.mean(learner_input(table, model.model))
         return out
 
 
-def _fit_or_constant(learner: Any, X: Any, y: Floats, weight: Floats | None, seed: int) -> Any:
+def _fit_or_constant(
+    learner: Any, X: Any, y: Floats, weight: Floats | None, seed: int
+) -> ConstantReward | FittedMean:
     """Fit; a classifier that sees a single reward value has nothing to learn and is that constant."""
     if is_classifier(learner):
         values = np.unique(y)
@@ -162,7 +165,7 @@ def _fit_or_constant(learner: Any, X: Any, y: Floats, weight: Floats | None, see
                 f"{type(learner).__name__} is a classifier and the reward takes {len(values):,} values. "
                 "Use a regressor."
             )
-    return fitted(learner, X, y, weight, seed)
+    return fitted_mean(learner, X, y, weight, seed)
 
 
 def as_reward_model(spec: Any) -> RewardModel:

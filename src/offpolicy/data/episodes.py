@@ -100,18 +100,24 @@ def shape_of(actions: Any, lengths: Any) -> Shape:
         array = np.asarray(actions)
     if array is None:
         return _listed(actions, lengths)
-    if array.ndim == 1:
-        if lengths is None:
-            raise DataError(
-                "'actions' is one-dimensional and lengths= is missing. Give the length of each episode, "
-                "an (n, T+1) array, or one array an episode in a list."
-            )
-        shape = Shape("flat", _lengths(lengths))
-        if shape.n_steps != len(array):
-            raise DataError(
-                f"lengths= adds up to {shape.n_steps:,} steps, but there are {len(array):,} actions."
-            )
-        return shape
+    return _flat_shape(array, lengths) if array.ndim == 1 else _padded_shape(array, lengths)
+
+
+def _flat_shape(array: Array, lengths: Any) -> Shape:
+    if lengths is None:
+        raise DataError(
+            "'actions' is one-dimensional and lengths= is missing. Give the length of each episode, "
+            "an (n, T+1) array, or one array an episode in a list."
+        )
+    shape = Shape("flat", _lengths(lengths))
+    if shape.n_steps != len(array):
+        raise DataError(
+            f"lengths= adds up to {shape.n_steps:,} steps, but there are {len(array):,} actions."
+        )
+    return shape
+
+
+def _padded_shape(array: Array, lengths: Any) -> Shape:
     if array.ndim != 2:
         raise DataError(
             f"'actions' must be (n, T+1), flat with lengths=, or a list. Got {array.shape}."
@@ -226,7 +232,7 @@ def termination(flags: Array, lengths: Ints, column: str) -> Bools:
     return np.asarray(values[last])
 
 
-def distinct_states(states: Array, discrete: bool | None) -> tuple[Array, Ints] | None:
+def distinct_states(states: Array, *, discrete: bool | None) -> tuple[Array, Ints] | None:
     """The distinct states and the code of each step, when states are discrete.
 
     Integers (ids, or a few columns of them) are discrete unless told otherwise; floats are not, unless told.

@@ -234,7 +234,7 @@ class Trajectories:
                 else shape.flat(terminated, "terminated")
             )
         return _checked(
-            context=_context(table, discrete),
+            context=_context(table, discrete=discrete),
             labels=known,
             codes=codes,
             reward=checks.one_dimensional(shape.flat(rewards, "rewards"), "rewards", "reward"),
@@ -338,8 +338,8 @@ def _one_each(given: Array | None, n: int) -> bool:
     return given is not None and given.shape == (n,)
 
 
-def _context(states: Array, discrete: bool | None) -> Context:
-    found = episodes.distinct_states(states, discrete)
+def _context(states: Array, *, discrete: bool | None) -> Context:
+    found = episodes.distinct_states(states, discrete=discrete)
     return Context(states) if found is None else Context(*found)
 
 
@@ -402,7 +402,7 @@ def _checked(
         source=source,
         names=names,
     )
-    return _treated(log, lengths, terminated is not None, truncated)
+    return _treated(log, lengths, truncated, flagged=terminated is not None)
 
 
 def _endings(
@@ -425,7 +425,7 @@ def _endings(
     return longest, episodes.termination(terminated, lengths, "terminated")
 
 
-def _treated(log: Trajectories, lengths: Ints, flagged: bool, truncated: str) -> Trajectories:
+def _treated(log: Trajectories, lengths: Ints, truncated: str, *, flagged: bool) -> Trajectories:
     """Deal with episodes whose last rewards are missing."""
     missing = ~log.ended & (lengths < log.horizon)
     if not flagged or not missing.any():

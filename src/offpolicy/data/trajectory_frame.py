@@ -80,7 +80,7 @@ def read(
         )
     weights = units(weight, "weight")
     return {
-        "context": _states(columns, names, order, discrete),
+        "context": _states(columns, names, order, discrete=discrete),
         "labels": labels,
         "codes": taken,
         "reward": columns.numeric(reward, "reward")[order],
@@ -95,12 +95,12 @@ def read(
     }
 
 
-def _states(columns: Columns, names: list[str], order: Ints, discrete: bool | None) -> Context:
+def _states(columns: Columns, names: list[str], order: Ints, *, discrete: bool | None) -> Context:
     """States as a frame of rows, or of distinct rows when every column holds ids."""
     if not names:
         return Context(np.empty((len(order), 0)))
     frame = Context.from_frame(columns.subset(names))
-    codes = _codes(columns, names, discrete)
+    codes = _codes(columns, names, discrete=discrete)
     if codes is None:
         return Context.from_frame(frame.native(order))
     _, first, index = np.unique(codes, axis=0, return_index=True, return_inverse=True)
@@ -110,7 +110,7 @@ def _states(columns: Columns, names: list[str], order: Ints, discrete: bool | No
     return Context.from_frame(distinct, index.reshape(-1)[order].astype(np.int64))
 
 
-def _codes(columns: Columns, names: list[str], discrete: bool | None) -> Array | None:
+def _codes(columns: Columns, names: list[str], *, discrete: bool | None) -> Array | None:
     if discrete is False:
         return None
     parts = []

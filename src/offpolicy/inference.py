@@ -61,13 +61,13 @@ class Units:
             count = None if count is None else count[scored]
             cluster = None if cluster is None else cluster[scored]
         if cluster is None:
-            return Sample(weight * psi, weight, count)
+            return Sample(np.asarray(weight * psi, dtype=np.float64), weight, count)
         mass = weight if count is None else weight * count
         present, group = np.unique(cluster, return_inverse=True)
         size = len(present)
         return Sample(
-            np.bincount(group, weights=mass * psi, minlength=size),
-            np.bincount(group, weights=mass, minlength=size),
+            np.bincount(group, weights=mass * psi, minlength=size).astype(np.float64),
+            np.bincount(group, weights=mass, minlength=size).astype(np.float64),
         )
 
 

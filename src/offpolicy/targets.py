@@ -54,7 +54,8 @@ class Target:
             out[np.arange(len(positions)), self.codes[positions]] = 1.0
             return out
         assert self._ask is not None
-        return self._ask(positions)
+        answer: Floats = self._ask(positions)
+        return answer
 
     def of_actions(self, context: Context, action: Ints) -> Floats:
         """(n,) π_e(A_i | S_i) for every row of the log."""
@@ -62,7 +63,7 @@ class Target:
         if self.codes is not None:
             rows = np.arange(n)
             at = context.positions(rows) if self.shares_context else rows
-            return (self.codes[at] == action).astype(np.float64)
+            return np.asarray(self.codes[at] == action, dtype=np.float64)
         out = np.empty(n)
         if self.shares_context and context.index is not None:
             order = np.argsort(context.index, kind="stable")

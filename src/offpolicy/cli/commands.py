@@ -57,12 +57,9 @@ def demo(options: argparse.Namespace) -> int:
     )
     print(align(study.HEADINGS, study.rows(result)))
     print()
-    print(
-        "DML is the paper's estimator: doubly robust scores, every model fitted out of fold. The direct"
-    )
-    print(
-        "method's standard error leaves out the error of its own model, so it can be far off and sure of it."
-    )
+    print("DML is the paper's estimator: doubly robust scores, every model fitted out of fold.")
+    print("The standard error of the direct method (DM) leaves out the error of its own model:")
+    print("it can be far off, and sure of it.")
     return DONE
 
 

@@ -20,7 +20,7 @@ def read_frame(path: str) -> Any:
     file = Path(path)
     if not file.exists():
         raise DataError(
-            f"there is no file {path!r}. Check the path; quote a pattern such as 'logs/*.parquet'."
+            f"there is no file {path!r}. Check the path; quote a pattern: 'logs/*.parquet'."
         )
     kind = "".join(file.suffixes).lower()
     if kind.endswith((".parquet", ".pq")):
@@ -48,9 +48,8 @@ def bandit_log(frame: Any, options: argparse.Namespace) -> BanditLog:
     """Build the log from the flags."""
     for flag in ("action", "reward"):
         if getattr(options, flag) is None:
-            raise UsageError(
-                f"--{flag} is missing: which column holds the {flag}? Columns: {list(frame.columns)}"
-            )
+            columns = ", ".join(map(str, frame.columns))
+            raise UsageError(f"--{flag} is missing: which column holds it? Columns: {columns}")
     propensity: Any = options.propensity
     if isinstance(propensity, list) and len(propensity) == 1:
         propensity = propensity[0]

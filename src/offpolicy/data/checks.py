@@ -87,7 +87,7 @@ def distribution(
     matrix: Floats, action: Ints, column: str, *, tolerance: float = SUM_TOLERANCE
 ) -> Floats:
     """(n, K) rows are distributions that give the logged action a positive probability."""
-    bad = (
+    bad: Bools = np.asarray(
         ~np.isfinite(matrix).all(axis=1)
         | (matrix < 0).any(axis=1)
         | (matrix > 1 + tolerance).any(axis=1)
@@ -101,8 +101,8 @@ def distribution(
     off = np.asarray(np.abs(total - 1) > tolerance)
     if off.any():
         raise DataError(
-            f"{column!r}: {first_rows(off, total)} do not sum to 1 over the actions. Give one column "
-            "for every action, in the order of `actions`."
+            f"{column!r}: {first_rows(off, total)} do not sum to 1 over the actions. Give one "
+            "column for every action, in the order of `actions`."
         )
     probability(matrix[np.arange(len(matrix)), action], column)
     return matrix

@@ -242,17 +242,17 @@ def rows(demo: Demo) -> list[tuple[str, ...]]:
             "",
         )
     )
-    for policy, truth in demo.truth.items():
-        for name in ESTIMATORS:
-            out.append(
-                (
-                    policy,
-                    name,
-                    f"{truth:.4f}",
-                    *_cell(demo.known[policy, name], truth),
-                    *_cell(demo.unknown[policy, name], truth),
-                )
-            )
+    out += [
+        (
+            policy,
+            name,
+            f"{truth:.4f}",
+            *_cell(demo.known[policy, name], truth),
+            *_cell(demo.unknown[policy, name], truth),
+        )
+        for policy, truth in demo.truth.items()
+        for name in ESTIMATORS
+    ]
     return out
 
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
+import offpolicy as op
 from offpolicy.data.bandit import BanditLog
 from offpolicy.errors import ModelError
-from offpolicy.evaluate import evaluate
 from offpolicy.experiments.ads.config import AdConfig
 from offpolicy.experiments.ads.counterfactual import Training, best_designs, pooled
 from offpolicy.experiments.ads.estimate import (
@@ -83,8 +83,8 @@ def test_counted_log_gives_the_row_level_numbers(world, cells, behavior):
         "reward_model": DesignMeans(),
         "behavior_model": behavior,
     }
-    counted = evaluate(log, {"cb": policy}, **options)
-    plain = evaluate(rows_of(log), {"cb": policy}, **options)
+    counted = op.evaluate(log, {"cb": policy}, **options)
+    plain = op.evaluate(rows_of(log), {"cb": policy}, **options)
     for name in ESTIMATORS:
         a, b = counted["cb", name], plain["cb", name]
         assert a.value == pytest.approx(b.value, rel=1e-9), name

@@ -10,7 +10,7 @@ from offpolicy.experiments.ads.study import Args, reproduce
 
 
 def options(folder, **changes):
-    base = {"scale": 0.001, "seed": 0, "out": folder, "workers": 1, "draws": 500, "progress": False}
+    base = {"scale": 0.001, "seed": 0, "out": folder, "workers": 1, "draws": 500}
     return Args(**{**base, **changes})
 
 

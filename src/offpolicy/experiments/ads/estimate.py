@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+import offpolicy as op
 from offpolicy.data.bandit import BanditLog
 from offpolicy.data.frame import Context
-from offpolicy.evaluate import evaluate
 from offpolicy.experiments.ads.config import generator
 from offpolicy.experiments.ads.reward import TunedBoosting
 
@@ -108,7 +108,7 @@ def estimate_cell(world: World, cell: AdCell, folds: int) -> dict[str, Any]:
         "difference_std_error": {},
     }
     for name, behavior in BEHAVIOR.items():
-        ev = evaluate(
+        ev = op.evaluate(
             log,
             {"cb": policy},
             estimators=list(ESTIMATORS),

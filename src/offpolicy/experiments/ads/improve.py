@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from offpolicy.evaluate import evaluate
+import offpolicy as op
 from offpolicy.experiments.ads.counterfactual import Training, best_designs, pooled
 from offpolicy.experiments.ads.estimate import ChoiceTable, counted_log
 from offpolicy.experiments.ads.reward import TunedBoosting
@@ -59,7 +59,7 @@ def improvement(
     sizes = tuple(levels for _, levels in world.config.columns)
     chosen = np.eye(own.n_designs, dtype=np.uint8)[best[last.present]]
     policy = ChoiceTable(world.contexts[last.present], sizes, chosen)
-    ev = evaluate(
+    ev = op.evaluate(
         counted_log(world, last, folds),
         {"new": policy},
         estimators=["DML"],

@@ -46,8 +46,6 @@ class Args:
     """Whether to train the counterfactual policy and draw Figure 2."""
     keep_data: bool = False
     """Keep the simulated logs (about 300 MB at full size) after the run."""
-    progress: bool = True
-    """Show progress on standard error."""
 
 
 def reproduce(options: Args) -> dict[str, Any]:
@@ -78,7 +76,7 @@ def reproduce(options: Args) -> dict[str, Any]:
         seconds[name] = round(time.perf_counter() - start, 1)
         return result
 
-    with work.Crew(options.workers or os.cpu_count() or 1, show=options.progress) as crew:
+    with work.Crew(options.workers or os.cpu_count() or 1) as crew:
         cells = [(c, b) for c in range(config.campaigns) for b in range(config.batches)]
         known = _lines(out / "cells.jsonl")
         todo = [k for k in cells if k not in {(r["campaign"], r["batch"]) for r in known}]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import multiprocessing
-import sys
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass
 from functools import lru_cache
@@ -19,6 +18,7 @@ from offpolicy.experiments.ads.estimate import estimate_cell
 from offpolicy.experiments.ads.improve import improvement
 from offpolicy.experiments.ads.simulate import AdCell, simulate_campaign
 from offpolicy.experiments.ads.world import World, make_world
+from offpolicy.progress import track
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -71,7 +71,7 @@ def _world(config: AdConfig, seed: int) -> World:
 
 def _one_thread() -> None:
     """Keep linear algebra in a worker to one thread: workers already fill the cores."""
-    from threadpoolctl import threadpool_limits
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
     threadpool_limits(1)
 
@@ -79,9 +79,8 @@ def _one_thread() -> None:
 class Crew:
     """Worker processes with a progress bar; with one worker, tasks run in this process."""
 
-    def __init__(self, workers: int, *, show: bool) -> None:
+    def __init__(self, workers: int) -> None:
         self.workers = workers
-        self.show = show
         self._pool: ProcessPoolExecutor | None = None
 
     def __enter__(self) -> Self:
@@ -107,23 +106,12 @@ class Crew:
         """Run a task for every key; write each result as a line of ``out`` when it is there."""
         if not keys:
             return
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
-
-        columns = ("[progress.description]{task.description}", BarColumn(), MofNCompleteColumn())
-        bar = Progress(
-            *columns,
-            TimeRemainingColumn(),
-            console=Console(file=sys.stderr),
-            disable=not self.show,
-        )
-        with bar:
-            shown = bar.add_task(f"{title:<11}", total=len(keys))
+        with track(title, len(keys)) as advance:
             for result in self._results(task, keys):
                 if out is not None:
                     with out.open("a") as stream:
                         stream.write(json.dumps(result) + "\n")
-                bar.advance(shown)
+                advance()
 
     def _results(self, task: Callable[[Any], Any], keys: Sequence[Any]) -> Iterator[Any]:
         if self._pool is None:

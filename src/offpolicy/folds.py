@@ -145,6 +145,11 @@ def make_folds(
 
 def _given(n: int, labels: Array, repeats: int, cluster: Ints | None) -> Folds:
     table = np.atleast_2d(labels)
+    missing = np.array([v is None or v != v for v in table.ravel().tolist()], dtype=bool)  # noqa: PLR0124
+    if missing.any():
+        raise UsageError(
+            f"folds=: the label is missing in {first_rows(missing)}. Give every unit a label."
+        )
     if table.shape[1] != n or table.ndim != 2:
         raise UsageError(
             f"folds= holds {table.shape[-1]:,} labels for {n:,} units. Give one label a unit, or an int."
@@ -207,3 +212,72 @@ def _balanced(rng: np.random.Generator, n: int, k: int, strata: Ints | None) -> 
     labels = np.empty(n, dtype=np.int64)
     labels[order] = np.arange(n) % k
     return labels
+
+
+# The three largest primes below 2^31: products of two residues stay below 2^62.
+P, Q, R = 2147483647, 2147483629, 2147483587
+
+
+def hash_constants(seed: int, repeat: int = 0) -> tuple[int, int, int, int]:
+    """Multipliers and shifts of the fold hash for one seed and repetition."""
+    words = np.random.SeedSequence([seed, repeat, 0xF01D]).generate_state(4, np.uint64)
+    a, b, s, t = (int(w) % (Q - 2) + 1 for w in words)
+    return a, b, s, t
+
+
+def hash_arithmetic(ids: Any, k: int, constants: tuple[int, int, int, int]) -> Any:
+    """Fold of an id, as the same arithmetic on numpy arrays, Python ints and Ibis columns.
+
+    With primes p, q, r just below 2³¹: u = (a·id + s) mod p, v = (b·id + t) mod q, fold = (u·v mod r) mod k.
+    Only + * % are used and nothing leaves 64 bits, so every engine gives the same fold. A first
+    remainder is shifted to be non-negative, on which engines disagree for negative ids.
+    """
+    a, b, s, t = constants
+    u = ((ids % P + P) % P * a + s) % P
+    v = ((ids % Q + Q) % Q * b + t) % Q
+    return u * v % R % k
+
+
+def hash_folds(ids: Any, k: int = 2, seed: int = 0, *, repeat: int = 0) -> Ints:
+    """Folds by a fixed arithmetic hash of row (or cluster) ids: the ones `offpolicy.scan` uses.
+
+    Parameters
+    ----------
+    ids : (n,) int or text array
+        Equal ids get equal folds. Text enters by the first 32 bits of its MD5 digest.
+    k : int
+        Number of folds.
+    seed, repeat : int
+        Other folds for other values.
+
+    Returns
+    -------
+    (n,) int array of labels 0 … k − 1
+
+    Examples
+    --------
+    >>> hash_folds([1, 2, 3, 4, 5, 6], 2, seed=0).tolist()
+    [1, 1, 0, 1, 1, 0]
+    """
+    array = np.asarray(ids)
+    if array.dtype.kind not in "iu":
+        array = _text_numbers(array)
+    numbers = array.astype(np.int64)
+    return np.asarray(hash_arithmetic(numbers, k, hash_constants(seed, repeat)), dtype=np.int64)
+
+
+def _text_numbers(values: Array) -> Ints:
+    """The first 32 bits of each text's MD5 digest."""
+    import hashlib
+
+    bad = np.fromiter((not isinstance(v, str) for v in values.tolist()), bool, len(values))
+    if bad.any():
+        raise DataError(
+            f"ids must be integers or text: {first_rows(bad, values)} are neither. Cast the column."
+        )
+    known: dict[str, int] = {}
+    for value in values.tolist():
+        if value not in known:
+            digest = hashlib.md5(value.encode(), usedforsecurity=False).hexdigest()
+            known[value] = int(digest[:8], 16)
+    return np.array([known[value] for value in values.tolist()], dtype=np.int64)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 
 from offpolicy import scores
-from offpolicy.errors import UsageError, did_you_mean
+from offpolicy.errors import UsageError, did_you_mean, first_rows
 from offpolicy.scores import Scored
 from offpolicy.tuning import tuned_shrinkage, tuned_switch
 
@@ -156,5 +156,10 @@ def apply(estimator: Estimator, d: Decisions) -> Scored:
         raise UsageError(
             f"the score of {estimator.name!r} gave shape {scored.psi.shape} for {d.n} units. "
             "Return one number per unit; sum over steps with d.sum(…)."
+        )
+    bad = ~np.isfinite(scored.psi)
+    if bad.any() and not np.isnan(scored.psi).all():
+        raise UsageError(
+            f"the score of {estimator.name!r} is not finite in {first_rows(bad, scored.psi)}."
         )
     return scored

@@ -79,7 +79,7 @@ def evaluate(
     >>> abs(ev["policy", "DML"].value - 0.5) < 4 * ev["policy", "DML"].std_error
     True
     """
-    _check_arguments(log, reward_model, value_model, discount, seed)
+    _check_arguments(log, reward_model, value_model, discount, seed, n_jobs)
     named = targets.named_policies(policies)
     chosen = grid.resolve(estimators, log.kind)
     units = Units(
@@ -129,6 +129,11 @@ def _folds(log: Any, folds: Any, repeats: int, seed: int) -> Folds:
     n = log.layout.n_units
     cluster = log.cluster
     if log.fold is not None and isinstance(folds, int | np.integer | KFold):
+        if repeats != 1:
+            raise UsageError(
+                f"repeats={repeats}, but the log carries one column of fold labels. Pass folds= as a "
+                "(repeats, n) array of labels, or build the log without fold=."
+            )
         return make_folds(n, log.fold, repeats=1, cluster=cluster)
     counted = log.count is not None and float(log.count.max()) > 1
     if counted and isinstance(folds, int | np.integer | KFold):
@@ -149,7 +154,7 @@ def _folds(log: Any, folds: Any, repeats: int, seed: int) -> Folds:
 
 
 def _check_arguments(
-    log: Any, reward_model: Any, value_model: Any, discount: float, seed: int
+    log: Any, reward_model: Any, value_model: Any, discount: float, seed: int, n_jobs: int | None
 ) -> None:
     if getattr(log, "kind", None) not in {"bandit", "trajectories"}:
         raise UsageError(
@@ -162,6 +167,8 @@ def _check_arguments(
         raise UsageError("reward_model= is for bandit logs; trajectories take value_model=.")
     if isinstance(discount, bool) or not 0 <= discount <= 1:
         raise UsageError(f"discount= must be in the range [0, 1]. Got {discount!r} instead.")
+    if n_jobs is not None and (isinstance(n_jobs, bool) or not n_jobs):
+        raise UsageError(f"n_jobs= must be a non-zero int or None. Got {n_jobs!r} instead.")
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
         raise UsageError(f"seed= must be an int of at least 0. Got {seed!r} instead.")
 

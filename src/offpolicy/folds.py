@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
+from offpolicy.data.actions import is_missing
 from offpolicy.errors import DataError, UsageError, first_rows
 
 if TYPE_CHECKING:
@@ -145,7 +146,7 @@ def make_folds(
 
 def _given(n: int, labels: Array, repeats: int, cluster: Ints | None) -> Folds:
     table = np.atleast_2d(labels)
-    missing = np.array([v is None or v != v for v in table.ravel().tolist()], dtype=bool)  # noqa: PLR0124
+    missing = is_missing(table.ravel())
     if missing.any():
         raise UsageError(
             f"folds=: the label is missing in {first_rows(missing)}. Give every unit a label."

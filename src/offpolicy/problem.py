@@ -75,6 +75,8 @@ class Problem:
             d = self.decisions(target, estimator, repeat, together)
             psi, note = self._psi(estimator, d)
             notes += [note] if note else []
+            if "behavior" in estimator.needs:
+                notes += self._floor_note(estimator.split, repeat)
             if units is not None:
                 psi, scored = embedded(psi, self.units, units)
             rows.append(psi)
@@ -91,6 +93,16 @@ class Problem:
             return np.full(d.n, math.nan), NO_OVERLAP
         result = grid.apply(estimator, d)
         return result.psi, result.note
+
+    def _floor_note(self, split: Split, repeat: int) -> list[str]:
+        raised = self.behavior(split, repeat).floored
+        if not raised:
+            return []
+        note = (
+            f"the fitted π_b gave {raised:,} logged actions less than the share of an unseen action, "
+            "1 / (n + K), and was raised to it"
+        )
+        return [note]
 
     def scored_units(self, split: Split, repeat: int) -> Ints | None:
         """Units a split scores; None means all."""

@@ -127,7 +127,7 @@ def resolve(name: str, policy: Any, log: Any) -> Target:
 
 def _from_array(name: str, array: Array, log: Any) -> Target:
     n, k = len(log.action), len(log.actions)
-    if array.shape == (n,) and array.dtype != np.float64:
+    if array.shape == (n,):
         return _from_labels(name, array, log)
     if array.shape != (n, k):
         raise PolicyError(
@@ -216,7 +216,8 @@ class _Asked:
         answer = function(*arguments, **keywords)
         if is_frame(answer):
             names = Columns(answer)
-            answer = np.column_stack([names.numeric(c, "probability") for c in names.names])
+            order = _column_order(self.name, names.names, self.log.actions)
+            answer = np.column_stack([names.numeric(c, "probability") for c in order])
         return np.asarray(answer)
 
     def is_deterministic(self, *, shares: bool) -> bool:
@@ -264,6 +265,18 @@ class _Asked:
                 f"policy {self.name!r}: gave {answer.shape} labels for {len(at)} rows. "
                 "Return one action label per row."
             )
+
+
+def _column_order(name: str, columns: list[str], actions: tuple[Any, ...]) -> list[str]:
+    """Columns of a policy's frame in the order of the log's actions, which they must be named after."""
+    wanted = [str(a) for a in actions]
+    if sorted(map(str, columns)) != sorted(wanted):
+        raise PolicyError(
+            f"policy {name!r}: gave a frame with columns {columns[:5]}. Name its columns after log.actions "
+            f"{tuple(actions)[:5]}, or return an array in that order."
+        )
+    named = {str(c): c for c in columns}
+    return [named[w] for w in wanted]
 
 
 def _takes_time(policy: Any) -> bool:

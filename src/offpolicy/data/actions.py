@@ -90,6 +90,10 @@ def encode(
 
 def _distinct(values: Array) -> tuple[list[Any], Ints]:
     """Distinct values (as Python objects) and the position of each entry among them."""
+    if values.dtype.kind in "mM":
+        # Finer units than Python's dates would come out as integers.
+        coarse = values.astype(f"{values.dtype.kind}8[us]")
+        values = coarse if bool((coarse == values).all()) else values
     if values.dtype.kind in "biufmM" or (values.dtype.kind in "US" and len(values) < 10_000):
         distinct, inverse = np.unique(values, return_inverse=True)
         return distinct.tolist(), inverse.astype(np.int64)

@@ -297,10 +297,10 @@ class BanditLog:
         n = len(taken)
         checks.not_empty(n)
         table = np.empty((n, 0)) if context is None else np.asarray(context)
-        if table.dtype == object:
+        if table.dtype.kind not in "biufUS" or (table.ndim > 1 and table.dtype.kind in "US"):
             raise DataError(
-                "'context' is an array of objects. Give numbers, or a table to from_frame, which keeps "
-                "names and dtypes."
+                f"'context' is an array of dtype {table.dtype}. Give numbers (or one column of text), or a "
+                "table to from_frame, which keeps names and dtypes."
             )
         if table.ndim == 0:
             raise DataError("'context' must have one row for each action. Got a single value.")

@@ -27,7 +27,7 @@ def one_dimensional(values: Any, column: str, role: str) -> Floats:
         )
     if array.dtype.kind in "biuf":
         return array.astype(np.float64)
-    return to_float(array.astype(object), column, role)
+    return to_float(array if array.dtype.kind in "mM" else array.astype(object), column, role)
 
 
 def same_length(n: int, lengths: dict[str, int]) -> None:
@@ -152,9 +152,10 @@ def eligible_from_lists(lists: Sequence[Any], actions: Sequence[Any], column: st
     position = {label: i for i, label in enumerate(actions)}
     mask = np.zeros((len(lists), len(actions)), dtype=bool)
     for row, labels in enumerate(lists):
-        if labels is None or isinstance(labels, str | bytes):
+        if isinstance(labels, str | bytes) or not hasattr(labels, "__iter__"):
             raise DataError(
-                f"column {column!r}: row {row} is {labels!r}, not a list of eligible actions."
+                f"column {column!r}: row {row} is {labels!r}, not a list of eligible actions. Give every "
+                "row a list of labels, or leave eligible= out."
             )
         for label in labels:
             code = position.get(label)
@@ -172,6 +173,7 @@ def logged_is_eligible(mask: Bools, action: Ints, column: str) -> Bools:
     bad = ~mask[np.arange(len(mask)), action]
     if bad.any():
         raise DataError(
-            f"{column!r}: the logged action is not among the eligible ones in {first_rows(bad)}."
+            f"column {column!r}: the logged action is not among the eligible ones in {first_rows(bad)}. "
+            "What was taken could be taken; repair the lists or drop these rows."
         )
     return mask

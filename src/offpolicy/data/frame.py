@@ -98,25 +98,29 @@ class Columns:
 
 def to_float(values: Array, column: str, role: str) -> Floats:
     """Numbers held as objects become float64; anything else raises, naming the first bad row."""
+    if values.dtype.kind in "mM":  # nanoseconds would pass for numbers
+        raise DataError(
+            f"column {column!r} holds dates or durations (first: row 0 = {values[0]!s}), not numbers. "
+            f"The {role} must be numeric; convert the column before building the log."
+        )
     out = np.full(len(values), np.nan)
     bad: Bools = np.zeros(len(values), dtype=bool)
+    text: Bools = np.zeros(len(values), dtype=bool)
     for i, value in enumerate(values.tolist()):
         if value is None:
             continue
-        if isinstance(value, str | bytes) or not np.isscalar(value):
-            bad[i] = not _is_number(value)
-            out[i] = np.nan if bad[i] else float(value)
-        else:
-            out[i] = float(value)  # type: ignore[arg-type]
+        text[i] = isinstance(value, str | bytes)
+        bad[i] = not _is_number(value)
+        out[i] = np.nan if bad[i] else float(value)
     if bad.any():
         raise DataError(
             f"column {column!r}: {first_rows(bad, values)} are not numbers. "
             f"The {role} must be numeric; convert the column before building the log."
         )
-    if any(isinstance(v, str) for v in values.tolist()):
+    if text.any():
         raise DataError(
-            f"column {column!r} holds numbers written as text (first: {values[0]!r}). "
-            f"Convert it to a numeric type first: it will not be guessed."
+            f"column {column!r}: {first_rows(text, values)} are numbers written as text. "
+            f"Convert the column to a numeric type first: it will not be guessed."
         )
     return out
 
@@ -190,14 +194,14 @@ class Context:
 
 
 def as_features(array: Array) -> Array:
-    """Context arrays as an (n, p) matrix: integer ids are one-hot, images are flattened.
+    """Context arrays as an (n, p) matrix: ids (integers, text) are one-hot, images are flattened.
 
     >>> as_features(np.array([0, 2, 0])).tolist()
     [[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]]
     """
-    if array.ndim == 1 and array.dtype.kind in "biu":
+    if array.ndim == 1 and array.dtype.kind in "biuUS":
         ids, code = np.unique(array, return_inverse=True)
-        if len(ids) <= 1_000:
+        if len(ids) <= 1_000 or array.dtype.kind in "US":
             return np.eye(len(ids))[code]
         return array.astype(np.float64)[:, None]
     if array.ndim == 1:

@@ -7,7 +7,6 @@ winner is refitted on the whole training fold.
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +14,7 @@ import numpy as np
 
 from offpolicy.nuisance.boosted import BoostedReward
 from offpolicy.nuisance.encode import Encoded, LinearDesign
+from offpolicy.nuisance.quiet import quiet
 from offpolicy.nuisance.reward import ConstantReward, FittedReward, RewardData
 
 if TYPE_CHECKING:
@@ -62,10 +62,7 @@ class LinearReward:
             learner: Any = LogisticRegression(C=1.0 / self.penalty, max_iter=300, tol=1e-4)
         else:
             learner = Ridge(alpha=self.penalty, solver="lsqr" if X.shape[1] > 500 else "auto")
-        with warnings.catch_warnings():
-            warnings.simplefilter(
-                "ignore"
-            )  # slow convergence only costs accuracy, which is validated
+        with quiet():  # slow convergence only costs accuracy, which is validated
             learner.fit(X, data.reward, sample_weight=data.weight)
         return _Linear(learner, design, k, crossed, binary)
 

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from offpolicy.nuisance.behavior import BehaviorData, FittedBehavior, Shares, share_of_unseen
+from offpolicy.nuisance.behavior import (
+    BehaviorData,
+    FittedBehavior,
+    Shares,
+    floor_at,
+    share_of_unseen,
+)
 from offpolicy.nuisance.encode import Encoded, LinearDesign
+from offpolicy.nuisance.quiet import quiet
 
 if TYPE_CHECKING:
     from offpolicy.arrays import Floats, Ints
@@ -49,10 +55,7 @@ class LogisticBehavior:
             return Shares(per_batch=False).fit_behavior(data, seed)
         design = LinearDesign.learn(data.X)
         learner = LogisticRegression(C=1.0 / self.penalty, max_iter=200, tol=1e-4)
-        with warnings.catch_warnings():
-            warnings.simplefilter(
-                "ignore"
-            )  # slow convergence only costs accuracy, which is validated
+        with quiet():  # slow convergence only costs accuracy, which is validated
             learner.fit(design.transform(data.X), data.action, sample_weight=data.weight)
         return _FittedLogistic(learner, design, data.n_actions, share_of_unseen(data))
 
@@ -102,4 +105,6 @@ class AutoBehavior:
 
 def _log_loss(model: FittedBehavior, held: BehaviorData) -> float:
     p = model.predict(held.X, held.batch)[np.arange(len(held.action)), held.action]
-    return float(np.average(-np.log(np.maximum(p, model.floor)), weights=held.weight))
+    return float(
+        np.average(-np.log(np.maximum(p, floor_at(model, held.batch))), weights=held.weight)
+    )

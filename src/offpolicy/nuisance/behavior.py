@@ -2,7 +2,8 @@
 
 A behavior model has ``fit_behavior(data, seed)`` and gives something with ``predict(X, batch)``, the (m, K)
 distribution of rows it was not fitted on. An action that a training fold never saw gets the add-one share
-1 / (n + K): positive, so that no weight is infinite, and counted, so that the result can say how often.
+1 / (n + K), n being the rows of its batch where shares are taken by batch: positive, so that no weight is
+infinite, and counted, so that the result can say how often.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ class FittedBehavior(Protocol):
     """π̂_b of one training set."""
 
     @property
-    def floor(self) -> float:
-        """Probability given to actions the training rows lack."""
+    def floor(self) -> float | Floats:
+        """Probability given to actions the training rows lack; by batch, with a last entry for new ones."""
         ...
 
     def predict(self, X: Any, batch: Ints | None) -> Floats:
@@ -55,6 +56,15 @@ def share_of_unseen(data: BehaviorData) -> float:
     """The probability given to an action without a training row: 1 / (n + K)."""
     mass = len(data.action) if data.weight is None else float(data.weight.sum())
     return 1.0 / (mass + data.n_actions)
+
+
+def floor_at(fit: FittedBehavior, batch: Ints | None) -> Floats:
+    """The add-one share that holds in rows of these batches: () or (m,)."""
+    floor = np.asarray(fit.floor, dtype=np.float64)
+    if floor.ndim == 0:
+        return floor
+    assert batch is not None
+    return floor[np.minimum(batch, len(floor) - 1)]
 
 
 @dataclass(frozen=True)
@@ -95,14 +105,20 @@ class Shares:
         total = table.sum(axis=1, keepdims=True)
         overall = table.sum(axis=0) / table.sum()
         shares = np.where(total > 0, table / np.where(total > 0, total, 1.0), overall)
-        return _FittedShares(shares, batch is not None, share_of_unseen(data), overall)
+        floor: float | Floats = share_of_unseen(data)
+        if batch is not None:
+            # An action new to a batch is judged by the size of the batch, not of the log.
+            seen = np.where(total[:, 0] > 0, total[:, 0] - self.smoothing * data.n_actions, np.inf)
+            own = 1.0 / (seen + data.n_actions)
+            floor = np.append(np.where(np.isinf(seen), floor, own), floor)
+        return _FittedShares(shares, batch is not None, floor, overall)
 
 
 @dataclass(frozen=True, eq=False)
 class _FittedShares:
     shares: Floats
     per_batch: bool
-    floor: float
+    floor: float | Floats
     overall: Floats
 
     def predict(self, X: Any, batch: Ints | None) -> Floats:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from offpolicy.errors import ModelError
-from offpolicy.nuisance.behavior import BehaviorData, FittedBehavior, as_behavior_model
+from offpolicy.nuisance.behavior import BehaviorData, FittedBehavior, as_behavior_model, floor_at
 from offpolicy.nuisance.encode import encode_table
 from offpolicy.nuisance.reward import FittedReward, RewardData, as_reward_model
 from offpolicy.targets import blocks
@@ -94,9 +94,10 @@ class CrossFit:
             )
             scored = log.layout.rows_of(part.score)
             p = self._logged_probability(model, fit, scored)
-            low = p < fit.floor
+            floor = floor_at(fit, None if log.batch is None else log.batch[scored])
+            low = p < floor
             floored += int(low.sum())
-            out[scored] = np.where(low, fit.floor, p)
+            out[scored] = np.where(low, floor, p)
         return Behavior(out, floored)
 
     def _fit_behavior(self, model: Any, part: Part) -> FittedBehavior:

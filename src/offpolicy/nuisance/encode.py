@@ -44,6 +44,8 @@ def encode_table(table: Any) -> Encoded:
     for j, name in enumerate(table.columns):
         series = table[name]
         kind = getattr(series.dtype, "kind", "O")
+        if kind == "O" and series.dtype == object and _is_boolean(series):
+            series, kind = series.astype("boolean"), "b"
         if kind in "biuf" and not hasattr(series.dtype, "categories"):
             columns.append(series.to_numpy(dtype=np.float64, na_value=np.nan))
         elif kind == "M":
@@ -55,6 +57,13 @@ def encode_table(table: Any) -> Encoded:
             categorical.append(j)
     matrix = np.column_stack(columns) if columns else np.empty((len(table), 0))
     return Encoded(matrix, tuple(categorical))
+
+
+def _is_boolean(series: Any) -> bool:
+    """Whether an object column holds booleans and missing values, as some readers leave it."""
+    import pandas as pd
+
+    return bool(pd.api.types.infer_dtype(series, skipna=True) == "boolean")
 
 
 @dataclass(frozen=True, eq=False)

@@ -80,11 +80,11 @@ class ActionFeature:
     Examples
     --------
     >>> from sklearn.linear_model import LinearRegression
-    >>> data = RewardData(np.zeros((4, 1)), np.array([0, 0, 1, 1]), np.array([0., 0, 1, 1]), None,
+    >>> data = RewardData(np.zeros((4, 1)), np.array([0, 0, 1, 1]), np.array([1., 1, 2, 2]), None,
     ...                   ("a", "b"), "ad")
     >>> ActionFeature(LinearRegression()).fit_reward(data, 0).predict(np.zeros((2, 1)), np.array([0, 1])
     ... ).round(6).tolist()
-    [0.0, 1.0]
+    [1.0, 2.0]
     """
 
     learner: Any

@@ -14,6 +14,7 @@ import numpy as np
 
 from offpolicy import scores
 from offpolicy.errors import UsageError, did_you_mean, first_rows
+from offpolicy.magic import magic
 from offpolicy.scores import Scored
 from offpolicy.tuning import tuned_shrinkage, tuned_switch
 
@@ -71,6 +72,7 @@ class Estimator:
 
 
 BOTH: frozenset[Need] = frozenset({"value", "behavior"})
+ALL: frozenset[Need] = frozenset({"value", "behavior", "marginal"})
 VALUE: frozenset[Need] = frozenset({"value"})
 BEHAVIOR: frozenset[Need] = frozenset({"behavior"})
 TRAJECTORIES = frozenset({"trajectories"})
@@ -86,6 +88,11 @@ FAMILIES: dict[str, Estimator] = {
         Estimator("SWITCH", tuned_switch, "full", BOTH),
         Estimator("DRos", tuned_shrinkage, "full", BOTH),
         Estimator("MRDR", scores.doubly_robust, "full", BOTH, "mrdr"),
+        Estimator("TIS", scores.trajectory_weighted, "full", BEHAVIOR, None, TRAJECTORIES),
+        Estimator("WIS", scores.trajectory_normalized, "full", BEHAVIOR, None, TRAJECTORIES),
+        Estimator("WDR", scores.self_normalized_dr, "full", BOTH, None, TRAJECTORIES),
+        Estimator("MAGIC", magic, "full", BOTH, None, TRAJECTORIES),
+        Estimator("DRL", scores.marginalized, "crossfit", ALL, None, TRAJECTORIES),
     )
 }
 SPECIAL: dict[str, Estimator] = {
@@ -93,7 +100,8 @@ SPECIAL: dict[str, Estimator] = {
 }
 SUFFIXES: dict[str, Split] = {"-full": "full", "-half": "half", "-cf": "crossfit"}
 DEFAULT = ("DML", "SNDR-cf", "SNIPW", "IPW", "DM")
-DEFAULT_TRAJECTORIES = DEFAULT
+DEFAULT_TRAJECTORIES = ("DML", "WDR-cf", "SNIPW", "IPW", "DM")
+DEFAULT_DISCRETE = ("DML", "DRL", "WDR-cf", "SNIPW", "IPW", "DM")
 
 
 def known_names() -> list[str]:
@@ -119,10 +127,15 @@ def named(name: str) -> Estimator:
     raise UsageError(f"no estimator is called {name!r}.{did_you_mean(name, known_names())}")
 
 
+def sensible(log: Any) -> tuple[str, ...]:
+    """Names of the estimators to use when none are asked for."""
+    if log.layout.is_single:
+        return DEFAULT
+    return DEFAULT_DISCRETE if log.is_discrete else DEFAULT_TRAJECTORIES
+
+
 def resolve(estimators: Any, kind: str) -> list[Estimator]:
-    """Names and objects as a list of estimators; None is the sensible set."""
-    if estimators is None:
-        estimators = DEFAULT if kind == "bandit" else DEFAULT_TRAJECTORIES
+    """Names and objects as a list of estimators."""
     if isinstance(estimators, str | Estimator):
         estimators = [estimators]
     out: list[Estimator] = []

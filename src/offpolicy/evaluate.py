@@ -81,7 +81,7 @@ def evaluate(
     """
     _check_arguments(log, reward_model, value_model, discount, seed, n_jobs)
     named = targets.named_policies(policies)
-    chosen = grid.resolve(estimators, log.kind)
+    chosen = grid.resolve(grid.sensible(log) if estimators is None else estimators, log.kind)
     units = Units(
         log.layout.n_units,
         log.count,

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from offpolicy.normalized import normalized_sum
+
 if TYPE_CHECKING:
     from offpolicy.arrays import Floats
     from offpolicy.decisions import Decisions
@@ -40,6 +42,18 @@ def trajectory_weighted(d: Decisions) -> Floats:
     return d.layout.last(d.rho) * d.sum(d.gamma * d.reward)
 
 
+def trajectory_normalized(d: Decisions) -> Floats:
+    """ψ linearises Σ_i ρ_iT G_i / Σ_i ρ_iT, G = Σ γ^t R_t: weighted importance sampling (WIS)."""
+    log_last = d.layout.last(d.log_rho)
+    highest = float(log_last.max())
+    if np.isneginf(highest):
+        return np.full(d.n, np.nan)
+    rho = np.exp(log_last - highest)
+    returns = d.sum(d.gamma * d.reward)
+    level = d.mean(rho * returns) / d.mean(rho)
+    return np.asarray(level + rho * (returns - level) / d.mean(rho))
+
+
 def doubly_robust(d: Decisions) -> Floats:
     """ψ = Σ γ^t {ρ_t (R_t − q_t) + ρ_{t−1} v_t} (Eq. DR)."""
     if d.layout.is_single:
@@ -49,7 +63,7 @@ def doubly_robust(d: Decisions) -> Floats:
 
 def self_normalized(d: Decisions) -> Floats:
     """ψ linearises Σ_t γ^t Σ_i ρ_it R_it / Σ_i ρ_it: weights normalised step by step (SNIPW, WIS)."""
-    return _normalized_sum(d, d.reward, np.zeros(d.layout.n_steps))
+    return normalized_sum(d, d.reward, np.zeros(d.layout.n_steps))
 
 
 def self_normalized_dr(d: Decisions) -> Floats:
@@ -58,7 +72,7 @@ def self_normalized_dr(d: Decisions) -> Floats:
     At T = 0 this is the self-normalised doubly robust estimator (SNDR); for trajectories it is the
     weighted doubly robust estimator of Thomas and Brunskill 2016 (WDR).
     """
-    return _normalized_sum(d, d.reward - d.q, d.v)
+    return normalized_sum(d, d.reward - d.q, d.v)
 
 
 def switched(d: Decisions, threshold: float) -> Floats:
@@ -112,39 +126,3 @@ def marginalized(d: Decisions) -> Floats:
     following[later - 1] = d.v[later]
     change = d.reward + d.discount * following - d.q
     return direct(d) + d.sum(d.gamma * d.marginal * change)
-
-
-def _normalized_sum(d: Decisions, weighted: Floats, before: Floats) -> Floats:
-    """Linearised score of Σ_t γ^t {mean_ρt(weighted_t) + mean_ρ(t−1)(before_t)}.
-
-    mean_ρt(x) = Σ_i m_i ρ_it x_it / Σ_i m_i ρ_it. A unit that has ended keeps its last ρ and counts with
-    x = 0, so that every step's mean is over all units.
-    """
-    if d.layout.is_single:
-        mean_ratio = d.mean(d.ratio)
-        if mean_ratio == 0:
-            return np.full(d.n, np.nan)
-        level = d.mean(d.ratio * weighted) / mean_ratio
-        return level + d.ratio * (weighted - level) / mean_ratio + before
-    psi = np.zeros(d.n)
-    log_rho, log_now = d.log_rho, np.zeros(d.n)
-    for t, units, rows in d.layout.by_step():
-        gamma = d.discount**t
-        for values, update in ((before, False), (weighted, True)):
-            if update:
-                log_now[units] = log_rho[rows]
-            share = _shares(log_now, d.mass)
-            x = np.zeros(d.n)
-            x[units] = values[rows]
-            level = float((share * d.mass) @ x)
-            psi += gamma * (level + share * d.mass.sum() * (x - level))
-    return psi
-
-
-def _shares(log_rho: Floats, mass: Floats) -> Floats:
-    """ρ_i / Σ_j m_j ρ_j computed without leaving the range of a float; NaN when every weight is 0."""
-    highest = log_rho.max()
-    if np.isneginf(highest):
-        return np.full(len(log_rho), np.nan)
-    scaled = np.exp(log_rho - highest)
-    return np.asarray(scaled / (mass @ scaled))

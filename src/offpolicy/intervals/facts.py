@@ -89,6 +89,7 @@ class Facts:
 def effective_units(sample: Sample, facts: Facts | None = None) -> float:
     """Number of units, discounted for unequal sizes and weights: (Σ c d)² / Σ c d².
 
+    >>> from offpolicy.intervals import Sample
     >>> effective_units(Sample.of_mean([0.0, 0.0], count=[98, 2]), Facts(np.array([0.0, 50.0])))
     2.0
     """
@@ -101,6 +102,7 @@ def effective_units(sample: Sample, facts: Facts | None = None) -> float:
 def lumpiness(sample: Sample, facts: Facts | None = None) -> float:
     """Skewness κ of the estimate after one more unit at the worst possible score.
 
+    >>> from offpolicy.intervals import Sample
     >>> round(lumpiness(Sample.of_mean([0.0, 1.0], count=[9900, 100])), 3)
     0.098
     """

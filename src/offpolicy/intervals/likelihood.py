@@ -163,13 +163,14 @@ def _tilt(g: Floats, c: Floats, slack: float, ceiling: float | None) -> tuple[Fl
         total = float(inverse.sum())
         value = float(share @ np.log(z)) + math.log(total) - slack
         pull = e / z
-        slope = -float(share @ pull) + float(inverse @ pull) / total
+        slope = -float(share @ pull) + float((inverse / total) @ pull)
         return value, slope * u / peak
 
     spread = float(share @ (e * e))
     guess = min(peak * math.sqrt(2 * slack / spread), 0.9)
     upper = 1.0
-    while profile(upper)[0] < 0:
+    # Two or three units at a high level leave the rest a mass below e^-512, which is 0 here.
+    while upper < 512 and profile(upper)[0] < 0:
         upper *= 2
     s = increasing_root(profile, 0.0, upper, min(-math.log1p(-guess), upper))
     if limit is not None and -math.expm1(-s) / peak > 1 / limit:

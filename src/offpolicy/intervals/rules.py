@@ -73,8 +73,10 @@ def choose(sample: Sample, facts: Facts | None = None) -> Choice:
 
     Examples
     --------
+    >>> from offpolicy.intervals import Sample
     >>> choose(Sample.of_mean([0.0, 1.0], count=[500, 500])).method
     'normal'
+    >>> import numpy as np
     >>> rare = Facts(weights=np.array([0.0, 50.0]), rewards=np.array([0.0, 0.0]))
     >>> choose(Sample.of_mean([0.0, 0.0], count=[980, 20]), rare).method
     'clopper-pearson'
@@ -107,6 +109,7 @@ def automatic(sample: Sample, facts: Facts | None = None, level: float = 0.95) -
     Intervals made from weights and rewards alone are widened to hold the estimate where a doubly
     robust one lies outside, which can only raise their coverage.
 
+    >>> from offpolicy.intervals import Sample
     >>> automatic(Sample.of_mean([0.0, 1.0], count=[500, 500])).method
     'normal'
     """
@@ -119,6 +122,7 @@ def by_name(
 ) -> Interval:
     """Interval of a method that `choose` names, from the same inputs.
 
+    >>> from offpolicy.intervals import Sample
     >>> by_name("t", Sample.of_mean([0.0, 1.0, 2.0])).method
     't'
     """

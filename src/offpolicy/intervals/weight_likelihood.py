@@ -150,6 +150,13 @@ def _shortfall(w: Floats, gap: Floats, share: Floats, top: float, cost: float) -
         return float(linear @ x) - math.exp(float(share @ np.log(d)) - cost), d
 
     value, d = objective(x)
+    # At the minimum linear·x is at most the geometric term. With very few units that term is tiny,
+    # and from too large a start the curvature would be lost in rounding.
+    while (reached := float(linear @ x) - value) < 0.1 * float(linear @ x):
+        if reached <= 0:
+            return 0.0
+        x = x * (reached / float(linear @ x))
+        value, d = objective(x)
     for _ in range(200):
         inverse = share / d
         first = np.array([inverse @ p, inverse @ q])

@@ -1,0 +1,278 @@
+"""Several policies, ratios, batches, trial sizes and tails against closed forms and loops."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from offpolicy.errors import DataError, NotIdentifiedError, UsageError
+from offpolicy.intervals import (
+    Pair,
+    Sample,
+    adjusted_p_values,
+    best_policy,
+    covariance,
+    delta,
+    design_scale,
+    detectable_difference,
+    effective_size,
+    fieller,
+    generalized_pareto,
+    holm,
+    log_scale,
+    past_scale,
+    pooled,
+    simultaneous,
+    stabilized,
+    summarize,
+    tail_index,
+    trial_for_means,
+    trial_for_rates,
+    wald_p_value,
+)
+
+
+def test_covariance_of_means():
+    x = np.random.default_rng(0).normal(size=(50, 3)) @ np.array([[1, 1, 0], [0, 1, 0], [0, 0, 2]])
+    phi = x - x.mean(axis=0)
+    np.testing.assert_allclose(covariance(phi), np.cov(x.T, ddof=0) / 50)
+    np.testing.assert_allclose(covariance(phi, np.full(50, 3.0)), np.cov(x.T, ddof=0) / 150)
+
+
+def test_independent_estimates_have_the_sidak_critical_value():
+    intervals = simultaneous(np.zeros(5), np.eye(5), draws=200_000)
+    sidak = stats.norm.ppf(0.5 + 0.95 ** (1 / 5) / 2)
+    assert intervals[0].high == pytest.approx(sidak, abs=0.01)
+
+
+def test_identical_estimates_cost_nothing():
+    one = simultaneous(np.zeros(4), np.ones((4, 4)), draws=200_000)[0]
+    assert one.high == pytest.approx(1.96, abs=0.015)
+
+
+def test_an_estimate_without_variance_gets_no_width():
+    cov = np.diag([1.0, 0.0])
+    a, b = simultaneous([1.0, 2.0], cov)
+    assert a.width > 3.8
+    assert (b.low, b.high) == (2.0, 2.0)
+
+
+def test_step_down_p_values_of_independent_tests():
+    t = np.array([3.0, 2.0, 0.5])
+    p = adjusted_p_values(t, np.eye(3), draws=400_000)
+    tail = 2 * stats.norm.sf(t)
+    first, second = 1 - (1 - tail[0]) ** 3, 1 - (1 - tail[1]) ** 2
+    np.testing.assert_allclose(p, [first, second, tail[2]], atol=0.003)
+
+
+def test_one_sided_p_values():
+    p = adjusted_p_values([2.0], [[1.0]], alternative="greater", draws=400_000)
+    assert p[0] == pytest.approx(stats.norm.sf(2.0), abs=0.001)
+    q = adjusted_p_values([2.0], [[1.0]], alternative="less", draws=10_000)
+    assert q[0] == pytest.approx(stats.norm.cdf(2.0), abs=0.01)
+    with pytest.raises(UsageError, match="alternative"):
+        adjusted_p_values([2.0], [[1.0]], alternative="both")
+
+
+def test_holm_by_hand():
+    np.testing.assert_allclose(holm([0.04, 0.01, 0.5, 0.02]), [0.08, 0.04, 0.5, 0.06])
+    np.testing.assert_allclose(holm([0.6, 0.7]), [1.0, 1.0])
+    with pytest.raises(DataError):
+        holm([1.2])
+
+
+def test_wald_p_value_matches_scipy():
+    assert wald_p_value(1.3, 0.5) == pytest.approx(2 * stats.norm.sf(2.6))
+
+
+def test_best_policy_names_its_error_rate():
+    found = best_policy(["a", "b", "c"], [0.0, 0.1, 3.0], np.eye(3) * 0.1)
+    assert found.settled
+    assert found.leader == "c"
+    assert found.statement == "c is the best policy (error rate 0.05)"
+    assert found.margin > 0
+    open_ = best_policy(["a", "b", "c"], [0.0, 2.9, 3.0], np.eye(3) * 0.1)
+    assert open_.names == ("b", "c")
+    assert "one of b, c" in open_.statement
+    assert open_.margin < 0
+
+
+def test_paired_policies_separate_where_unpaired_ones_do_not():
+    paired = np.array([[1.0, 0.99], [0.99, 1.0]])
+    assert best_policy(["a", "b"], [0.0, 0.5], paired).settled
+    assert not best_policy(["a", "b"], [0.0, 0.5], np.eye(2)).settled
+
+
+def test_a_single_policy_is_the_best_one():
+    assert best_policy(["only"], [1.0], [[1.0]]).settled
+
+
+def test_fieller_ends_invert_the_test():
+    pair = Pair(0.5, 0.4, 0.01, 0.004, 0.003)
+    i = fieller(pair, 0.9)
+    z2 = stats.norm.ppf(0.95) ** 2
+    for rho in (i.low + 1, i.high + 1):
+        variance = 0.01 - 2 * rho * 0.003 + rho**2 * 0.004
+        assert (0.5 - rho * 0.4) ** 2 == pytest.approx(z2 * variance)
+    assert i.low < pair.lift < i.high
+
+
+def test_fieller_says_when_it_is_unbounded():
+    outside = fieller(Pair(1.0, 0.1, 0.01, 0.01))
+    assert (outside.low, outside.high) == (-math.inf, math.inf)
+    assert "everything outside" in outside.note
+    anything = fieller(Pair(0.1, 0.1, 0.01, 0.01))
+    assert "no lift can be excluded" in anything.note
+
+
+def test_fieller_and_delta_agree_when_the_baseline_is_precise():
+    pair = Pair(0.5, 0.4, 1e-6, 1e-6, 5e-7)
+    f, d, g = fieller(pair), delta(pair), log_scale(pair)
+    assert (f.low, f.high) == pytest.approx((d.low, d.high), abs=0.01 * d.width)
+    assert (g.low, g.high) == pytest.approx((d.low, d.high), abs=0.01 * d.width)
+
+
+def test_pair_from_influence_is_paired():
+    rng = np.random.default_rng(0)
+    d = rng.random(100)
+    e = d + 0.1 * rng.random(100)
+    a, b = Sample.of_mean(e), Sample.of_mean(d)
+    pair = Pair.of_influence(a.estimate, b.estimate, a.influence, b.influence)
+    ratio = a.estimate / b.estimate
+    direct = np.sqrt(((e - ratio * d) ** 2).mean() / 100) / b.estimate
+    assert pair.std_error == pytest.approx(direct)
+
+
+def test_ratios_without_a_meaning_are_refused():
+    with pytest.raises(NotIdentifiedError):
+        delta(Pair(1.0, 0.0, 1.0, 1.0))
+    with pytest.raises(NotIdentifiedError, match="positive"):
+        log_scale(Pair(-1.0, 1.0, 1.0, 1.0))
+    with pytest.raises(DataError):
+        Pair(1.0, 1.0, 1.0, 1.0, 2.0)
+
+
+def test_batches_by_a_plain_loop():
+    rng = np.random.default_rng(0)
+    psi, batch = rng.normal(size=90), rng.integers(0, 4, size=90)
+    b = summarize(psi, batch)
+    groups = [psi[batch == k] for k in range(4)]
+    np.testing.assert_allclose(b.mean, [g.mean() for g in groups])
+    np.testing.assert_allclose(b.variance, [g.var(ddof=1) for g in groups])
+    p = pooled(b)
+    assert p.estimate == pytest.approx(psi.mean())
+    expected = sum(len(g) * g.var(ddof=1) for g in groups) / 90**2
+    assert p.std_error == pytest.approx(math.sqrt(expected))
+    s = stabilized(b, [1.0, 2.0, 1.0, 4.0])
+    h = np.array([len(g) for g in groups]) / np.array([1.0, 2.0, 1.0, 4.0])
+    assert s.estimate == pytest.approx(h @ b.mean / h.sum())
+    np.testing.assert_allclose(s.weights, h / h.sum())
+    variance = sum(h[k] ** 2 * groups[k].var(ddof=1) / len(groups[k]) for k in range(4))
+    assert s.std_error == pytest.approx(math.sqrt(variance) / h.sum())
+
+
+def test_batch_counts_are_frequencies():
+    psi, batch, count = (
+        np.array([0.0, 1.0, 2.0, 5.0]),
+        np.array([0, 0, 1, 1]),
+        np.array([3, 2, 2, 4]),
+    )
+    a = summarize(psi, batch, count)
+    b = summarize(np.repeat(psi, count), np.repeat(batch, count))
+    np.testing.assert_allclose(a.mean, b.mean)
+    np.testing.assert_allclose(a.variance, b.variance)
+
+
+def test_past_scale_never_looks_at_its_own_batch():
+    rng = np.random.default_rng(0)
+    psi, batch = rng.normal(size=60), np.repeat([0, 1, 2], 20)
+    first = past_scale(summarize(psi, batch))
+    psi[40:] *= 100
+    np.testing.assert_array_equal(first, past_scale(summarize(psi, batch)))
+    assert first[0] == math.inf
+    assert first[1] == pytest.approx(psi[:20].std(ddof=1))
+    assert stabilized(summarize(psi, batch)).weights[0] == 0
+
+
+def test_design_scale_is_the_root_mean_squared_weight():
+    rng = np.random.default_rng(0)
+    pi_b, pi_e = rng.dirichlet(np.ones(3), size=8), rng.dirichlet(np.ones(3), size=8)
+    batch = np.repeat([0, 1], 4)
+    square = (pi_e**2 / pi_b).sum(axis=1)
+    expected = [math.sqrt(square[:4].mean()), math.sqrt(square[4:].mean())]
+    np.testing.assert_allclose(design_scale(pi_e, pi_b, batch), expected)
+    with pytest.raises(DataError, match="never takes"):
+        design_scale([[1.0, 0.0]], [[0.0, 1.0]], [0])
+
+
+def test_small_batches_are_refused():
+    with pytest.raises(DataError, match="batch 1"):
+        summarize([1.0, 2.0, 3.0], [0, 0, 1])
+    with pytest.raises(DataError, match="time order"):
+        summarize([1.0, 2.0], [0.0, 1.0])
+    with pytest.raises(UsageError, match="2 batches"):
+        past_scale(summarize([1.0, 2.0], [0, 0]))
+
+
+def test_trial_reaches_its_power():
+    size = trial_for_rates(0.05, 0.2, power=0.9)
+    p0, p1 = 0.05, 0.06
+    se = math.sqrt(p0 * (1 - p0) / size.control + p1 * (1 - p1) / size.treatment)
+    power = stats.norm.sf(stats.norm.ppf(0.975) - 0.01 / se)
+    assert power == pytest.approx(0.9, abs=0.001)
+    assert size.total == size.control + size.treatment
+
+
+def test_unequal_arms_need_more_units_and_the_difference_inverts():
+    even = trial_for_means(0.1, 1.0)
+    uneven = trial_for_means(0.1, 1.0, treatment_share=0.1)
+    assert uneven.total > 2.5 * even.total
+    assert uneven.treatment == pytest.approx(uneven.total / 10, abs=1)
+    assert detectable_difference(even.total, 1.0) == pytest.approx(0.1, rel=1e-3)
+
+
+def test_trials_that_cannot_be_are_refused():
+    for call in (
+        lambda: trial_for_means(0.0, 1.0),
+        lambda: trial_for_means(0.1, -1.0),
+        lambda: trial_for_means(0.1, 1.0, power=1.0),
+        lambda: trial_for_rates(0.6, 1.0),
+        lambda: detectable_difference(0, 1.0),
+        lambda: detectable_difference(10, 1.0, treatment_share=1.0),
+    ):
+        with pytest.raises(UsageError):
+            call()
+
+
+def test_effective_size_by_hand():
+    assert effective_size([1.0, 3.0]) == pytest.approx(16 / 10)
+    assert effective_size([0.0, 0.0]) == 0
+
+
+@pytest.mark.parametrize("k", [-0.3, 0.0, 0.4, 0.9])
+def test_generalized_pareto_recovers_its_shape(k):
+    x = stats.genpareto.rvs(k, scale=2.0, size=20_000, random_state=0)
+    shape, scale = generalized_pareto(x)
+    assert shape == pytest.approx(k, abs=0.03)
+    assert scale == pytest.approx(2.0, rel=0.05)
+    by_likelihood, _, _ = stats.genpareto.fit(x, floc=0)
+    assert shape == pytest.approx(by_likelihood, abs=0.02)
+
+
+@pytest.mark.parametrize("alpha", [1.2, 2.0, 5.0])
+def test_tail_index_of_pareto_weights(alpha):
+    w = np.random.default_rng(0).pareto(alpha, size=200_000) + 1
+    assert tail_index(w) == pytest.approx(1 / alpha, abs=0.1)
+
+
+def test_tail_index_counts_and_edge_cases():
+    rng = np.random.default_rng(1)
+    w, c = rng.pareto(1.5, size=500), rng.integers(0, 4, size=500)
+    assert tail_index(w, c) == pytest.approx(tail_index(np.repeat(w, c)))
+    assert math.isnan(tail_index([1.0, 2.0]))
+    assert tail_index(np.repeat([0.0, 5.0], [100, 400])) == -math.inf
+    with pytest.raises(DataError, match="negative"):
+        tail_index([-1.0, 2.0])

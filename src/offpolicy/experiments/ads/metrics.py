@@ -24,7 +24,8 @@ Two things the paper leaves open are settled, and said aloud in every result:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.stats import norm
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 DRAWS = 100_000
-_CHUNK = 2_000
+_CHUNK = 1_000
 
 
 @dataclass(frozen=True)
@@ -150,11 +151,12 @@ def rmse_spread(
             f"'online_around' must be 'estimate' or 'online'. Got {online_around!r} instead."
         )
     keep, w = online.defined, _weights(online)
-    v, se, se_online, rate = (x[keep] for x in (estimate, std_error, online.std_error, online.rate))
+    columns = (estimate, std_error, online.std_error, online.rate)
+    v, se, se_online, rate = (_single(x[keep]) for x in columns)
     center = v if online_around == "estimate" else rate
     simulated = [
         _simulated(v + se * z[0], center + se_online * z[1], rate, w)
-        for z in _normals(draws, 2, len(v), seed)
+        for z in _chunks(draws, len(v), seed)
     ]
     value = relative_rmse(estimate, online)
     return _spread(value, simulated, center / se_online, online)
@@ -192,17 +194,16 @@ def rmse_difference(
     0.0
     """
     keep, w = online.defined, _weights(online)
-    v1, v2 = (v[keep] for v in estimates)
     s1, s2 = (s[keep] for s in std_errors)
-    se_online = online.std_error[keep]
-    rate = online.rate[keep]
     covariance = (s1**2 + s2**2 - difference_std_error[keep] ** 2) / 2
-    slope = np.divide(covariance, s1, out=np.zeros_like(s1), where=s1 > 0)
-    rest = np.sqrt(np.maximum(s2**2 - slope**2, 0.0))
+    slope = _single(np.divide(covariance, s1, out=np.zeros_like(s1), where=s1 > 0))
+    rest = _single(np.sqrt(np.maximum(s2**2 - slope**2, 0.0)))
+    v1, v2 = (_single(v[keep]) for v in estimates)
+    sd, se_online, rate = (_single(x) for x in (s1, online.std_error[keep], online.rate[keep]))
     simulated = []
-    for z in _normals(draws, 3, len(v1), seed):
+    for z in _chunks(draws, len(v1), seed):
         shared = se_online * z[1]
-        first = _simulated(v1 + s1 * z[0], v1 + shared, rate, w)
+        first = _simulated(v1 + sd * z[0], v1 + shared, rate, w)
         second = _simulated(v2 + slope * z[0] + rest * z[2], v2 + shared, rate, w)
         simulated.append(first - second)
     value = relative_rmse(estimates[0], online) - relative_rmse(estimates[1], online)
@@ -258,26 +259,50 @@ def _weights(online: Online) -> Floats:
     return np.asarray(n / n.sum())
 
 
-def _rms(error: Floats, unit: Floats, weight: Floats) -> Floats:
+def _rms(error: NDArray[Any], unit: NDArray[Any], weight: NDArray[Any]) -> NDArray[Any]:
     """Weighted root mean square of error/unit over the last axis."""
     return np.asarray(np.sqrt(((error / unit) ** 2) @ weight))
 
 
-def _simulated(estimate: Floats, online: Floats, rate: Floats, weight: Floats) -> Floats:
+def _simulated(
+    estimate: NDArray[np.float32],
+    online: NDArray[np.float32],
+    rate: NDArray[np.float32],
+    weight: Floats,
+) -> NDArray[np.float32]:
     """Relative-RMSEs of simulated tables, (2, draws): divided by the drawn and the observed V̄."""
-    error = estimate - online
-    return np.stack([_rms(error, online, weight), _rms(error, rate, weight)])
+    error, w = estimate - online, _single(weight)
+    return np.stack([_rms(error, online, w), _rms(error, rate, w)])
 
 
-def _normals(draws: int, kinds: int, cells: int, seed: int) -> Iterator[Floats]:
-    """Yield standard normals of shape (kinds, chunk, cells); chunks keep memory small."""
+def _single(x: Floats) -> NDArray[np.float32]:
+    """Seven digits are plenty for a simulated standard deviation, and twice as fast."""
+    return np.asarray(x, dtype=np.float32)
+
+
+@lru_cache(maxsize=1)
+def _normals(draws: int, cells: int, seed: int) -> NDArray[np.float32]:
+    """Standard normals (draws, 3, cells): every estimator is simulated with the same ones."""
     rng = np.random.default_rng(seed)
+    return rng.standard_normal((draws, 3, cells), dtype=np.float32)
+
+
+def _chunks(draws: int, cells: int, seed: int) -> Iterator[NDArray[np.float32]]:
+    """Yield (3, chunk, cells) pieces that fit in a processor's cache."""
+    z = _normals(draws, cells, seed)
     for start in range(0, draws, _CHUNK):
-        yield rng.standard_normal((kinds, min(_CHUNK, draws - start), cells))
+        yield z[start : start + _CHUNK].swapaxes(0, 1)
 
 
-def _spread(value: float, simulated: list[Floats], distance: Floats, online: Online) -> Spread:
-    drawn, fixed = np.concatenate(simulated, axis=1)
+def forget_draws() -> None:
+    """Free the normals kept for the next estimator (130 MB at 100,000 draws of 112 cells)."""
+    _normals.cache_clear()
+
+
+def _spread(
+    value: float, simulated: list[NDArray[np.float32]], distance: NDArray[Any], online: Online
+) -> Spread:
+    drawn, fixed = np.concatenate(simulated, axis=1, dtype=np.float64)
     low, high = np.quantile(drawn, norm.cdf([-1.0, 1.0]))
     return Spread(
         value=value,

@@ -11,6 +11,7 @@ from offpolicy.experiments.ads.estimate import BEHAVIOR, ESTIMATORS
 from offpolicy.experiments.ads.metrics import (
     DRAWS,
     Online,
+    forget_draws,
     relative_rmse,
     rmse_difference,
     rmse_spread,
@@ -75,6 +76,7 @@ def summarize(
                 tests[name] = {**asdict(test), "z": test.z, "p_value": test.p_value}
         out["estimators"][behavior] = table
         out["against_dml"][behavior] = tests
+    forget_draws()
     return out
 
 

@@ -39,6 +39,9 @@ class Target:
         Whether rows of the context's table (distinct contexts) suffice to ask it.
     codes : (m,) int array or None
         The chosen action of each row, when the policy is deterministic.
+    elsewhere : callable or None
+        (m, K) probabilities in any states at steps t, also those not in the log; None for policies that
+        are known on the log's rows only (arrays, columns).
     """
 
     name: str
@@ -46,6 +49,7 @@ class Target:
     shares_context: bool
     codes: Ints | None
     _ask: Callable[[Array], Floats] | None = field(repr=False)
+    elsewhere: Callable[[Any, Ints], Floats] | None = field(default=None, repr=False)
 
     def probabilities(self, positions: Array) -> Floats:
         """(m, K) probabilities at table rows (or log rows, where contexts are not shared)."""
@@ -185,9 +189,14 @@ def _from_function(name: str, policy: Any, log: Any) -> Target:
         for block in blocks(n, 1):
             codes[block] = bound.choices(block, shares=shares)
         _check_eligible_codes(name, codes, log.eligible)
-        return Target(name, len(labels), shares, codes, None)
+        return Target(name, len(labels), shares, codes, None, bound.elsewhere)
     return Target(
-        name, len(labels), shares, None, lambda at: bound.probabilities(at, shares=shares)
+        name,
+        len(labels),
+        shares,
+        None,
+        lambda at: bound.probabilities(at, shares=shares),
+        bound.elsewhere,
     )
 
 
@@ -219,6 +228,24 @@ class _Asked:
             order = _column_order(self.name, names.names, self.log.actions)
             answer = np.column_stack([names.numeric(c, "probability") for c in order])
         return np.asarray(answer)
+
+    def elsewhere(self, states: Any, t: Ints) -> Floats:
+        """(m, K) probabilities in states that need not be in the log, at steps t."""
+        k = len(self.log.actions)
+        arguments: list[Any] = [states, t] if self.timed else [states]
+        if hasattr(self.policy, "choices"):
+            codes = np.asarray(self.policy.choices(*arguments), dtype=np.int64)
+            return np.asarray(np.eye(k)[codes])
+        answer = np.asarray(getattr(self.policy, "probabilities", self.policy)(*arguments))
+        if answer.ndim == 1:
+            return np.asarray(np.eye(k)[encode_choices(self.name, answer, self.log.actions)])
+        if answer.shape != (len(t), k):
+            raise PolicyError(
+                f"policy {self.name!r}: gave shape {answer.shape} for {len(t)} states and {k} actions."
+            )
+        matrix = answer.astype(np.float64, copy=False)
+        check_distribution(matrix, self.name, None, np.arange(len(t)))
+        return matrix
 
     def is_deterministic(self, *, shares: bool) -> bool:
         if hasattr(self.policy, "choices"):

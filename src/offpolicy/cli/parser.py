@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from offpolicy import __version__
-from offpolicy.cli import commands
+from offpolicy.cli import commands, convert, studies
 from offpolicy.errors import UsageError
 
 if TYPE_CHECKING:
@@ -30,6 +30,11 @@ a policy is name=SPEC, where SPEC is one of
   uniform, always:LABEL     the simplest policies
 
 exit codes: 0 done (gate passed), 1 bad data or usage, 3 gate failed, 4 not enough evidence to say
+"""
+
+CONVERT_EXAMPLES = """examples:
+  offpolicy convert decisions.json.gz log.parquet --from dsjson
+  offpolicy convert log.csv trace.jsonl --to jsonl --context age --action ad --reward click --propensity p
 """
 
 CHECK_EXAMPLES = """example:
@@ -73,6 +78,34 @@ def build_parser() -> argparse.ArgumentParser:
     check = _verb(verbs, "check", commands.check, "look for problems in a log", CHECK_EXAMPLES)
     _log_flags(check)
     check.add_argument("--json", metavar="FILE", help="write the findings as JSON")
+
+    change = _verb(
+        verbs,
+        "convert",
+        convert.run,
+        "a log of another format to a table, or back",
+        CONVERT_EXAMPLES,
+    )
+    _log_flags(change)
+    change.add_argument("output", nargs="?", help="the file to write")
+    change.add_argument(
+        "--from", dest="source", choices=list(convert.READERS), help="format of the log"
+    )
+    change.add_argument(
+        "--to", dest="target", choices=list(convert.WRITERS), help="format to write"
+    )
+    change.add_argument("--strict", action="store_true", help="stop at the first bad line")
+
+    lines = "\n".join(f"  {name:10}{text}" for name, text in studies.SUMMARIES.items())
+    reproduce = _verb(
+        verbs,
+        "reproduce",
+        studies.run,
+        "run a study",
+        f"studies:\n{lines}\n\nits own flags: offpolicy reproduce STUDY --help\n",
+    )
+    reproduce.add_argument("study", metavar="STUDY", help="one of those below")
+    reproduce.add_argument("rest", nargs=argparse.REMAINDER, metavar="…", help="flags of the study")
     return parser
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from offpolicy.data import messages
 from offpolicy.errors import DataError, did_you_mean, first_rows
 
 if TYPE_CHECKING:
@@ -64,10 +65,7 @@ def encode(
     """
     missing = is_missing(values)
     if missing.any():
-        raise DataError(
-            f"column {column!r}: the action is missing in {first_rows(missing)}. "
-            "Every logged row needs the action that was taken; drop or repair these rows."
-        )
+        raise DataError(messages.action_missing(column, first_rows(missing)))
     distinct, inverse = _distinct(values)
     if actions is None:
         order = _sorted_positions(distinct)
@@ -81,10 +79,8 @@ def encode(
     unknown = codes < 0
     if unknown.any():
         example = distinct[int(inverse[int(unknown.argmax())])]
-        raise DataError(
-            f"column {column!r}: {first_rows(unknown, values)} are not in the list of actions."
-            f"{did_you_mean(example, labels)} Add them to `actions=`, or drop the rows."
-        )
+        hint = did_you_mean(example, labels)
+        raise DataError(messages.action_unknown(column, first_rows(unknown, values), hint))
     return labels, codes
 
 

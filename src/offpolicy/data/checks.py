@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from offpolicy.data import messages
 from offpolicy.data.actions import is_missing
 from offpolicy.data.frame import to_float
 from offpolicy.errors import DataError, first_rows
@@ -43,18 +44,14 @@ def same_length(n: int, lengths: dict[str, int]) -> None:
 def not_empty(n: int) -> None:
     """A log has rows."""
     if n == 0:
-        raise DataError("the log is empty: it has no rows. There is nothing to evaluate.")
+        raise DataError(messages.EMPTY)
 
 
 def finite(values: Floats, column: str, role: str) -> Floats:
     """No NaN, no infinity."""
     bad = ~np.isfinite(values)
     if bad.any():
-        raise DataError(
-            f"column {column!r}: {first_rows(bad, values)} are missing or infinite. "
-            f"The {role} must be a finite number; drop these rows or decide what they stand for "
-            "before building the log (nothing is imputed)."
-        )
+        raise DataError(messages.not_finite(column, role, first_rows(bad, values)))
     return values
 
 
@@ -62,24 +59,14 @@ def probability(values: Floats, column: str, role: str = "propensity") -> Floats
     """Every value lies in (0, 1]."""
     missing = np.isnan(values)
     if missing.any():
-        raise DataError(
-            f"column {column!r}: the {role} is missing in {first_rows(missing)}. Drop these rows, or "
-            f"leave {role}= out so that it is estimated."
-        )
+        raise DataError(messages.probability_missing(column, role, first_rows(missing)))
     low = values <= 0
     if low.any():
-        raise DataError(
-            f"column {column!r}: {first_rows(low, values)} are zero or negative. The {role} is the "
-            "probability with which the logged action was taken, which cannot be 0; check the column."
-        )
+        raise DataError(messages.probability_low(column, role, first_rows(low, values)))
     high = values > 1
     if high.any():
         largest = float(values[np.isfinite(values)].max())
-        percent = " They look like percentages: divide by 100." if 1 < largest <= 100 else ""
-        raise DataError(
-            f"column {column!r}: {first_rows(high, values)} are above 1. A {role} is a probability in "
-            f"(0, 1].{percent or ' Check the column.'}"
-        )
+        raise DataError(messages.probability_high(column, role, first_rows(high, values), largest))
     return values
 
 
@@ -113,11 +100,9 @@ def weights(values: Floats, column: str) -> Floats:
     finite(values, column, "weight")
     bad = values < 0
     if bad.any():
-        raise DataError(
-            f"column {column!r}: {first_rows(bad, values)} are negative. Weights are ≥ 0."
-        )
+        raise DataError(messages.negative_weight(column, first_rows(bad, values)))
     if not values.any():
-        raise DataError(f"column {column!r}: every weight is 0, so nothing would be counted.")
+        raise DataError(messages.no_weight(column))
     return values
 
 
@@ -137,10 +122,7 @@ def groups(values: Array, column: str, role: str) -> tuple[tuple[Any, ...], Ints
     """Labels in sorted order and the (n,) codes of a grouping column."""
     missing = is_missing(values)
     if missing.any():
-        raise DataError(
-            f"column {column!r}: the {role} is missing in {first_rows(missing)}. Every row belongs to "
-            f"one {role}; fill in or drop these rows."
-        )
+        raise DataError(messages.group_missing(column, role, first_rows(missing)))
     from offpolicy.data.actions import encode
 
     labels, codes = encode(values, None, column)

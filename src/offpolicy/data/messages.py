@@ -1,0 +1,85 @@
+"""Sentences about bad rows, shared by logs in memory and logs behind a query engine.
+
+``where`` names the rows: "3 of 1,000 values (first: row 17 = 25.0, …)".
+"""
+
+from __future__ import annotations
+
+
+def not_finite(column: str, role: str, where: str) -> str:
+    """A number is missing or infinite."""
+    return (
+        f"column {column!r}: {where} are missing or infinite. "
+        f"The {role} must be a finite number; drop these rows or decide what they stand for "
+        "before building the log (nothing is imputed)."
+    )
+
+
+def probability_missing(column: str, role: str, where: str) -> str:
+    """A probability is missing."""
+    return (
+        f"column {column!r}: the {role} is missing in {where}. Drop these rows, or "
+        f"leave {role}= out so that it is estimated."
+    )
+
+
+def probability_low(column: str, role: str, where: str) -> str:
+    """A probability is 0 or negative."""
+    return (
+        f"column {column!r}: {where} are zero or negative. The {role} is the "
+        "probability with which the logged action was taken, which cannot be 0; check the column."
+    )
+
+
+def probability_high(column: str, role: str, where: str, largest: float) -> str:
+    """A probability is above 1."""
+    percent = " They look like percentages: divide by 100." if 1 < largest <= 100 else ""
+    return (
+        f"column {column!r}: {where} are above 1. A {role} is a probability in "
+        f"(0, 1].{percent or ' Check the column.'}"
+    )
+
+
+def negative_weight(column: str, where: str) -> str:
+    """A weight is negative."""
+    return f"column {column!r}: {where} are negative. Weights are ≥ 0."
+
+
+def no_weight(column: str) -> str:
+    """All weights are 0."""
+    return f"column {column!r}: every weight is 0, so nothing would be counted."
+
+
+def action_missing(column: str, where: str) -> str:
+    """A logged action is missing."""
+    return (
+        f"column {column!r}: the action is missing in {where}. "
+        "Every logged row needs the action that was taken; drop or repair these rows."
+    )
+
+
+def action_unknown(column: str, where: str, hint: str) -> str:
+    """A logged action is not in the list."""
+    return (
+        f"column {column!r}: {where} are not in the list of actions."
+        f"{hint} Add them to `actions=`, or drop the rows."
+    )
+
+
+def group_missing(column: str, role: str, where: str) -> str:
+    """A row belongs to no batch, cluster or fold."""
+    return (
+        f"column {column!r}: the {role} is missing in {where}. Every row belongs to "
+        f"one {role}; fill in or drop these rows."
+    )
+
+
+def text_numbers(column: str, example: object) -> str:
+    """Numbers are held as text."""
+    return (
+        f"column {column!r} holds numbers written as text (first: {example!r}). "
+        f"Convert it to a numeric type first: it will not be guessed."
+    )
+
+
+EMPTY = "the log is empty: it has no rows. There is nothing to evaluate."

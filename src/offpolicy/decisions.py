@@ -15,7 +15,7 @@ import numpy as np
 from offpolicy.errors import NotIdentifiedError
 
 if TYPE_CHECKING:
-    from offpolicy.arrays import Floats
+    from offpolicy.arrays import Floats, Ints
     from offpolicy.data.layout import Layout
 
 LARGEST_LOG_WEIGHT = 700.0
@@ -39,6 +39,8 @@ class Decisions:
         Ratio of state-action marginals, for the scores that use it.
     count : (N,) array or None
         How many identical units each stands for.
+    fold : (N,) int array or None
+        Fold of each unit, for scores with coefficients of their own to fit; None outside cross-fitting.
 
     Examples
     --------
@@ -58,8 +60,8 @@ class Decisions:
     discount: float = 1.0
     weight: Floats | None = None
     marginal: Floats | None = None
-
     count: Floats | None = None
+    fold: Ints | None = None
 
     @property
     def n(self) -> int:

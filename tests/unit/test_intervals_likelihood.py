@@ -181,6 +181,20 @@ def test_newtons_method_reaches_the_minimum_of_the_dual(seed):
     assert _shortfall(w, gap, share, top, cost) == pytest.approx(expected, abs=1e-7)
 
 
+def test_bisection_finds_what_newton_finds_and_rescues_it_with_few_units():
+    from offpolicy.intervals.dual import Program, _bisect, _newton
+
+    rng = np.random.default_rng(0)
+    w, gap = rng.choice([0.0, 0.5, 3.0], size=40), rng.random(40)
+    share = np.full(40, 1 / 40)
+    program = Program(1 - w / 5, w / 5, w * gap, share, (0.8, 0.2), 0.1)
+    np.testing.assert_allclose(_bisect(program), _newton(program), rtol=1e-5, atol=1e-9)
+    # Two units, weight never 0: the geometric term nearly vanishes.
+    i = cressie_read([40.0, 40.0], [0.0, 0.0], weight_high=40, reward_low=0, reward_high=1)
+    assert i.low == 0
+    assert 0.99 < i.high <= 1
+
+
 def test_weight_likelihood_with_unit_weights_is_bounded_empirical_likelihood():
     r = np.random.default_rng(0).random(30)
     a = cressie_read(np.ones(30), r, weight_high=1, reward_low=0, reward_high=1)

@@ -21,14 +21,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from offpolicy.errors import DataError, UsageError, first_rows
+from offpolicy.intervals.dual import Program, minimum
 from offpolicy.intervals.likelihood import critical
 from offpolicy.intervals.roots import increasing_root
 from offpolicy.intervals.sample import Floats, Interval, check_level, column, frequencies
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
 
 def cressie_read(
@@ -134,81 +133,7 @@ def _normalization_cost(w: Floats, share: Floats, top: float) -> float:
 
 def _shortfall(w: Floats, gap: Floats, share: Floats, top: float, cost: float) -> float:
     """Smallest E_P[w·gap] in the region, gap = distance from one end of the reward range."""
-    q = w / top
-    p = 1 - q
     y = w * gap
     if y.max() <= 0:
         return 0.0
-    linear = np.array([1 - 1 / top, 1 / top])
-    scale = float(np.sqrt(share @ (y - share @ y) ** 2 / (2 * cost))) + float(share @ y)
-    x = np.full(2, scale if scale > 0 else 1.0)
-
-    def objective(x: Floats) -> tuple[float, Floats]:
-        d = x[0] * p + x[1] * q + y
-        if not d.min() > 0:
-            return float(linear @ x), d
-        return float(linear @ x) - math.exp(float(share @ np.log(d)) - cost), d
-
-    value, d = objective(x)
-    # At the minimum linear·x is at most the geometric term. With very few units that term is tiny,
-    # and from too large a start the curvature would be lost in rounding.
-    while (reached := float(linear @ x) - value) < 0.1 * float(linear @ x):
-        if reached <= 0:
-            return 0.0
-        x = x * (reached / float(linear @ x))
-        value, d = objective(x)
-    for _ in range(200):
-        inverse = share / d
-        first = np.array([inverse @ p, inverse @ q])
-        inverse /= d
-        ip, iq = inverse * p, inverse * q
-        cross = float(ip @ q)
-        second = np.array([[ip @ p, cross], [cross, iq @ q]])
-        geometric = float(linear @ x) - value
-        gradient = linear - geometric * first
-        free = (x > 0) | (gradient < 0)
-        slope = np.where(free, gradient, 0.0)
-        if float(np.abs(slope) @ np.maximum(x, 1e-12 * x.max())) <= 1e-13 * float(linear @ x):
-            break
-        step = _newton(x, slope, geometric * (second - np.outer(first, first)), free)
-        new, new_value, new_d = _descend(x, value, step, slope, objective)
-        done = abs(new_value - value) <= 1e-15 * float(linear @ x)
-        x, value, d = new, new_value, new_d
-        if done:
-            break
-    return -value
-
-
-def _descend(
-    x: Floats,
-    value: float,
-    step: Floats,
-    slope: Floats,
-    objective: Callable[[Floats], tuple[float, Floats]],
-) -> tuple[Floats, float, Floats]:
-    """Backtrack along ``step``, first stopping where a coordinate reaches 0."""
-    shrinking = step < 0
-    reach = np.where(shrinking, x / np.where(shrinking, -step, 1.0), np.inf)
-    t = min(1.0, float(reach.min()))
-    for _ in range(60):
-        new = np.where(reach <= t, 0.0, x + t * step)
-        new_value, new_d = objective(new)
-        # At an end where an observed d would be 0 the geometric mean is 0: step back inside.
-        if new_d.min() > 0 and new_value <= value + 1e-4 * float(slope @ (new - x)):
-            return new, new_value, new_d
-        t *= 0.5
-    return x, value, objective(x)[1]
-
-
-def _newton(x: Floats, slope: Floats, hessian: Floats, free: NDArray[np.bool_]) -> Floats:
-    """Newton direction on the free coordinates, gradient direction where curvature fails."""
-    step = np.zeros(2)
-    index = np.flatnonzero(free)
-    block = hessian[np.ix_(index, index)]
-    block = block + np.eye(len(index)) * 1e-14 * max(float(np.trace(block)), 1e-300)
-    step[index] = -np.linalg.solve(block, slope[index])
-    stuck = (step < 0) & (x == 0)
-    if stuck.any():
-        # Coupled steps may push a freed coordinate back out: move it by its own curvature alone.
-        step = np.where(free, -slope / np.maximum(np.diag(hessian), 1e-300), 0.0)
-    return step
+    return -minimum(Program(1 - w / top, w / top, y, share, (1 - 1 / top, 1 / top), cost))

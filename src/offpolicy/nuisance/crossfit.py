@@ -14,7 +14,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from offpolicy.errors import ModelError
-from offpolicy.nuisance.behavior import BehaviorData, FittedBehavior, as_behavior_model, floor_at
+from offpolicy.nuisance.behavior import (
+    BehaviorData,
+    BehaviorModel,
+    FittedBehavior,
+    as_behavior_model,
+    floor_at,
+)
 from offpolicy.nuisance.encode import encode_table
 from offpolicy.nuisance.reward import FittedReward, RewardData, as_reward_model
 from offpolicy.targets import blocks
@@ -37,6 +43,7 @@ class Values:
 
     q: Floats
     v: Floats
+    note: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +92,7 @@ class CrossFit:
             return Behavior(log.propensity)
         if isinstance(spec, np.ndarray):
             return Behavior(_given_behavior(spec, log))
-        model = as_behavior_model("auto" if spec is None else spec)
+        model = self._behavior_model()
         out = np.full(len(rows), np.nan)
         floored = 0
         for part in self.folds.parts(split, repeat):
@@ -94,21 +101,32 @@ class CrossFit:
             )
             scored = log.layout.rows_of(part.score)
             p = self._logged_probability(model, fit, scored)
-            floor = floor_at(fit, None if log.batch is None else log.batch[scored])
+            floor = floor_at(fit, self._behavior_groups(model, scored))
             low = p < floor
             floored += int(low.sum())
             out[scored] = np.where(low, floor, p)
         return Behavior(out, floored)
 
+    def _behavior_model(self) -> BehaviorModel:
+        return as_behavior_model("auto" if self.behavior_model is None else self.behavior_model)
+
+    def _behavior_table(self, model: Any, rows: Ints) -> Any:
+        """What a behavior model sees of some rows of the log."""
+        return self._rows(model, self.log.context.positions(rows))
+
+    def _behavior_groups(self, model: Any, rows: Ints) -> Ints | None:
+        """Groups inside which shares are taken."""
+        return None if self.log.batch is None else self.log.batch[rows]
+
     def _fit_behavior(self, model: Any, part: Part) -> FittedBehavior:
         log = self.log
         rows = log.layout.rows_of(part.train)
         data = BehaviorData(
-            self._rows(model, log.context.positions(rows)),
+            self._behavior_table(model, rows),
             log.action[rows],
             self._mass(rows),
             len(log.actions),
-            None if log.batch is None else log.batch[rows],
+            self._behavior_groups(model, rows),
         )
         fit: FittedBehavior = model.fit_behavior(data, seed_of(self.seed, BEHAVIOR, part.key))
         return fit
@@ -118,8 +136,8 @@ class CrossFit:
         out = np.empty(len(rows))
         for block in blocks(len(rows), len(log.actions)):
             at = rows[block]
-            batch = None if log.batch is None else log.batch[at]
-            matrix = fit.predict(self._rows(model, log.context.positions(at)), batch)
+            groups = self._behavior_groups(model, at)
+            matrix = fit.predict(self._behavior_table(model, at), groups)
             out[block] = matrix[np.arange(len(at)), log.action[at]]
         if not np.isfinite(out).all():
             raise ModelError(f"{type(model).__name__} predicted probabilities that are not finite.")
@@ -142,7 +160,7 @@ class CrossFit:
         log, spec = self.log, self.reward_model
         n = len(log.action)
         if isinstance(spec, np.ndarray):
-            return {t.name: _given_values(spec, log, t) for t in targets}
+            return {t.name: given_values(spec, log, t) for t in targets}
         model = as_reward_model(spec)
         q = np.full(n, np.nan)
         v = {t.name: np.full(n, np.nan) for t in targets}
@@ -216,7 +234,10 @@ class CrossFit:
         return np.asarray(np.prod(parts, axis=0), dtype=np.float64)
 
     def _table(self, model: Any) -> Any:
-        encoded = bool(getattr(model, "wants_encoded", False))
+        return self.table_of(encoded=bool(getattr(model, "wants_encoded", False)))
+
+    def table_of(self, *, encoded: bool) -> Any:
+        """The learner table of the distinct contexts, as it came or encoded as numbers."""
         if encoded not in self._features:
             table = self.log.context.learner_table
             self._features[encoded] = encode_table(table) if encoded else table
@@ -307,7 +328,7 @@ def _predict_pairs(fit: FittedReward, features: Any, positions: Ints, codes: Int
     return out
 
 
-def _given_values(array: Floats, log: Any, target: Target) -> Values:
+def given_values(array: Floats, log: Any, target: Target) -> Values:
     """Predictions made elsewhere: (n, K)."""
     n, k = len(log.action), len(log.actions)
     if array.shape != (n, k):

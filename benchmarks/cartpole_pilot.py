@@ -2,8 +2,9 @@
 
     PYTHONPATH=src python benchmarks/cartpole_pilot.py --periods 1 5 10 --seeds 101 102 --out DIR
 
-For each policy seed and noise period: the value of the chosen checkpoint, the held-out log-loss of both
-behavior models, the validation curve over training steps, and the direct estimate against the truth.
+For each policy seed, noise period and variant of the settings: the value of the chosen checkpoint,
+the held-out log-loss of both behavior models, the validation curve over training steps, and the direct
+estimate against the truth.
 """
 
 import argparse
@@ -16,6 +17,7 @@ import numpy as np
 import torch
 
 from offpolicy.experiments.cartpole import blocks, policy, store
+from offpolicy.experiments.cartpole.estimates import diagnose
 from offpolicy.experiments.cartpole.settings import Settings
 
 
@@ -29,7 +31,7 @@ def describe(made, value):
             row[f"{name} log-loss"] = np.logaddexp(0, -odds * (2.0 * action - 1)).mean()
             row[f"{name} agree"] = ((odds > 0) == greedy).mean()
         first = np.cumsum(arrays["lengths"]) - arrays["lengths"]
-        for name in ("q_full", "q_mrdr_full"):
+        for name in ("q_full", "q_mrdr_cross"):
             q = np.take_along_axis(arrays[name].astype(float), greedy[:, None].astype(int), 1)[:, 0]
             row[f"DM {name} - truth"] = q[first].mean() - value
         q = np.take_along_axis(arrays["q_cross"].astype(float), greedy[:, None].astype(int), 1)[
@@ -38,6 +40,9 @@ def describe(made, value):
         error = q[arrays["check_rows"]] - arrays["check_values"]
         row["q rmse"] = np.sqrt((error**2).mean())
         row["q sd"] = arrays["check_values"].std()
+        weights = diagnose(arrays, 0.05)
+        for kind in ("state", "state+target"):
+            row[f"log10 mean weight {kind}"] = np.log10(weights[kind]["mean_weight"])
         rows.append(row)
     return {key: float(np.mean([r[key] for r in rows])) for key in rows[0]}
 
@@ -48,7 +53,8 @@ def main():
     parser.add_argument("--seeds", type=int, nargs="+", default=[101, 102])
     parser.add_argument("--epsilon", type=float, default=0.05)
     parser.add_argument("--replications", type=int, default=8)
-    parser.add_argument("--steps", type=int, default=1200)
+    parser.add_argument("--steps", type=int, default=500)
+    parser.add_argument("--variants", nargs="+", default=["{}"], help="settings to change, as JSON")
     parser.add_argument("--out", type=Path, default=Path("out/cartpole-pilot"))
     options = parser.parse_args()
     device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -56,7 +62,7 @@ def main():
     for seed in options.seeds:
         for period in options.periods:
             settings = dataclasses.replace(
-                Settings(), noise_period=period, steps=options.steps, check_every=50
+                Settings(), noise_period=period, steps=options.steps, check_every=25
             )
             begin = time.perf_counter()
             trace = []
@@ -69,24 +75,25 @@ def main():
             policy.save(learned, options.out / f"s{seed}-p{period}.safetensors")
             act = policy.greedy(learned.net)
             truth = blocks.truth(act, 5000, seed, settings, device)
-            cell = blocks.Cell("short", options.epsilon, 2, 100, seed)
-            made, timing = blocks.fit_block(
-                act, cell, list(range(options.replications)), settings, device
-            )
-            for r, arrays in made.items():
-                store.save_arrays(
-                    store.arrays_path(options.out, f"s{seed}-p{period}-e{options.epsilon}", r),
-                    arrays,
+            print(seed, period, learned.update, f"{spent:.1f}s", truth, flush=True)
+            for variant in options.variants:
+                changed = dataclasses.replace(settings, **json.loads(variant))
+                cell = blocks.Cell("short", options.epsilon, 2, 100, seed)
+                made, timing = blocks.fit_block(
+                    act, cell, list(range(options.replications)), changed, device
                 )
-            found = {
-                "seed": seed, "period": period, "update": learned.update, "learn s": spent,
-                "truth": truth, **describe(made, truth["value"]), "timing": timing,
-                "trace": trace[-3:], "best": np.mean([a["best_step"] for a in made.values()], 0).tolist(),
-            }  # fmt: skip
-            store.append_line(options.out / "pilot.jsonl", found)
-            curve = timing.pop("curve")
-            print(json.dumps(found), flush=True)
-            print("  curve", [[round(x, 3) for x in row] for row in curve[::3]], flush=True)
+                found = {
+                    "seed": seed, "period": period, "variant": variant,
+                    **describe(made, truth["value"]),
+                    "best": np.mean([a["best_step"] for a in made.values()], (0, 1)).tolist(),
+                    "curve": timing.pop("curve"), "timing": timing, "truth": truth,
+                }  # fmt: skip
+                store.append_line(options.out / "pilot.jsonl", found)
+                short = {k: round(v, 3) for k, v in found.items() if isinstance(v, float)}
+                print(variant, short, [round(b) for b in found["best"]], flush=True)
+                print(
+                    "  seconds", timing["seconds"], "frames/s", timing["frames_per_s"], flush=True
+                )
 
 
 if __name__ == "__main__":

@@ -107,6 +107,7 @@ def fit_block(
     checks = _q_checks(act, cell, replications, steps, draws, episodes, settings)
     clock.lap("q roll-outs")
     out = {}
+    hidden = episodes.physics.cpu().numpy().astype(np.float16)
     for k, r in enumerate(replications):
         rows = slice(steps.first[k], steps.first[k + 1])
         at = k * (cell.folds + 1)
@@ -118,6 +119,7 @@ def fit_block(
             **_by_split(fitted, at, cell.folds + 1, steps.first[k], rows.stop - rows.start),
             "temperature": fitted.temperature[at : at + cell.folds + 1],
             "best_step": fitted.best_step[at : at + cell.folds + 1],
+            **({"physics": hidden[rows]} if cell.policy == "long" else {}),
             "check_rows": checks[0][k],
             "check_values": checks[1][k],
         }
@@ -148,7 +150,8 @@ def _by_split(
         crossed = np.empty((size, *pieces[at].shape[1:]), dtype=np.float16)
         for g in range(at + 1, at + count):
             crossed[fitted.rows[g] - first] = pieces[g]
-        out[f"{name}_full"] = pieces[at].astype(np.float16)
+        if name != "q_mrdr":  # MRDR is only reported cross-fitted
+            out[f"{name}_full"] = pieces[at].astype(np.float16)
         out[f"{name}_cross"] = crossed
     return out
 
@@ -183,8 +186,8 @@ class _Clock:
     """Seconds by phase, with the device's queue emptied at each lap."""
 
     def __init__(self, device: str) -> None:
-        self.cuda, self.seconds, self.last = device.startswith("cuda"), {}, time.perf_counter()
-        self.seconds: dict[str, float]
+        self.cuda, self.last = device.startswith("cuda"), time.perf_counter()
+        self.seconds: dict[str, float] = {}
 
     def lap(self, name: str) -> None:
         if self.cuda:

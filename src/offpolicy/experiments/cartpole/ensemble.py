@@ -166,7 +166,7 @@ def forward(
             # (G, M, K, D) -> (G, K, M·D): the networks of a group read the same windows.
             kernel = kernel.view(groups, net.networks, -1, width).transpose(1, 2).flatten(2)
         x = grouped_convolution(x, kernel)
-        x = x.view(many, width, batch, *x.shape[-2:])
+        x = x.reshape(many, width, batch, *x.shape[-2:])
         mean = running[0, :, at : at + width]
         variance = running[1, :, at : at + width]
         x = _normalize(x, p[f"scale{layer}"], p[f"shift{layer}"], mean, variance, train=train)

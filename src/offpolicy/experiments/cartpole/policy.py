@@ -69,7 +69,7 @@ def greedy(net: Ensemble) -> Callable[[Any], Any]:
             parts.append(forward(net, piece[None], extras, train=False)[0, 0].argmax(-1))
         return torch.cat(parts) if parts else states.new_zeros(0, dtype=torch.long)
 
-    return act
+    return act  # type: ignore[no-any-return]
 
 
 def learn(
@@ -112,7 +112,8 @@ def learn(
             here = Learned(_copy(net), update, value)
             if found[k] is None and wanted.low <= value <= wanted.high:
                 found[k] = here
-            if nearest[k] is None or _miss(value, wanted) < _miss(nearest[k].value, wanted):
+            near = nearest[k]
+            if near is None or _miss(value, wanted) < _miss(near.value, wanted):
                 nearest[k] = here
         if all(found):
             break

@@ -22,15 +22,15 @@ class Settings:
     #: Steps after which an episode is cut off (CartPole-v0's own).
     cap: int = 200
     #: Steps between two moves of the blacked-out pixels by one column.
-    noise_period: int = 5
+    noise_period: int = 10
     #: The evaluation policy: first checkpoint of the learner with a greedy value in this range.
-    policy: Rule = field(default_factory=lambda: Rule(20.0, 35.0))
+    policy: Rule = field(default_factory=lambda: Rule(23.0, 32.0))
     #: The second, longer policy.
     long_policy: Rule = field(default_factory=lambda: Rule(60.0, 110.0))
     #: Minibatch of every network (the paper's).
     batch: int = 128
     #: Training steps of every network; the best validation loss decides which are kept.
-    steps: int = 600
+    steps: int = 500
     #: Steps between two looks at the validation part, and between two refreshes of q's targets.
     check_every: int = 25
     #: At most this many validation steps are looked at.
@@ -39,7 +39,7 @@ class Settings:
     q_rate: float = 1e-4
     behavior_rate: float = 2e-4
     #: Factor on the two numbers that enter the dense layer beside 512 picture features.
-    extra_scale: float = 8.0
+    extra_scale: float = 32.0
     #: Roll-outs of the evaluation policy behind the true value.
     truth_rollouts: int = 20_000
     #: Logged steps per data set whose q is compared with a roll-out.

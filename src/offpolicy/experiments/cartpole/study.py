@@ -5,6 +5,7 @@ Everything is kept in ``Args.out`` and picked up again after a kill, data set by
 
 from __future__ import annotations
 
+import functools
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -191,14 +192,17 @@ def _arrays(act: Any, cells: list[blocks.Cell], options: Args, out: Path, device
             if any(not store.arrays_path(out, name, r).exists() for r in block):
                 work.append((cell, name, list(block)))
     progress = Progress(len(work))
-    for done, (cell, name, block) in enumerate(work):
-        what = f"{name}, data sets {block[0]} to {block[-1]}"
-        progress.show(done, what)
-        made, timing = blocks.fit_block(
-            act, cell, block, options.settings, device,
-            lambda share, done=done, what=what: progress.show(done + share, what),
-        )  # fmt: skip
+    for done, (cell, name, data_sets) in enumerate(work):
+        say = functools.partial(
+            _say, progress, done, f"{name}, data sets {data_sets[0]} to {data_sets[-1]}"
+        )
+        say(0.0)
+        made, timing = blocks.fit_block(act, cell, data_sets, options.settings, device, say)
         for r, arrays in made.items():
             store.save_arrays(store.arrays_path(out, name, r), arrays)
         store.append_line(out / "timing.jsonl", timing)
     progress.show(len(work), "data sets and networks")
+
+
+def _say(progress: Progress, done: int, what: str, share: float) -> None:
+    progress.show(done + share, what)

@@ -134,15 +134,15 @@ def number(value: float) -> str:
 def markdown(summary: dict[str, Any]) -> str:
     """Print the summary: one table of errors per way of knowing π_b, then bias, coverage, nuisances."""
     truth, cells = summary["truth"], summary["cells"]
-    lines = [
+    caption = (
         f"Evaluation policy ({summary['policy']}): value {truth['value']:.2f} "
         f"(standard error {truth['std_error']:.2f}, {truth['rollouts']:,} roll-outs), standard deviation "
         f"of an episode {truth['std']:.1f}, longest {truth['longest']:.0f}, "
         f"{100 * truth['at_cap']:.1f}% reach the cap. {summary['trajectories']} episodes per data set, "
         f"{cells[0]['tables']['true']['DM']['replications']} data sets per column, "
-        f"{cells[0]['folds']} folds.",
-        "",
-    ]
+        f"{cells[0]['folds']} folds."
+    )
+    lines = [caption, ""]
     head = "| | " + " | ".join(f"ε = {c['epsilon']:g}" for c in cells) + " |"
     rule = "|---|" + "---:|" * len(cells)
     for kind in BEHAVIORS:

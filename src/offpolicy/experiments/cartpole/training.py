@@ -270,6 +270,9 @@ def _graph(trainer: Trainer) -> Callable[[], None]:
         for _ in range(2):
             trainer.train_step()
     torch.cuda.current_stream().wait_stream(side)
+    # What the warm-up and the last block's graph have cached is not reusable by this graph.
+    torch.cuda.synchronize()
+    torch.cuda.empty_cache()
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         trainer.train_step()

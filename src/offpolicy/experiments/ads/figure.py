@@ -55,12 +55,11 @@ def _panel(ax: Any, result: dict[str, Any]) -> None:
         )
         true = 100 * result[f"true_{name}"]
         ax.plot(x + 0.15, true, "D", color="C3", ms=4, label="truth" if x else None)
-    lift, low, high = result["lift"]
-    ax.set_title(
-        f"campaign {result['campaign'] + 1}\nlift {lift:+.0%} [{low:+.0%}, {high:+.0%}], "
-        f"true {result['true_lift']:+.0%}",
-        fontsize=9,
-    )
+    title = f"campaign {result['campaign'] + 1}\n"
+    if result["lift"] is not None:
+        lift, low, high = result["lift"]
+        title += f"lift {lift:+.0%} [{low:+.0%}, {high:+.0%}], true {result['true_lift']:+.0%}"
+    ax.set_title(title, fontsize=9)
     ax.set_xticks([0, 1], ["logging\npolicy", "best design\nper context"])
     ax.set_xlim(-0.5, 1.5)
     ax.set_ylim(bottom=0)

@@ -68,7 +68,6 @@ def improvement(
         seed=world.seed,
     )
     new, logged = ev["new", "DML"], ev.logged
-    lift = new.lift(logged)
     mu = world.click_probabilities(last.campaign, last.batch)
     truth = float(own.share @ mu[np.arange(len(best)), best])
     return {
@@ -76,7 +75,8 @@ def improvement(
         "rounds": rounds,
         "new": _with_interval(new),
         "logged": _with_interval(logged),
-        "lift": _with_interval(lift),
+        # Without a logged click there is nothing to be relative to.
+        "lift": _with_interval(new.lift(logged)) if logged.value > 0 else None,
         "true_new": truth,
         "true_logged": last.true_logged,
         "true_lift": truth / last.true_logged - 1,

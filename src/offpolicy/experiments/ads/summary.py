@@ -60,6 +60,7 @@ def summarize(
         "online_noise": float(np.sqrt(n @ (clicks / n / truth - 1) ** 2 / n.sum())),
         "estimators": {},
         "against_dml": {},
+        "dml_intervals": {b: _coverage(records, b, truth) for b in BEHAVIOR},
     }
     for behavior in BEHAVIOR:
         table, tests = {}, {}
@@ -120,7 +121,28 @@ def markdown(summary: dict[str, Any]) -> str:
             f"| {name} | {a['rmse']:.3f} | {a['bias']:+.3f} | {a['claimed']:.3f} | "
             f"{a['coverage']:.1%} | {against} | {b['rmse']:.3f} | {b['coverage']:.1%} |"
         )
+    lines.append("")
+    for behavior, kinds in summary["dml_intervals"].items():
+        parts = [
+            f"{k} {v['coverage']:.1%} (mean width {v['width']:.2f} V)" for k, v in kinds.items()
+        ]
+        lines.append(
+            f"DML's 95% intervals with {behavior} π_b cover the truth: {'; '.join(parts)}."
+        )
     return "\n".join(lines) + "\n"
+
+
+def _coverage(
+    records: Sequence[dict[str, Any]], behavior: str, truth: NDArray[np.float64]
+) -> dict[str, dict[str, float]]:
+    """Return how often each kind of interval of DML contains the truth, and its width / truth."""
+    out = {}
+    for kind in ("normal", "automatic"):
+        ends = np.array([r["dml_intervals"][behavior][kind] for r in records])
+        inside = (ends[:, 0] <= truth) & (truth <= ends[:, 1])
+        width = float(((ends[:, 1] - ends[:, 0]) / truth).mean())
+        out[kind] = {"coverage": float(inside.mean()), "width": width}
+    return out
 
 
 def _column(records: Sequence[dict[str, Any]], name: str) -> NDArray[np.float64]:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from offpolicy.inference import Estimate
     from offpolicy.problem import Problem
     from offpolicy.targets import Target
+    from offpolicy.verdict import Verdict
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,7 +132,21 @@ class Evaluation:
         """Overlap, weights, effective sample size and model quality, by policy."""
         from offpolicy.diagnostics import diagnose
 
-        return diagnose(self.problem, self.targets)
+        return diagnose(self.problem, self.targets, self.estimates)
+
+    def verdict(self, policy: str | None = None, estimator: str | None = None) -> Verdict:
+        """Whether the estimate of a policy can be relied on: a level and its reasons.
+
+        Parameters
+        ----------
+        policy : str, optional
+            Name of the policy; may be left out when there is one.
+        estimator : str, optional
+            Whose estimate to judge; default: the recommended one among those computed.
+        """
+        from offpolicy.verdict import judge
+
+        return judge(self, policy, estimator)
 
     def to_json(self, path: str | Path | None = None) -> str:
         """Versioned JSON of everything shown; written to ``path`` when given."""

@@ -1,0 +1,64 @@
+"""`diagnose`: every check of a log and of the policies evaluated on it."""
+
+from __future__ import annotations
+
+import importlib.util
+from typing import TYPE_CHECKING
+
+from offpolicy.diagnostics import confounding, models, overlap, stability, weights
+from offpolicy.diagnostics.finding import Diagnostics, Finding, Findings
+from offpolicy.diagnostics.log_side import log_findings
+from offpolicy.diagnostics.view import View
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from offpolicy.inference import Estimate
+    from offpolicy.problem import Problem
+    from offpolicy.targets import Target
+
+
+def diagnose(
+    problem: Problem,
+    targets: Mapping[str, Target],
+    estimates: Mapping[tuple[str, str], Estimate] | None = None,
+) -> Diagnostics:
+    """Check the log, and each policy's weights, overlap, models and stability.
+
+    Parameters
+    ----------
+    problem : Problem
+        The log with its nuisances; nothing is refitted.
+    targets : {name: Target}
+        The policies.
+    estimates : {(policy, estimator): Estimate}, optional
+        Estimates to compare with each other.
+    """
+    found = {
+        name: Findings(_findings(View.of(problem, target), _of(estimates or {}, name)))
+        for name, target in targets.items()
+    }
+    return Diagnostics(Findings(log_findings(problem.log)), found)
+
+
+def _of(estimates: Mapping[tuple[str, str], Estimate], policy: str) -> dict[str, Estimate]:
+    return {name: e for (p, name), e in estimates.items() if p == policy}
+
+
+def _findings(view: View, estimates: dict[str, Estimate]) -> list[Finding]:
+    reach = overlap.of_view(view)
+    found = [
+        *weights.findings(view, reach),
+        overlap.finding(view, reach),
+        *models.findings(view),
+        stability.drift(view),
+        stability.disagreement(estimates),
+        stability.clipping(view),
+        confounding.finding(view),
+    ]
+    if not view.decisions.layout.is_single and importlib.util.find_spec("offpolicy.horizon"):
+        horizon = importlib.import_module("offpolicy.horizon")
+        per_step = getattr(horizon, "findings", None)
+        if per_step is not None:
+            found += per_step(view)
+    return found

@@ -6,7 +6,7 @@ import pytest
 
 from offpolicy.errors import UsageError
 from offpolicy.experiments.ads.estimate import BEHAVIOR, ESTIMATORS
-from offpolicy.experiments.ads.study import Args, reproduce
+from offpolicy.experiments.ads.study import Args, reproduce, show
 
 
 def options(folder, **changes):
@@ -40,6 +40,9 @@ def test_table_stands_beside_the_papers(finished):
     text = (finished[0] / "table.md").read_text()
     assert "| DML | 0.566 (0.030) |" in text
     assert "the true value itself" in text
+    shown = show(finished[1])
+    assert shown.startswith(text)
+    assert shown.count("last batch") == 3
 
 
 def test_interrupted_run_is_taken_up(finished, tmp_path):

@@ -53,6 +53,15 @@ ESTIMATORS = (
     "DRos",
     "MRDR",
 )
+OVERLAP = (
+    "mean_weight_z",
+    "effective_sample_size",
+    "largest_weight_share",
+    "top_share",
+    "top_unit_share",
+    "pareto_k",
+    "unsupported_mass",
+)
 VARIABLE = "OFFPOLICY_DATA"
 
 
@@ -230,28 +239,15 @@ def relative_error(estimate: Any, online: Any) -> tuple[float, float]:
     return v / bar - 1, se
 
 
-def overlap(log: BanditLog, policy: ByPosition) -> dict[str, Any]:
-    """Return effective sample size, largest weight's share, mean weight, and warnings in words."""
-    pi_e = policy.probabilities(log.context.table)[np.arange(log.rows), log.action]
-    if log.propensity is None:
-        raise DataError("the log has no propensities.")
-    w = pi_e / log.propensity
-    ess = float(w.sum() ** 2 / (w**2).sum())
-    top = float(w.max() / w.sum())
-    mean, se = float(w.mean()), float(w.std() / np.sqrt(len(w)))
-    warnings = []
-    if ess < 0.1 * len(w):
-        warnings.append(f"{len(w):,} rows are worth {ess:,.0f} (effective sample size)")
-    if top > 0.05:
-        warnings.append(f"one row carries {top:.0%} of the weight")
-    if abs(mean - 1) > 3 * se:
-        warnings.append(f"mean weight {mean:.2f} is {abs(mean - 1) / se:.1f} standard errors off 1")
+def overlap(evaluation: Any, policy: str) -> dict[str, Any]:
+    """Return what the library's checks say about the weights: numbers, and warnings in words."""
+    found = evaluation.diagnostics.policies[policy]
+    bad = [found[name] for name in OVERLAP if found[name].level != "ok"]
     return {
-        "effective_n": ess,
-        "largest_share": top,
-        "mean_weight": mean,
-        "mean_weight_std_error": se,
-        "warnings": warnings,
+        "effective_n": float(found["effective_sample_size"]),
+        "largest_share": float(found["largest_weight_share"]),
+        "mean_weight": float(found["mean_weight"]),
+        "warnings": [f"{f.level}: {f.sentence}" for f in bad],
     }
 
 
@@ -266,7 +262,7 @@ def markdown(results: list[dict[str, Any]]) -> str:
                 f"logged {r['logged'][0]:.3%}; effective n {r['overlap']['effective_n']:,.0f} of "
                 f"{r['n']:,}."
             ),
-            *(f"Warning: {w}." for w in r["overlap"]["warnings"]),
+            *(f"- {w}" for w in r["overlap"]["warnings"]),
             "",
             "| estimator | click rate | s.e. | relative error | its s.e. | z |",
             "|---|---|---|---|---|---|",
@@ -278,6 +274,11 @@ def markdown(results: list[dict[str, Any]]) -> str:
             )
         lines.append("")
     return "\n".join(lines)
+
+
+def show(result: dict[str, Any]) -> str:
+    """Return the study's tables for printing."""
+    return markdown(result["results"])
 
 
 def _direction(
@@ -320,7 +321,7 @@ def _direction(
         "items": items,
         "online": [online.value, online.std_error],
         "logged": [ev.logged.value, ev.logged.std_error],
-        "overlap": overlap(log, policy),
+        "overlap": overlap(ev, target),
         "estimates": estimates,
     }
 

@@ -107,6 +107,20 @@ def reproduce(options: Args) -> dict[str, Any]:
     return result
 
 
+def show(result: dict[str, Any]) -> str:
+    """Return the study's table, Figure 2 in words, and the time each stage took, for printing."""
+    lines = [markdown(result["summary"])]
+    for panel in result["figure"]:
+        new, logged = (f"{100 * panel[k][0]:.3f}%" for k in ("new", "logged"))
+        text = f"Campaign {panel['campaign'] + 1}, last batch: best design {new}, logging {logged}"
+        if panel["lift"] is not None:
+            lift, low, high = panel["lift"]
+            text += f", lift {lift:+.0%} [{low:+.0%}, {high:+.0%}]"
+        lines.append(f"{text}; true lift {panel['true_lift']:+.0%}.")
+    lines.append("Seconds: " + ", ".join(f"{k} {v}" for k, v in result["seconds"].items()) + ".")
+    return "\n".join(lines)
+
+
 def _simulate(job: work.Job, crew: work.Crew, campaigns: Iterable[int]) -> None:
     Path(job.data).mkdir(parents=True, exist_ok=True)
     missing = [c for c in campaigns if not all(p.exists() for p in job.paths(c))]

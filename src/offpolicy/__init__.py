@@ -24,6 +24,11 @@ _NAMES = {
     "paper_reward": "offpolicy.nuisance.boosted",
     "Shares": "offpolicy.nuisance.behavior",
     "Trajectories": "offpolicy.data.trajectories",
+    "Tabular": "offpolicy.nuisance.tabular",
+    "FittedQ": "offpolicy.nuisance.fitted_q",
+    "MarginalRatio": "offpolicy.nuisance.marginal",
+    "StateShares": "offpolicy.nuisance.state_shares",
+    "TimedBehavior": "offpolicy.nuisance.state_shares",
     "check_policy": "offpolicy.policies",
 }
 _MODULES = {"policies", "errors"}
@@ -34,6 +39,7 @@ if TYPE_CHECKING:
     from offpolicy import errors as errors
     from offpolicy import policies as policies
     from offpolicy.data.bandit import BanditLog as BanditLog
+    from offpolicy.data.trajectories import Trajectories as Trajectories
     from offpolicy.estimators import Estimator as Estimator
     from offpolicy.evaluate import evaluate as evaluate
     from offpolicy.evaluation import Evaluation as Evaluation
@@ -42,8 +48,13 @@ if TYPE_CHECKING:
     from offpolicy.nuisance.behavior import Shares as Shares
     from offpolicy.nuisance.boosted import BoostedReward as BoostedReward
     from offpolicy.nuisance.boosted import paper_reward as paper_reward
+    from offpolicy.nuisance.fitted_q import FittedQ as FittedQ
+    from offpolicy.nuisance.marginal import MarginalRatio as MarginalRatio
     from offpolicy.nuisance.reward import ActionFeature as ActionFeature
     from offpolicy.nuisance.reward import PerAction as PerAction
+    from offpolicy.nuisance.state_shares import StateShares as StateShares
+    from offpolicy.nuisance.state_shares import TimedBehavior as TimedBehavior
+    from offpolicy.nuisance.tabular import Tabular as Tabular
     from offpolicy.policies import check_policy as check_policy
 
 

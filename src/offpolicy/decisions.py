@@ -138,3 +138,17 @@ class Decisions:
         if self.weight is None:
             return float(values.mean())
         return float(values @ self.weight / self.weight.sum())
+
+
+def variance_emphasis(d: Decisions) -> Floats:
+    """(S,) weights γ^{2t} ρ_t² (1 − π_b) of the regressions of MRDR, up to a common factor.
+
+    Farajtabar et al. 2018: with them the fitted q_t minimises the variance of the doubly robust score. Here
+    they weight the recursion's own targets R_t + γ v_{t+1}, which are far less noisy than the importance-
+    weighted returns of the original. A common factor changes no weighted mean, so the largest weight is 1
+    and no horizon overflows.
+    """
+    with np.errstate(divide="ignore"):
+        logs = 2 * (d.log_rho + np.log(d.gamma)) + np.log1p(-np.minimum(d.pi_b, 1.0))
+    highest = float(logs.max(initial=-np.inf))
+    return np.zeros_like(logs) if np.isneginf(highest) else np.exp(logs - highest)

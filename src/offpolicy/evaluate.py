@@ -8,12 +8,12 @@ import numpy as np
 
 from offpolicy import estimators as grid
 from offpolicy import targets
-from offpolicy.data.bandit import BanditLog
 from offpolicy.errors import DataError, UsageError
 from offpolicy.evaluation import Evaluation
 from offpolicy.folds import Folds, KFold, make_folds
 from offpolicy.inference import Units
 from offpolicy.nuisance.crossfit import CrossFit
+from offpolicy.nuisance.trajectory_fit import TrajectoryFit
 from offpolicy.problem import Problem
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ def evaluate(
     reward_model: Any = None,
     value_model: Any = None,
     behavior_model: Any = None,
+    ratio_model: Any = None,
     folds: int | KFold | Array = 2,
     repeats: int = 1,
     discount: float = 1.0,
@@ -47,10 +48,13 @@ def evaluate(
         Default: DML beside SNDR-cf, SNIPW, IPW and DM.
     reward_model : learner, "auto", or (n, K) array, optional
         Bandit logs: μ(s, a). Any scikit-learn regressor or classifier.
-    value_model : value model or (steps, K) array, optional
-        Trajectories: {q_t}.
+    value_model : value model, regressor, (steps, K) array or {policy: array}, optional
+        Trajectories: {q_t}. `Tabular`, `FittedQ`, `ModelBased`, `TorchValue`; default: `Tabular()` for
+        discrete states, else `FittedQ()`.
     behavior_model : classifier, "shares", "auto", (n, K) array, or None
         None uses the logged propensities exactly; without them the default model is fitted.
+    ratio_model : MarginalRatio, (steps,) array or {policy: array}, optional
+        Trajectories: ratio of state-action marginals, for DRL.
     folds : int, KFold, or labels
         Number of folds for cross-fitting, or one label a unit.
     repeats : int
@@ -90,7 +94,21 @@ def evaluate(
         log.batch if log.kind == "bandit" else None,
     )
     splits = _folds(log, folds, repeats, seed)
-    nuisances = _nuisances(log, splits, reward_model, value_model, behavior_model, seed, n_jobs)
+    if log.kind == "bandit":
+        nuisances = CrossFit(
+            log, splits, _as_array(reward_model), _as_array(behavior_model), seed, n_jobs
+        )
+    else:
+        nuisances = TrajectoryFit(
+            log,
+            splits,
+            _as_array(value_model),
+            _as_array(behavior_model),
+            seed,
+            n_jobs,
+            discount=float(discount),
+            ratio_model=_as_array(ratio_model),
+        )
     problem = Problem(log, splits, units, float(discount), nuisances)
     settings = {
         "estimators": [e.name for e in chosen],
@@ -105,19 +123,6 @@ def evaluate(
     }
     resolved = {name: targets.resolve(name, policy, log) for name, policy in named.items()}
     return Evaluation(problem, resolved, chosen, problem.run(resolved, chosen), settings)
-
-
-def _nuisances(
-    log: Any,
-    folds: Folds,
-    reward_model: Any,
-    value_model: Any,
-    behavior_model: Any,
-    seed: int,
-    n_jobs: int | None,
-) -> Any:
-    model = reward_model if log.kind == "bandit" else value_model
-    return CrossFit(log, folds, _as_array(model), _as_array(behavior_model), seed, n_jobs)
 
 
 def _as_array(model: Any) -> Any:
@@ -161,7 +166,7 @@ def _check_arguments(
             f"evaluate() takes a BanditLog or Trajectories. Got {type(log).__name__}. Build one with "
             "BanditLog.from_frame(frame, context=…, action=…, reward=…)."
         )
-    if isinstance(log, BanditLog) and value_model is not None:
+    if log.kind == "bandit" and value_model is not None:
         raise UsageError("value_model= is for trajectories; a bandit log takes reward_model=.")
     if log.kind == "trajectories" and reward_model is not None:
         raise UsageError("reward_model= is for bandit logs; trajectories take value_model=.")

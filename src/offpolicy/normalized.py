@@ -2,7 +2,8 @@
 
 For a per-decision quantity x, mean_ρt(x) = Σ_i m_i ρ_it x_it / Σ_i m_i ρ_it, where a unit that has ended
 keeps its last ρ and counts with x = 0. Its linearised score is level + (M ρ_it / D_t)(x_it − level), with
-D_t = Σ_i m_i ρ_it and M = Σ_i m_i. Weights enter as logarithms and only through ρ / D, so no horizon overflows.
+D_t = Σ_i m_i ρ_it and M = Σ_i m_i. Weights enter as logarithms and only through ρ / D, so no horizon
+overflows.
 """
 
 from __future__ import annotations

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from offpolicy import estimators as grid
-from offpolicy.decisions import Decisions
+from offpolicy.decisions import Decisions, variance_emphasis
+from offpolicy.errors import NotIdentifiedError
 from offpolicy.inference import Estimate, Units, embedded
 
 if TYPE_CHECKING:
@@ -23,11 +24,17 @@ if TYPE_CHECKING:
     from offpolicy.estimators import Estimator
     from offpolicy.folds import Folds, Split
     from offpolicy.nuisance.crossfit import Behavior, Values
+    from offpolicy.nuisance.trajectory_fit import Ratios
     from offpolicy.targets import Target
 
 NO_OVERLAP = (
     "no overlap: the target never takes an action that was logged, so its importance weights are all 0 "
     "and the data say nothing about it"
+)
+
+NO_SURVIVOR = (
+    "at some step no logged episode follows the target, so that every importance weight is 0 there and the "
+    "data say nothing about what comes later. Use a shorter horizon (log.first(steps)), DRL or DM"
 )
 
 
@@ -77,6 +84,7 @@ class Problem:
             notes += [note] if note else []
             if "behavior" in estimator.needs:
                 notes += self._floor_note(estimator.split, repeat)
+            notes += self._model_notes(target, estimator, repeat)
             if units is not None:
                 psi, scored = embedded(psi, self.units, units)
             rows.append(psi)
@@ -91,7 +99,13 @@ class Problem:
     def _psi(self, estimator: Estimator, d: Decisions) -> tuple[Floats, str]:
         if "behavior" in estimator.needs and not np.any(d.pi_e > 0):
             return np.full(d.n, math.nan), NO_OVERLAP
-        result = grid.apply(estimator, d)
+        try:
+            result = grid.apply(estimator, d)
+        except NotIdentifiedError as error:
+            # One estimator that a horizon defeats must not take the others with it.
+            return np.full(d.n, math.nan), str(error)
+        if not d.layout.is_single and np.isnan(result.psi).all() and not result.note:
+            return result.psi, NO_SURVIVOR
         return result.psi, result.note
 
     def _floor_note(self, split: Split, repeat: int) -> list[str]:
@@ -103,6 +117,20 @@ class Problem:
             "1 / (n + K), and was raised to it"
         )
         return [note]
+
+    def _model_notes(self, target: Target, estimator: Estimator, repeat: int) -> list[str]:
+        """What the value model and the ratio of marginals have to say about themselves."""
+        notes = []
+        if "value" in estimator.needs:
+            notes.append(self._values(target, estimator, repeat, [target]).note)
+        if "marginal" in estimator.needs:
+            unseen = self.marginal(target, estimator.split, repeat).unseen
+            if unseen:
+                notes.append(
+                    f"{unseen:,} steps are in states that the training folds never reached at that step: "
+                    "their ratio of marginals is taken as 0, which leaves the value model alone there"
+                )
+        return [note for note in notes if note]
 
     def scored_units(self, split: Split, repeat: int) -> Ints | None:
         """Units a split scores; None means all."""
@@ -127,6 +155,9 @@ class Problem:
         if "value" in estimator.needs:
             values = self._values(target, estimator, repeat, together or [target])
             q, v = values.q, values.v
+        marginal = None
+        if "marginal" in estimator.needs:
+            marginal = self.marginal(target, split, repeat).ratio
 
         def decision(x: Floats) -> Floats:
             return x if rows is None else x[rows]
@@ -143,8 +174,9 @@ class Problem:
             decision(v),
             self.discount,
             unit(self.units.mass),
-            None,
+            None if marginal is None else decision(marginal),
             unit(self.units.count),
+            self.folds.labels[repeat] if split == "crossfit" else None,
         )
 
     def pi_e(self, target: Target) -> Floats:
@@ -162,6 +194,15 @@ class Problem:
         )
         return result
 
+    def marginal(self, target: Target, split: Split, repeat: int) -> Ratios:
+        """Ratios of state-action marginals at the logged steps, in one split."""
+        repeat = 0 if split == "full" else repeat
+        result: Ratios = self._keep(
+            ("marginal", target.name, split, repeat),
+            lambda: self.nuisances.marginal(split, repeat, target, self.pi_e(target)),
+        )
+        return result
+
     def _values(
         self, target: Target, estimator: Estimator, repeat: int, together: Sequence[Target]
     ) -> Values:
@@ -171,10 +212,9 @@ class Problem:
             # Training rows of a half-sample split have no out-of-fold π_b of their own there.
             source: Split = "crossfit" if split == "half" else split
             pi_b = self.behavior(source, repeat).probability
-            emphasis = (self.pi_e(target) / pi_b) ** 2 * (1 - pi_b)
             single: dict[str, Values] = self._keep(
                 ("mrdr", target.name, split, repeat),
-                lambda: self.nuisances.values(split, repeat, [target], emphasis, target.name),
+                lambda: self._emphasized(target, split, repeat, pi_b),
             )
             return single[target.name]
         kept = self._kept.setdefault(("values", split, repeat), {})
@@ -183,6 +223,30 @@ class Problem:
             kept.update(self.nuisances.values(split, repeat, asked))
         result: Values = kept[target.name]
         return result
+
+    def made(self, kind: Literal["values", "pi_b"]) -> list[Split]:
+        """Splits in which q and v, or π_b, have been predicted already, out-of-fold ones first."""
+        order: tuple[Split, ...] = ("crossfit", "half", "full")
+        held = {key[1] for key in self._kept if key[0] == kind}
+        return [split for split in order if split in held]
+
+    def _emphasized(
+        self, target: Target, split: Split, repeat: int, pi_b: Floats
+    ) -> dict[str, Values]:
+        """Q fitted to minimise the variance of the doubly robust score."""
+        log, pi_e = self.log, self.pi_e(target)
+        if log.layout.is_single:
+            emphasis = (pi_e / pi_b) ** 2 * (1 - pi_b)
+            kept: dict[str, Values] = self.nuisances.values(
+                split, repeat, [target], emphasis, target.name
+            )
+            return kept
+        blank = np.zeros_like(pi_e)
+        d = Decisions(log.layout, log.reward, pi_e, pi_b, blank, blank, self.discount)
+        fitted: dict[str, Values] = self.nuisances.values(
+            split, repeat, [target], variance_emphasis(d), target.name
+        )
+        return fitted
 
     def _keep(self, key: tuple[Any, ...], make: Callable[[], Any]) -> Any:
         if key not in self._kept:

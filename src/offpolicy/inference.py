@@ -19,6 +19,7 @@ from offpolicy.intervals.sample import Interval, Sample
 
 if TYPE_CHECKING:
     from offpolicy.arrays import Bools, Floats, Ints
+    from offpolicy.intervals.facts import Facts
 
 Alternative: TypeAlias = Literal["two-sided", "greater", "less"]
 
@@ -89,13 +90,17 @@ class Estimate:
         What is estimated, for printing.
     notes : tuple of str
         What a reader should know about how it came about.
+    facts : Facts or None
+        Weights, rewards and their ranges, for the intervals that use them.
+    parts : (Estimate, Estimate) or None
+        What a difference or a lift is made of; ``relation`` says which.
 
     Examples
     --------
     >>> e = Estimate.from_scores([1.0, 2.0, 3.0, 2.0])
     >>> e.value, round(e.std_error, 4)
     (2.0, 0.3536)
-    >>> low, high = e.interval(0.95)
+    >>> low, high = e.interval(0.95, method="normal")
     >>> round(low, 3), round(high, 3)
     (1.307, 2.693)
     """
@@ -105,7 +110,9 @@ class Estimate:
     label: str = "estimate"
     notes: tuple[str, ...] = ()
     scored: Bools | None = None
-    weights: Floats | None = field(default=None, repr=False)
+    facts: Facts | None = field(default=None, repr=False)
+    relation: Literal["difference", "lift"] | None = None
+    parts: tuple[Estimate, Estimate] | None = field(default=None, repr=False)
 
     @classmethod
     def from_scores(
@@ -155,35 +162,71 @@ class Estimate:
         return self.n * self.std_error**2
 
     def sample(self) -> Sample:
-        """The scored units (clusters) and their scores, averaged over repetitions."""
-        return self.units.sample(self.psi.mean(axis=0), self.scored)
+        """The scored units (clusters) and their scores, averaged over repetitions.
 
-    def interval(self, level: float = 0.95, method: str = "normal") -> Interval:
-        """Confidence interval.
+        Residuals are scaled so that the sample has the standard error of the estimate, which counts the
+        spread between repetitions and, for half-sample splits, only the scored half.
+        """
+        sample = self.units.sample(self.psi.mean(axis=0), self.scored)
+        spread = sample.std_error
+        factor = self.std_error / spread if spread > 0 else 1.0
+        if abs(factor - 1) < 1e-12:
+            return sample
+        center = sample.estimate * sample.denominator
+        scores = center + factor * (sample.numerator - center)
+        return Sample(scores, sample.denominator, sample.count)
+
+    def interval(
+        self,
+        level: float = 0.95,
+        method: str = "auto",
+        *,
+        reward_range: tuple[float, float] | None = None,
+        weight_high: float | None = None,
+        seed: int = 0,
+    ) -> Interval:
+        """Confidence interval; unpacks as ``low, high`` and says how it came about.
 
         Parameters
         ----------
         level : float
             Coverage aimed at, in (0, 1).
         method : str
-            "normal" (value ± z · std_error) or "t" (Student's t with units − 1 degrees of freedom).
+            "auto" picks by stated rules (rare successes, heavy weights, few units; see
+            `offpolicy.intervals.choose`) and says in ``.method`` and ``.note`` what and why; a note that
+            begins with "insufficient evidence" means that no method can be expected to cover. By name:
+            "normal", "t", "bootstrap", "bca" (clusters resampled whole), "empirical-likelihood",
+            "cautious-likelihood", "cressie-read", "clopper-pearson" (0/1 rewards), "bernstein",
+            "hoeffding", "anytime" (may be looked at daily); "batch-pooled" and "adaptive" for logs
+            whose policy learned from batch to batch; "delta", "fieller" and "log-scale" for a lift.
+        reward_range : (low, high), optional
+            Smallest and largest reward possible, for the methods that need it; 0/1 rewards are known.
+        weight_high : float, optional
+            Largest importance weight that can occur, likewise.
+        seed : int
+            Of the bootstrap.
         """
-        from scipy import stats
+        from offpolicy import confidence
 
-        if not 0 < level < 1:
-            raise UsageError(f"level= must be in the range (0, 1). Got {level!r} instead.")
-        if method not in {"normal", "t"}:
-            raise UsageError(f"method= must be 'normal' or 't'. Got {method!r} instead.")
-        if not self.is_defined:
-            return Interval(math.nan, math.nan, level, method, "not identified")
-        tail = (1 + level) / 2
-        z = (
-            stats.norm.ppf(tail)
-            if method == "normal"
-            else stats.t.ppf(tail, self.n_independent - 1)
-        )
-        reach = float(z) * self.std_error
-        return Interval(self.value - reach, self.value + reach, level, method)
+        key = (level, method, reward_range, weight_high, seed)
+        if key not in self._intervals:
+            facts = self._facts(reward_range, weight_high)
+            self._intervals[key] = confidence.interval(self, level, method, facts, seed)
+        return self._intervals[key]
+
+    @cached_property
+    def _intervals(self) -> dict[object, Interval]:
+        return {}
+
+    def _facts(
+        self, reward_range: tuple[float, float] | None, weight_high: float | None
+    ) -> Facts | None:
+        facts = self.facts
+        if facts is None or (reward_range is None and weight_high is None):
+            return facts
+        if reward_range is not None:
+            facts = replace(facts, reward_low=reward_range[0], reward_high=reward_range[1])
+        return facts if weight_high is None else replace(facts, weight_high=weight_high)
 
     def p_value(self, null: float = 0.0, alternative: Alternative = "two-sided") -> float:
         """Normal p-value of the hypothesis that the estimated quantity equals ``null``.
@@ -213,7 +256,8 @@ class Estimate:
         if not isinstance(other, Estimate):
             return NotImplemented
         left, right = self._paired(other)
-        return self._derived(left - right, other, f"{self.label} − {other.label}")
+        label = f"{self.label} − {other.label}"
+        return self._derived(left - right, other, label, "difference")
 
     def lift(self, other: Estimate) -> Estimate:
         """Estimate of self / other − 1 by the delta method, scores paired.
@@ -229,7 +273,7 @@ class Estimate:
             raise UsageError(f"the lift over {other.label} is undefined: its value is 0.")
         ratio = top / bottom
         psi = ratio - 1 + (left - ratio * right) / bottom
-        return self._derived(psi, other, f"{self.label} / {other.label} − 1")
+        return self._derived(psi, other, f"{self.label} / {other.label} − 1", "lift")
 
     def _paired(self, other: Estimate) -> tuple[Floats, Floats]:
         if self.units is not other.units and self.psi.shape[1] != other.psi.shape[1]:
@@ -248,14 +292,26 @@ class Estimate:
         width = self.psi.shape[1]
         return np.broadcast_to(self.psi, (rows, width)), np.broadcast_to(other.psi, (rows, width))
 
-    def _derived(self, psi: Floats, other: Estimate, label: str) -> Estimate:
+    def _derived(
+        self, psi: Floats, other: Estimate, label: str, relation: Literal["difference", "lift"]
+    ) -> Estimate:
         notes = tuple(dict.fromkeys((*self.notes, *other.notes)))
         scored = self.scored if other.scored is None else other.scored
         if self.scored is not None and other.scored is not None:
             scored = self.scored | other.scored
         if (self.scored is None) != (other.scored is None):
             scored = None
-        return replace(self, psi=psi, label=label, notes=notes, scored=scored, weights=None)
+        scale = 1.0 if relation == "difference" else abs(other.value)
+        return replace(
+            self,
+            psi=psi,
+            label=label,
+            notes=notes,
+            scored=scored,
+            facts=_joint_facts(self, other, scale) if scored is None else None,
+            relation=relation,
+            parts=(self, other),
+        )
 
     def __repr__(self) -> str:
         if not self.is_defined:
@@ -266,6 +322,33 @@ class Estimate:
             f"Estimate({self.label} = {self.value:.6g}, std_error {self.std_error:.3g}, "
             f"95% interval [{low:.6g}, {high:.6g}], n = {self.n:,})"
         )
+
+
+def _joint_facts(a: Estimate, b: Estimate, scale: float) -> Facts | None:
+    """Facts about a difference: the heavier weights of the two, rewards in units of ``scale``."""
+    from offpolicy.intervals.facts import Facts
+    from offpolicy.intervals.tails import effective_size
+
+    whole = a.units.n_rows
+    known = [
+        e.facts
+        for e in (a, b)
+        if e.facts is not None and e.facts.weights is not None and len(e.facts.weights) == whole
+    ]
+    if not known or scale == 0:
+        return None
+    worse = min(known, key=lambda f: effective_size(f.weights, a.units.count))  # type: ignore[arg-type]
+    bounds = [f.weight_high for f in known]
+    ranges = [(f.reward_low, f.reward_high) for f in known if f.rewards is not None]
+    low, high = ranges[0] if ranges else (None, None)
+    return Facts(
+        worse.weights,
+        None if worse.rewards is None else worse.rewards / scale,
+        None if None in bounds else max(w for w in bounds if w is not None),
+        None if low is None else low / scale,
+        None if high is None else high / scale,
+        is_value=False,
+    )
 
 
 def _same_units(a: Units, b: Units) -> bool:

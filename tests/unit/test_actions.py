@@ -51,7 +51,7 @@ def test_lists_of_actions_are_checked():
 
 
 def test_unknown_label_gets_a_hint():
-    with pytest.raises(DataError, match="row 1 = 'bannr'.*Did you mean 'banner'"):
+    with pytest.raises(DataError, match=r"row 1 = 'bannr'.*Did you mean 'banner'"):
         encode(np.array(["banner", "bannr"]), ["banner", "video"], "ad")
 
 

@@ -1,0 +1,135 @@
+"""Behavior models: shares by batch, classifiers whose folds lack classes, and floors said aloud."""
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.tree import DecisionTreeClassifier
+
+from offpolicy import BanditLog, Shares, evaluate, policies
+from offpolicy.errors import ModelError, UsageError
+from offpolicy.nuisance.behavior import (
+    BehaviorData,
+    ClassifierBehavior,
+    as_behavior_model,
+    floor_at,
+)
+
+
+def test_shares_are_counts_over_counts():
+    action = np.array([0, 0, 1, 2, 2, 2])
+    fit = Shares().fit_behavior(BehaviorData(None, action, None, 4, None), 0)
+    np.testing.assert_allclose(fit.predict(np.empty((1, 0)), None), [[2 / 6, 1 / 6, 3 / 6, 0]])
+    smooth = Shares(smoothing=1).fit_behavior(BehaviorData(None, action, None, 4, None), 0)
+    np.testing.assert_allclose(
+        smooth.predict(np.empty((1, 0)), None), [[3 / 10, 2 / 10, 4 / 10, 1 / 10]]
+    )
+
+
+def test_shares_by_batch_and_of_a_batch_never_seen():
+    action, batch = np.array([0, 0, 1, 1, 1, 0]), np.array([0, 0, 0, 2, 2, 2])
+    fit = Shares().fit_behavior(BehaviorData(None, action, None, 2, batch), 0)
+    got = fit.predict(np.empty((4, 0)), np.array([0, 1, 2, 9]))
+    np.testing.assert_allclose(got, [[2 / 3, 1 / 3], [0.5, 0.5], [1 / 3, 2 / 3], [0.5, 0.5]])
+
+
+def test_shares_by_weight():
+    weight = np.array([1.0, 3.0])
+    fit = Shares().fit_behavior(BehaviorData(None, np.array([0, 1]), weight, 2, None), 0)
+    np.testing.assert_allclose(fit.predict(np.empty((1, 0)), None), [[0.25, 0.75]])
+
+
+def test_the_floor_of_an_action_new_to_a_batch_is_the_batchs_own():
+    action = np.r_[np.zeros(8, int), np.arange(90) % 2]
+    batch = np.r_[np.zeros(8, int), np.ones(90, int)]
+    fit = Shares().fit_behavior(BehaviorData(None, action, None, 2, batch), 0)
+    np.testing.assert_allclose(
+        floor_at(fit, np.array([0, 1, 5])), [1 / (8 + 2), 1 / (90 + 2), 1 / (98 + 2)]
+    )
+
+
+def test_classes_absent_from_a_fold_get_the_floor_and_it_is_said():
+    n = 40
+    action = np.zeros(n, int)
+    action[1::2] = 1
+    action[0] = 2  # a single row of action 2: its own fold is not trained on it
+    log = BanditLog.from_arrays(np.zeros(n), action, np.ones(n))
+    folds = np.arange(n) % 4 // 2
+    for model in (LogisticRegression(), DecisionTreeClassifier(max_depth=1), "shares", None):
+        ev = evaluate(
+            log,
+            policies.Fixed(2),
+            estimators=["IPW-cf"],
+            behavior_model=model,
+            folds=folds,
+        )
+        p = ev.problem.behavior("crossfit", 0)
+        assert p.probability[0] == pytest.approx(1 / (20 + 3))
+        assert p.floored == 1
+        assert "1 logged actions" in ev["IPW-cf"].notes[0]
+        assert ev["IPW-cf"].value == pytest.approx(23 / n)
+
+
+def test_a_fold_with_one_class_needs_no_classifier():
+    fit = ClassifierBehavior(LogisticRegression()).fit_behavior(
+        BehaviorData(np.zeros((3, 1)), np.array([1, 1, 1]), None, 2, None), 0
+    )
+    assert fit.predict(np.zeros((2, 1)), None).tolist() == [[0.0, 1.0], [0.0, 1.0]]
+
+
+def test_known_propensities_are_used_exactly_unless_asked():
+    p = np.array([1e-7, 1.0, 0.3, 0.999])
+    log = BanditLog.from_arrays(None, [0, 1, 0, 1], [1.0, 2.0, 3.0, 4.0], p)
+    ev = evaluate(log, policies.Fixed(0), estimators=["IPW", "IPW-cf"])
+    np.testing.assert_array_equal(ev.problem.behavior("full", 0).probability, p)
+    assert ev["IPW"].value == pytest.approx((1 / 1e-7 + 3 / 0.3) / 4, rel=1e-12)
+    assert ev["IPW"].notes == ()
+    asked = evaluate(log, policies.Fixed(0), estimators=["IPW"], behavior_model="shares")
+    assert asked["IPW"].value == pytest.approx((1.0 + 3.0) / 2)
+
+
+def test_shares_by_batch_through_evaluate():
+    rng = np.random.default_rng(0)
+    batch = rng.integers(0, 3, size=90)
+    action = (rng.random(90) < np.array([0.2, 0.5, 0.8])[batch]).astype(int)
+    log = BanditLog.from_arrays(None, action, np.ones(90), batch=batch)
+    ev = evaluate(log, policies.Fixed(1), estimators=["IPW"], behavior_model="shares")
+    share = np.array([action[batch == b].mean() for b in range(3)])
+    expected = np.where(action == 1, share[batch], 1 - share[batch])
+    np.testing.assert_allclose(ev.problem.behavior("full", 0).probability, expected)
+    one = evaluate(
+        log, policies.Fixed(1), estimators=["IPW"], behavior_model=Shares(per_batch=False)
+    )
+    np.testing.assert_allclose(
+        one.problem.behavior("full", 0).probability[action == 1], action.mean()
+    )
+
+
+def test_given_arrays_are_used_and_checked():
+    log = BanditLog.from_arrays(None, [0, 1, 0], [1.0, 2.0, 3.0])
+    array = np.array([[0.5, 0.5], [0.2, 0.8], [0.25, 0.75]])
+    ev = evaluate(log, policies.Fixed(0), estimators=["IPW"], behavior_model=array)
+    assert ev["IPW"].value == pytest.approx((2 + 12) / 3)
+    for bad in (array[:, :1], array * 0, array * np.nan, array * 3):
+        with pytest.raises(ModelError, match="behavior array"):
+            evaluate(log, policies.Fixed(0), estimators=["IPW"], behavior_model=bad)
+
+
+def test_what_is_no_model_is_refused():
+    with pytest.raises(UsageError, match="'share'"):
+        as_behavior_model("share")
+    with pytest.raises(ModelError, match="predict_proba"):
+        as_behavior_model(3.0)
+    with pytest.raises(UsageError, match="smoothing"):
+        Shares(smoothing=-1)
+
+
+def test_auto_recovers_a_logistic_policy_and_plain_shares():
+    rng = np.random.default_rng(4)
+    x = rng.normal(size=(3_000, 2))
+    for slope in (0.0, 1.5):
+        p = 1 / (1 + np.exp(-slope * x[:, 0]))
+        action = (rng.random(3_000) < p).astype(int)
+        log = BanditLog.from_arrays(x, action, np.ones(3_000))
+        ev = evaluate(log, policies.Fixed(1), estimators=["IPW-cf"])
+        got = ev.problem.behavior("crossfit", 0).probability
+        assert np.abs(got - np.where(action == 1, p, 1 - p)).mean() < 0.02

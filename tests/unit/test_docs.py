@@ -1,0 +1,35 @@
+"""Every Python block and every `offpolicy` command of the README and the docs runs, page by page."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from offpolicy.cli import main
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
+BLOCK = re.compile(
+    r"(<!-- not run: [^>]+ -->\s*)?^```(python|bash)\n(.*?)^```", re.MULTILINE | re.DOTALL
+)
+
+
+def blocks(page):
+    return [(kind, code) for skip, kind, code in BLOCK.findall(page.read_text("utf-8")) if not skip]
+
+
+@pytest.mark.parametrize(
+    "page", [p for p in PAGES if blocks(p)], ids=lambda p: str(p.relative_to(ROOT))
+)
+def test_the_code_of_a_page_runs(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = {"__name__": "__page__"}
+    for kind, code in blocks(page):
+        if kind == "python":
+            exec(compile(code, str(page), "exec"), names)
+            continue
+        for line in code.replace("\\\n", " ").splitlines():
+            words = shlex.split(line, comments=True)
+            if words[:1] == ["offpolicy"]:
+                assert main(words[1:]) == 0, line

@@ -15,7 +15,9 @@ import numpy as np
 from offpolicy import estimators as grid
 from offpolicy.decisions import Decisions, variance_emphasis
 from offpolicy.errors import NotIdentifiedError
+from offpolicy.evidence import facts_of, largest_weight
 from offpolicy.inference import Estimate, Units, embedded
+from offpolicy.intervals.facts import Facts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -66,7 +68,10 @@ class Problem:
         psi = self.log.reward
         if not layout.is_single:
             psi = layout.sum(np.power(self.discount, layout.step) * self.log.reward)
-        return Estimate(psi[None, :], self.units, "logged")
+        facts = None
+        if self.units.cluster is None and self.units.weight is None:
+            facts = Facts(np.ones(len(psi)), psi, 1.0).completed()
+        return Estimate(psi[None, :], self.units, "logged", facts=facts)
 
     def estimate(
         self, target: Target, estimator: Estimator, together: Sequence[Target] | None = None
@@ -76,11 +81,13 @@ class Problem:
         repeats = 1 if estimator.split == "full" else self.folds.repeats
         rows: list[Floats] = []
         notes: list[str] = []
-        scored = None
+        scored = facts = None
         for repeat in range(repeats):
             units = self.scored_units(estimator.split, repeat)
             d = self.decisions(target, estimator, repeat, together)
             psi, note = self._psi(estimator, d)
+            if facts is None and "behavior" in estimator.needs and (units is None or repeats == 1):
+                facts = facts_of(d, self.units, self._weight_bound(target))
             notes += [note] if note else []
             if "behavior" in estimator.needs:
                 notes += self._floor_note(estimator.split, repeat)
@@ -94,7 +101,17 @@ class Problem:
             f"{target.name} ({estimator.name})",
             tuple(dict.fromkeys(notes)),
             scored if repeats == 1 else None,
+            facts,
         )
+
+    def _weight_bound(self, target: Target) -> float | None:
+        """Largest weight that can occur, where logged propensities tell."""
+        if getattr(self.nuisances, "behavior_model", None) is not None:
+            return None
+        bound: float | None = self._keep(
+            ("largest", target.name), lambda: largest_weight(self.log, target)
+        )
+        return bound
 
     def _psi(self, estimator: Estimator, d: Decisions) -> tuple[Floats, str]:
         if "behavior" in estimator.needs and not np.any(d.pi_e > 0):

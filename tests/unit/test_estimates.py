@@ -25,7 +25,7 @@ def test_mean_and_proposition_one():
 
 def test_normal_interval():
     e = Estimate.from_scores(X)
-    low, high = e.interval(0.9)
+    low, high = e.interval(0.9, "normal")
     z = stats.norm.ppf(0.95)
     assert (low, high) == pytest.approx((e.value - z * e.std_error, e.value + z * e.std_error))
 

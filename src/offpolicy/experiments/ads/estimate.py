@@ -98,7 +98,10 @@ def _intervals(estimate: Estimate) -> dict[str, list[float]]:
     intervals too short; the automatic rule sees that and takes a likelihood interval.
     """
     chosen = automatic(estimate.sample())
-    return {"normal": list(estimate.interval(0.95)), "automatic": [chosen.low, chosen.high]}
+    return {
+        "normal": list(estimate.interval(0.95, "normal")),
+        "automatic": [chosen.low, chosen.high],
+    }
 
 
 def estimate_cell(world: World, cell: AdCell, folds: int) -> dict[str, Any]:

@@ -18,6 +18,7 @@ _NAMES = {
     "Evaluation": "offpolicy.evaluation",
     "KFold": "offpolicy.folds",
     "evaluate": "offpolicy.evaluate",
+    "scan": "offpolicy.engines.scan",
     "PerAction": "offpolicy.nuisance.reward",
     "ActionFeature": "offpolicy.nuisance.reward",
     "BoostedReward": "offpolicy.nuisance.boosted",
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from offpolicy import policies as policies
     from offpolicy.data.bandit import BanditLog as BanditLog
     from offpolicy.data.trajectories import Trajectories as Trajectories
+    from offpolicy.engines.scan import scan as scan
     from offpolicy.estimators import Estimator as Estimator
     from offpolicy.evaluate import evaluate as evaluate
     from offpolicy.evaluation import Evaluation as Evaluation

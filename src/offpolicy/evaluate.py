@@ -84,6 +84,20 @@ def evaluate(
     True
     """
     _check_arguments(log, reward_model, value_model, discount, seed, n_jobs)
+    if getattr(log, "is_scan", False):
+        from offpolicy.engines.run import evaluate_scan
+
+        return evaluate_scan(
+            log,
+            policies,
+            estimators=estimators,
+            reward_model=reward_model,
+            behavior_model=behavior_model,
+            folds=folds,
+            repeats=repeats,
+            seed=seed,
+            n_jobs=n_jobs,
+        )
     named = targets.named_policies(policies)
     chosen = grid.resolve(grid.sensible(log) if estimators is None else estimators, log.kind)
     units = Units(

@@ -40,7 +40,7 @@ def switch_grid(d: Decisions) -> list[float]:
     positive = d.rho[d.rho > 0]
     if len(positive) == 0:
         return [np.inf]
-    return [*np.unique(np.quantile(positive, QUANTILES)).tolist(), np.inf]
+    return [*np.unique(_quantiles(positive, _counts(d))).tolist(), np.inf]
 
 
 def shrinkage_grid(d: Decisions) -> list[float]:
@@ -48,7 +48,27 @@ def shrinkage_grid(d: Decisions) -> list[float]:
     positive = d.rho[d.rho > 0]
     if len(positive) == 0:
         return [np.inf]
-    return [*(float(np.mean(positive**2)) * 10.0 ** np.arange(-2, 4)).tolist(), np.inf]
+    mean = float(np.average(positive**2, weights=_counts(d)))
+    return [*(mean * 10.0 ** np.arange(-2, 4)).tolist(), np.inf]
+
+
+def _counts(d: Decisions) -> Floats | None:
+    """How many rows each positive weight stands for, in a compressed log."""
+    return None if d.count is None else d.count[d.layout.unit][d.rho > 0]
+
+
+def _quantiles(values: Floats, count: Floats | None) -> Floats:
+    """`numpy.quantile` of values repeated ``count`` times each."""
+    if count is None:
+        return np.asarray(np.quantile(values, QUANTILES))
+    order = np.argsort(values)
+    ends = np.cumsum(count[order])
+    at = (ends[-1] - 1) * np.array(QUANTILES)
+    low, high = (
+        values[order[np.searchsorted(ends, np.minimum(i, ends[-1] - 1), side="right")]]
+        for i in (np.floor(at), np.floor(at) + 1)
+    )
+    return np.asarray(low + (high - low) * (at - np.floor(at)))
 
 
 def _best(

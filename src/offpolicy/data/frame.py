@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from offpolicy.data import messages
 from offpolicy.errors import DataError, did_you_mean, first_rows, missing_dependency
 
 if TYPE_CHECKING:
@@ -118,10 +119,7 @@ def to_float(values: Array, column: str, role: str) -> Floats:
             f"The {role} must be numeric; convert the column before building the log."
         )
     if text.any():
-        raise DataError(
-            f"column {column!r}: {first_rows(text, values)} are numbers written as text. "
-            f"Convert the column to a numeric type first: it will not be guessed."
-        )
+        raise DataError(messages.text_numbers(column, first_rows(text, values)))
     return out
 
 

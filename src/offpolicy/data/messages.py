@@ -74,12 +74,12 @@ def group_missing(column: str, role: str, where: str) -> str:
     )
 
 
-def text_numbers(column: str, example: object) -> str:
+EMPTY = "the log is empty: it has no rows. There is nothing to evaluate."
+
+
+def text_numbers(column: str, where: str) -> str:
     """Numbers are held as text."""
     return (
-        f"column {column!r} holds numbers written as text (first: {example!r}). "
-        f"Convert it to a numeric type first: it will not be guessed."
+        f"column {column!r}: {where} are numbers written as text. "
+        f"Convert the column to a numeric type first: it will not be guessed."
     )
-
-
-EMPTY = "the log is empty: it has no rows. There is nothing to evaluate."

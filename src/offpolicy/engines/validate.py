@@ -1,0 +1,264 @@
+"""Checks of a log by queries: one pass that counts bad rows, then examples of the first kind found.
+
+The sentences are those of a log in memory; examples are values (with ids where the log has them) instead
+of row numbers, which rows behind a query engine do not have.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from offpolicy.data import messages
+from offpolicy.data.actions import encode
+from offpolicy.data.checks import SUM_TOLERANCE
+from offpolicy.engines.engine import Engine, ibis_module
+from offpolicy.engines.roles import Roles, distribution_columns, normalized, number
+from offpolicy.errors import DataError, did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+EXAMPLES = 3
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the checking pass learned.
+
+    Attributes
+    ----------
+    n : int
+        Rows.
+    labels : tuple
+        The K actions, sorted as `BanditLog` sorts them.
+    distinct : dict
+        About how many distinct values each context column, the reward and the propensity have.
+    nulls : dict
+        Missing values of each context column.
+    logged : tuple
+        The actions that were logged, a part of ``labels``.
+    """
+
+    n: int
+    labels: tuple[Any, ...]
+    logged: tuple[Any, ...]
+    distinct: dict[str, int]
+    nulls: dict[str, int]
+
+
+@dataclass(frozen=True)
+class _Check:
+    """A kind of bad row: which rows, what to show of them, and the sentence."""
+
+    key: str
+    bad: Any
+    shown: Any
+    sentence: Callable[[str], str]
+
+
+def facts(engine: Engine, table: Any, roles: Roles, actions: Sequence[Any] | None) -> Facts:
+    """Check every row of the log and learn what compressing it needs to know.
+
+    Raises
+    ------
+    DataError
+        For the first kind of bad row, with how many there are and examples.
+    """
+    rows = normalized(table, roles, None)
+    labels, logged = _labels(engine, rows, roles, actions)
+    checks = _checks(table, roles, labels)
+    queries: dict[str, Any] = {"rows": table.count()}
+    for check in checks:
+        # A comparison with NULL is NULL: only rows known to be bad count.
+        queries[check.key] = check.bad.fill_null(False).cast("int32").sum()
+    if isinstance(roles.propensity, str):
+        queries["highest"] = number(table[roles.propensity], "propensity").max()
+    if roles.weight is not None:
+        queries["weights"] = number(table[roles.weight], "weight").max()
+    for j, name in enumerate(roles.context):
+        queries[f"nulls{j}"] = table[name].isnull().cast("int32").sum()
+        queries[f"distinct{j}"] = table[name].approx_nunique()
+    queries["distinct_reward"] = table[roles.reward].approx_nunique()
+    row = engine.table(table.aggregate(**queries)).to_pylist()[0]
+    n = int(row["rows"])
+    if n == 0:
+        raise DataError(messages.EMPTY)
+    for check in checks:
+        if row[check.key]:
+            where = _where(engine, table, roles, check, int(row[check.key]), n)
+            if check.key == "p_high":
+                raise DataError(
+                    messages.probability_high(
+                        str(roles.propensity), "propensity", where, float(row["highest"])
+                    )
+                )
+            raise DataError(check.sentence(where))
+    if roles.weight is not None and not row["weights"]:
+        raise DataError(messages.no_weight(roles.weight))
+    distinct = {name: int(row[f"distinct{j}"]) for j, name in enumerate(roles.context)}
+    distinct["reward"] = int(row["distinct_reward"])
+    nulls = {name: int(row[f"nulls{j}"]) for j, name in enumerate(roles.context)}
+    return Facts(n, labels, logged, distinct, nulls)
+
+
+def _labels(
+    engine: Engine, rows: Any, roles: Roles, actions: Sequence[Any] | None
+) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    counted = engine.table(rows.group_by("action").aggregate(times=rows.count()))
+    values = np.empty(counted.num_rows, dtype=object)
+    values[:] = counted["action"].to_pylist()
+    times = counted["times"].to_pylist()
+    n = sum(times)
+    if n == 0:
+        raise DataError(messages.EMPTY)
+    for value, count in zip(values, times, strict=True):
+        if value is None or value != value:  # noqa: PLR0124
+            raise DataError(messages.action_missing(roles.action, f"{count:,} of {n:,} values"))
+    if actions is not None:
+        known = encode(np.empty(0, dtype=object), tuple(actions), roles.action)[0]
+        unknown = {v: c for v, c in zip(values, times, strict=True) if v not in set(known)}
+        if unknown:
+            shown = ", ".join(repr(v) for v in list(unknown)[:EXAMPLES])
+            where = f"{sum(unknown.values()):,} of {n:,} values (such as {shown})"
+            hint = did_you_mean(next(iter(unknown)), known)
+            raise DataError(messages.action_unknown(roles.action, where, hint))
+        return known, tuple(values)
+    return encode(values, None, roles.action)[0], tuple(values)
+
+
+def _checks(table: Any, roles: Roles, labels: tuple[Any, ...]) -> list[_Check]:
+    found = [_finite(table, roles.reward, "reward", "reward")]
+    if isinstance(roles.propensity, str):
+        found += _probability(table, roles.propensity, "propensity", "p")
+    elif roles.propensity is not None:
+        found += _distribution(table, roles, labels)
+    if roles.weight is not None:
+        column, name = number(table[roles.weight], "weight"), roles.weight
+        found.append(_finite(table, name, "weight", "weight"))
+        found.append(
+            _Check(
+                "weight_low",
+                column < 0,
+                column,
+                lambda where: messages.negative_weight(name, where),
+            )
+        )
+    if roles.keep_probability is not None:
+        found += _probability(table, roles.keep_probability, "keep-probability", "keep")
+    for role in ("batch", "cluster", "id", "fold"):
+        name = getattr(roles, role)
+        if name is not None:
+            found.append(_present(table, name, role))
+    return found
+
+
+def _finite(table: Any, name: str, role: str, key: str) -> _Check:
+    column = number(table[name], role)
+    bad = column.isnull() | column.isnan() | column.isinf()
+    return _Check(key, bad, column, lambda where: messages.not_finite(name, role, where))
+
+
+def _present(table: Any, name: str, role: str) -> _Check:
+    missing = table[name].isnull()
+    if table[name].type().is_floating():
+        missing = missing | table[name].isnan()
+    return _Check(
+        f"{role}_missing", missing, None, lambda where: messages.group_missing(name, role, where)
+    )
+
+
+def _probability(table: Any, name: str, role: str, key: str) -> list[_Check]:
+    column = number(table[name], role)
+    missing = column.isnull() | column.isnan()
+    return [
+        _Check(
+            f"{key}_missing",
+            missing,
+            None,
+            lambda where: messages.probability_missing(name, role, where),
+        ),
+        _Check(
+            f"{key}_low",
+            ~missing & (column <= 0),
+            column,
+            lambda where: messages.probability_low(name, role, where),
+        ),
+        _Check(
+            f"{key}_high",
+            ~missing & (column > 1),
+            column,
+            lambda where: messages.probability_high(name, role, where, float("inf")),
+        ),
+    ]
+
+
+def _distribution(table: Any, roles: Roles, labels: tuple[Any, ...]) -> list[_Check]:
+    ibis = ibis_module()
+    by_label = distribution_columns(roles.propensity, labels)
+    columns = [number(table[name], "propensity") for name in by_label.values()]
+    text = ", ".join(list(by_label.values())[:3]) + (", …" if len(by_label) > 3 else "")
+    outside = ibis.or_(
+        *(c.isnull() | c.isnan() | (c < 0) | (c > 1 + SUM_TOLERANCE) for c in columns)
+    )
+    total = columns[0]
+    for column in columns[1:]:
+        total = total + column
+    positive = ibis.cases(
+        *(
+            (table[roles.action] == label, column)
+            for label, column in zip(labels, columns, strict=True)
+        )
+    )
+    return [
+        _Check(
+            "p_outside",
+            outside,
+            None,
+            lambda where: (
+                f"{text!r}: {where} hold entries that are missing or outside [0, 1]. "
+                "Propensity columns are the logging policy's probabilities of each action."
+            ),
+        ),
+        _Check(
+            "p_sum",
+            (total - 1).abs() > SUM_TOLERANCE,
+            total,
+            lambda where: (
+                f"{text!r}: {where} do not sum to 1 over the actions. Give one column "
+                "for every action, in the order of `actions`."
+            ),
+        ),
+        _Check(
+            "p_low",
+            positive <= 0,
+            positive,
+            lambda where: messages.probability_low(text, "propensity", where),
+        ),
+    ]
+
+
+def _where(engine: Engine, table: Any, roles: Roles, check: _Check, count: int, n: int) -> str:
+    """Such as "3 of 1,000 values (first: id 17 = 25.0, …)"."""
+    columns: dict[str, Any] = {}
+    if roles.id is not None:
+        columns["id"] = table[roles.id]
+    if check.shown is not None:
+        columns["value"] = check.shown
+    text = f"{count:,} of {n:,} values"
+    if not columns:
+        return text
+    bad = table.mutate(bad_row=check.bad, **{f"shown_{k}": v for k, v in columns.items()})
+    bad = bad.filter(bad.bad_row).select(**{k: bad[f"shown_{k}"] for k in columns})
+    if "id" in columns:
+        bad = bad.order_by("id")
+    shown = []
+    for row in engine.table(bad.limit(EXAMPLES)).to_pylist():
+        name = f"id {row['id']!r}" if "id" in row else ""
+        value = repr(row["value"]) if "value" in row else ""
+        shown.append(" = ".join(part for part in (name, value) if part))
+    more = ", …" if count > EXAMPLES else ""
+    word = "first" if "id" in columns else "such as"
+    return f"{text} ({word}: {', '.join(shown)}{more})"

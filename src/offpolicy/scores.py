@@ -77,7 +77,8 @@ def self_normalized_dr(d: Decisions) -> Floats:
 
 def switched(d: Decisions, threshold: float) -> Floats:
     """ψ = Σ γ^t ρ̃_t (R_t − q_t) + ρ̃_{t−1} v_t, ρ̃ dropped once a weight exceeds τ (SWITCH-DR)."""
-    return with_weights(d, np.where(d.rho <= threshold, 1.0, 0.0))
+    # Products of the same ratios in another order differ by rounding; a threshold is often one of them.
+    return with_weights(d, np.where(d.rho <= threshold * (1 + 1e-9), 1.0, 0.0))
 
 
 def shrunk(d: Decisions, strength: float) -> Floats:

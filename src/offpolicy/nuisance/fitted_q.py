@@ -1,8 +1,8 @@
 """`FittedQ`: backward recursion over t with any regressor.
 
 For t = T, …, 0 regress R_t + γ v_{t+1}(S_{t+1}) on (S_t, A_t), where v_{t+1} = Σ_a π_e(a|·) q_{t+1}(·, a)
-comes from the regression before. Each regression is a reward regression (the same adapters as for bandits), so
-with one step an episode this is the bandit's reward model.
+comes from the regression before. Each regression is a reward regression (the same adapters as for bandits),
+so with one step an episode this is the bandit's reward model.
 """
 
 from __future__ import annotations

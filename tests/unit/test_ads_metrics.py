@@ -102,6 +102,14 @@ def test_robust_spread_matches_the_exact_distribution_of_the_ratio():
     assert s.near_zero == pytest.approx(norm.cdf(-v / so))
 
 
+def test_estimates_of_zero_do_not_divide_by_zero():
+    # No click in the log: the estimate and its standard error are 0, drawn online rates surround 0.
+    v = np.zeros(112)
+    s = rmse_spread(v, v, Online(np.full(112, 0.01), np.full(112, 100.0)))
+    assert s.value == pytest.approx(1.0)
+    assert s.std_error == pytest.approx(0.0, abs=1e-4)  # (0 − y)/y is −1 in every draw
+
+
 def test_same_seed_same_number():
     v = np.array([0.1, 0.2])
     online = Online(v, np.array([1e3, 1e3]))

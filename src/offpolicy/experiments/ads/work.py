@@ -69,11 +69,11 @@ def _world(config: AdConfig, seed: int) -> World:
     return make_world(config, seed)
 
 
-def _one_thread() -> None:
-    """Keep linear algebra in a worker to one thread: workers already fill the cores."""
+def _one_thread() -> Any:
+    """Keep linear algebra to one thread: the products are small, and workers fill the cores."""
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-    threadpool_limits(1)
+    return threadpool_limits(1)
 
 
 class Crew:
@@ -115,7 +115,10 @@ class Crew:
 
     def _results(self, task: Callable[[Any], Any], keys: Sequence[Any]) -> Iterator[Any]:
         if self._pool is None:
-            yield from map(task, keys)
+            for key in keys:
+                with _one_thread():
+                    result = task(key)
+                yield result
             return
         waiting: set[Future[Any]] = {self._pool.submit(task, key) for key in keys}
         while waiting:

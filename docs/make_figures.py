@@ -1,0 +1,151 @@
+"""Draws the pictures of the explanation pages (make figures); each is a small simulation.
+
+python docs/make_figures.py
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+
+mpl.use("Agg")
+import matplotlib.pyplot as plt
+import numpy as np
+from sklearn.tree import DecisionTreeRegressor
+
+import offpolicy as op
+
+PICTURES = Path(__file__).parent / "pictures"
+BLUE, ORANGE, GRAY = "#3b6ea5", "#d9822b", "#808890"
+plt.rcParams.update(
+    {
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "figure.figsize": (7, 3.2),
+        "font.size": 10,
+        "svg.hashsalt": "offpolicy",
+        "figure.constrained_layout.use": True,
+    }
+)
+
+
+def save(name: str) -> None:
+    """Write one picture, the same bytes for the same numbers."""
+    plt.savefig(PICTURES / f"{name}.svg", metadata={"Date": None})
+    plt.close()
+
+
+def cross_fitting(replications: int = 300, n: int = 400) -> None:
+    """DR-full and DML with a tree that memorises its training rows; the truth is 1."""
+    rng = np.random.default_rng(0)
+    found: dict[str, list[float]] = {"DR-full": [], "DML": []}
+    covered = {"DR-full": 0, "DML": 0}
+    for _ in range(replications):
+        x = rng.normal(size=(n, 2))
+        p1 = 0.1 + 0.8 / (1 + np.exp(-2 * x[:, 0]))
+        a = (rng.random(n) < p1).astype(int)
+        r = x[:, 0] + a + rng.normal(size=n)
+        log = op.BanditLog.from_arrays(x, a, r, np.where(a == 1, p1, 1 - p1))
+        ev = op.evaluate(
+            log, op.policies.Fixed(1), estimators=list(found), reward_model=DecisionTreeRegressor()
+        )
+        for name, values in found.items():
+            e = ev["policy", name]
+            values.append((e.value - 1.0) / e.std_error)
+            covered[name] += e.interval(0.95, "normal").covers(1.0)
+    bins = np.linspace(-6, 6, 49).tolist()
+    for name, color in (("DR-full", ORANGE), ("DML", BLUE)):
+        label = f"{name}: 95% intervals cover {covered[name] / replications:.0%}"
+        plt.hist(found[name], bins, density=True, color=color, alpha=0.55, label=label)
+    z = np.linspace(-6, 6, 200)
+    plt.plot(
+        z, np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi), color="black", lw=1, label="what is promised"
+    )
+    plt.xlabel("(estimate − truth) / standard error")
+    plt.yticks([])
+    plt.legend(frameon=False, loc="upper left")
+    save("cross_fitting")
+
+
+def orthogonality() -> None:
+    """Bias of IPW and DR when π_b (and q) are off by r times a fixed wrong direction."""
+    x = np.linspace(-3, 3, 2001)
+    density = np.exp(-(x**2) / 2)
+    density /= density.sum()
+    p, mu = 1 / (1 + np.exp(-x)), 1 + x
+    wrong_p, wrong_mu = np.full_like(x, 0.5), np.ones_like(x)
+    r = np.linspace(0, 1, 101)
+    ipw, both = [], []
+    for t in r:
+        p_hat, mu_hat = p + t * (wrong_p - p), mu + t * (wrong_mu - mu)
+        ipw.append(density @ (p / p_hat * mu) - 1)
+        both.append(density @ (p / p_hat * (mu - mu_hat) + mu_hat) - 1)
+    plt.plot(r, ipw, color=ORANGE, label="IPW, π_b wrong")
+    plt.plot(r, both, color=BLUE, label="doubly robust, π_b and q both wrong")
+    plt.axhline(0, color="black", lw=0.8)
+    plt.xlabel("how wrong the nuisances are: η + r (η̃ − η)")
+    plt.ylabel("bias")
+    plt.legend(frameon=False)
+    save("orthogonality")
+
+
+def horizon() -> None:
+    """Effective sample size of products of ratios, by step, for ε-greedy logging of a greedy target."""
+    rng = np.random.default_rng(0)
+    n, steps = 20_000, 60
+    for epsilon, color in ((0.05, BLUE), (0.1, ORANGE), (0.3, GRAY)):
+        follow = rng.random((n, steps)) < 1 - epsilon / 2
+        log_rho = np.cumsum(np.where(follow, -np.log(1 - epsilon / 2), -np.inf), axis=1)
+        rho = np.exp(log_rho)
+        size = rho.sum(axis=0) ** 2 / np.maximum((rho**2).sum(axis=0), 1e-300)
+        plt.plot(np.arange(1, steps + 1), size / n, color=color, label=f"ε = {epsilon}")
+    plt.yscale("log")
+    plt.xlabel("step")
+    plt.ylabel("effective share of episodes")
+    plt.legend(frameon=False, title="logged by ε-greedy, target greedy")
+    save("horizon")
+
+
+def overlap(replications: int = 400, n: int = 2_000) -> None:
+    """Coverage of the normal interval as the logging policy takes the target's action less often."""
+    rng = np.random.default_rng(0)
+    shares = np.array([0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005])
+    normal, automatic = [], []
+    for p in shares:
+        hits = np.zeros(2)
+        told = 0
+        for _ in range(replications):
+            a = (rng.random(n) < p).astype(int)
+            r = (rng.random(n) < 0.02).astype(float)
+            log = op.BanditLog.from_arrays(None, a, r, np.where(a == 1, p, 1 - p), actions=[0, 1])
+            e = op.evaluate(log, op.policies.Fixed(1), estimators=["IPW"])["policy", "IPW"]
+            if not e.is_defined:
+                continue
+            told += 1
+            hits += [e.interval(0.95, "normal").covers(0.02), e.interval(0.95).covers(0.02)]
+        normal.append(hits[0] / told)
+        automatic.append(hits[1] / told)
+    plt.plot(1 / shares, normal, "o-", color=ORANGE, label="normal interval")
+    plt.plot(1 / shares, automatic, "o-", color=BLUE, label="default interval (auto)")
+    plt.axhline(0.95, color="black", lw=0.8)
+    plt.xscale("log")
+    plt.ylim(0, 1.02)
+    plt.xlabel("importance weight of the target's action (2% click rate, 2,000 impressions)")
+    plt.ylabel("coverage")
+    plt.legend(frameon=False, loc="lower left")
+    save("overlap")
+
+
+def main() -> None:
+    """Draw them all."""
+    PICTURES.mkdir(exist_ok=True)
+    pictures: tuple[Any, ...] = (cross_fitting, orthogonality, horizon, overlap)
+    for picture in pictures:
+        picture()
+        print(f"{picture.__name__}.svg")
+
+
+if __name__ == "__main__":
+    main()

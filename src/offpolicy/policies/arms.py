@@ -66,7 +66,7 @@ class GaussianArms:
         """Distribution function."""
         return np.asarray(special.ndtr((x - self.mean) / self.std))
 
-    def width(self, x: Floats) -> Floats:  # noqa: ARG002
+    def width(self, x: Floats) -> Floats:
         """Width of a panel that starts at x."""
         return PANEL * self.std
 

@@ -126,7 +126,7 @@ class TimeDependent:
         """Return the policy for these actions, in this order."""
         return replace(self, actions=tuple(actions))
 
-    def probabilities(self, states: Any, t: Any, *, eligible: Bools | None = None) -> Floats:  # noqa: ARG002
+    def probabilities(self, states: Any, t: Any, *, eligible: Bools | None = None) -> Floats:
         """Return π_t(a|s) for each row's own state and step, checked; (n, K)."""
         shape = n_rows(states), len(bound(self.actions, self))
         steps = np.asarray(t)

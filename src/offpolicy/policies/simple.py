@@ -76,11 +76,11 @@ class Fixed:
         """Position of the action among the log's actions."""
         return bound(self.actions, self).index(self.action)
 
-    def choices(self, context: Any, *, eligible: Bools | None = None) -> Ints:  # noqa: ARG002
+    def choices(self, context: Any, *, eligible: Bools | None = None) -> Ints:
         """Return the (n,) codes of the chosen actions."""
         return np.full(n_rows(context), self.code, dtype=np.int64)
 
-    def probabilities(self, context: Any, *, eligible: Bools | None = None) -> Floats:  # noqa: ARG002
+    def probabilities(self, context: Any, *, eligible: Bools | None = None) -> Floats:
         """Return probability 1 for the action; (n, K), read-only."""
         row = one_hot(np.array([self.code]), len(bound(self.actions, self)))
         return np.broadcast_to(row, (n_rows(context), row.shape[1]))
@@ -121,7 +121,7 @@ class Deterministic:
         """Return the policy for these actions, in this order."""
         return replace(self, actions=tuple(actions))
 
-    def choices(self, context: Any, *, eligible: Bools | None = None) -> Ints:  # noqa: ARG002
+    def choices(self, context: Any, *, eligible: Bools | None = None) -> Ints:
         """Return the (n,) codes of the chosen actions."""
         actions = bound(self.actions, self)
         if isinstance(self.source, str):

@@ -63,7 +63,7 @@ class ProbabilityColumns:
             )
         return replace(self, columns=names, actions=tuple(actions))
 
-    def probabilities(self, context: Any, *, eligible: Bools | None = None) -> Floats:  # noqa: ARG002
+    def probabilities(self, context: Any, *, eligible: Bools | None = None) -> Floats:
         """Return the columns, checked: (n, K)."""
         K = len(bound(self.actions, self))
         values = numeric_columns(context, list(self.columns), "ProbabilityColumns")
@@ -141,7 +141,7 @@ class Table:
             )
         return BoundTable(rows, steps, tuple(self.context), tuple(actions))
 
-    def probabilities(self, context: Any, *, eligible: Bools | None = None) -> Floats:  # noqa: ARG002
+    def probabilities(self, context: Any, *, eligible: Bools | None = None) -> Floats:
         """Raise: a table has an order of actions only once it is bound."""
         bound(None, self)
         raise AssertionError  # pragma: no cover
@@ -165,7 +165,7 @@ class BoundTable:
         rows[:, [actions.index(a) for a in self.actions]] = self.rows
         return replace(self, rows=rows, actions=tuple(actions))
 
-    def probabilities(self, context: Any, *, eligible: Bools | None = None) -> Floats:  # noqa: ARG002
+    def probabilities(self, context: Any, *, eligible: Bools | None = None) -> Floats:
         """Return the table's distribution for each row; (n, K)."""
         n = n_rows(context)
         columns = key_columns(context, self.context, "Table")

@@ -12,6 +12,7 @@ from offpolicy.errors import PolicyError, UsageError, did_you_mean, missing_depe
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from offpolicy.comparison import Comparison
     from offpolicy.diagnostics import Diagnostics
     from offpolicy.estimators import Estimator
     from offpolicy.inference import Estimate
@@ -147,6 +148,20 @@ class Evaluation:
         from offpolicy.verdict import judge
 
         return judge(self, policy, estimator)
+
+    def compare(self, level: float = 0.95, estimator: str | None = None) -> Comparison:
+        """Simultaneous intervals of all policies, and which of them may be the best.
+
+        Parameters
+        ----------
+        level : float
+            Probability with which all intervals hold together.
+        estimator : str, optional
+            Whose estimates to compare; default: the recommended one among those computed.
+        """
+        from offpolicy.comparison import compare
+
+        return compare(self, level, estimator)
 
     def to_json(self, path: str | Path | None = None) -> str:
         """Versioned JSON of everything shown; written to ``path`` when given."""

@@ -86,7 +86,8 @@ class Problem:
             units = self.scored_units(estimator.split, repeat)
             d = self.decisions(target, estimator, repeat, together)
             psi, note = self._psi(estimator, d)
-            if facts is None and "behavior" in estimator.needs and (units is None or repeats == 1):
+            products = "behavior" in estimator.needs and "marginal" not in estimator.needs
+            if facts is None and products and (units is None or repeats == 1):
                 facts = facts_of(d, self.units, self._weight_bound(target))
             notes += [note] if note else []
             if "behavior" in estimator.needs:

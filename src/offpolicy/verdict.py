@@ -31,8 +31,19 @@ if TYPE_CHECKING:
 VerdictLevel: TypeAlias = Literal["trust", "caution", "insufficient evidence"]
 
 # Which estimate speaks for a policy, first present first; then whichever was computed first.
-HEADLINE = ("auto", "DML", "DRL", "SNDR-cf", "WDR", "SNDR", "SNIPW", "DR-half", "DR-full", "IPW")
+HEADLINE = (
+    "auto", "DML", "OCV", "DRL", "SNDR-cf", "WDR-cf", "WDR", "SNDR", "SNIPW", "DR-half", "DR-full", "IPW",
+)  # fmt: skip
+# Findings on products of ratios over an episode, which a ratio of marginals replaces.
+PRODUCTS = {
+    "mean_weight", "mean_weight_z", "effective_sample_size", "largest_weight_share", "pareto_k", "top_share",
+    "top_unit_share", "clipping_sensitivity", "estimator_disagreement", "efficiency_ratio",
+}  # fmt: skip
 TEST_LEVEL, TEST_POWER = 0.95, 0.8
+DIRECT = (
+    "The direct method alone speaks here, and its interval leaves out the error of its model: compute "
+    "DML as well."
+)
 RELEVANT = 0.1  # relative change worth detecting where the estimate gives none
 
 
@@ -108,11 +119,25 @@ def policy_name(ev: Evaluation, policy: str | None) -> str:
     return policy
 
 
+def is_direct(ev: Evaluation, policy: str, estimator: str | None) -> bool:
+    """Whether the estimate rests on its model alone."""
+    name = estimator or headline(ev, policy)
+    return any(e.name == name and not e.needs & {"behavior", "marginal"} for e in ev.estimators)
+
+
+def _relevant(ev: Evaluation, policy: str, estimator: str | None) -> list[Finding]:
+    """Findings that are not well; those on products of ratios only where the estimate uses products."""
+    name = estimator or headline(ev, policy)
+    marginal = any(e.name == name and "marginal" in e.needs for e in ev.estimators)
+    found: list[Finding] = ev.diagnostics[policy].worst()
+    return [f for f in found if not (marginal and f.name in PRODUCTS)]
+
+
 def judge(ev: Evaluation, policy: str | None = None, estimator: str | None = None) -> Verdict:
     """Verdict on one policy; see `Evaluation.verdict`."""
     name = policy_name(ev, policy)
     estimate = ev[name, estimator or headline(ev, name)]
-    findings = ev.diagnostics[name].worst()
+    findings = _relevant(ev, name, estimator)
     if not estimate.is_defined:
         why = estimate.notes[-1] if estimate.notes else "its value is not identified"
         test = ab_test(ev, None)
@@ -123,9 +148,12 @@ def judge(ev: Evaluation, policy: str | None = None, estimator: str | None = Non
     findings = sorted(findings, key=lambda f: not f.decides)
     refused = interval.note.startswith(INSUFFICIENT)
     decided = refused or any(f.decides for f in findings)
-    level: VerdictLevel = "insufficient evidence" if decided else "caution" if findings else "trust"
+    modelled = is_direct(ev, name, estimator)
+    doubtful = bool(findings) or modelled
+    level: VerdictLevel = "insufficient evidence" if decided else "caution" if doubtful else "trust"
     reasons = [_sentence(interval.note)] if refused else []
     reasons += _texts(findings)
+    reasons += [DIRECT] if modelled else []
     test = ab_test(ev, None if level == INSUFFICIENT else estimate.value - ev.logged.value)
     return Verdict(level, [*reasons, *_conclusion(ev, estimate, interval, level, test)], test)
 

@@ -118,14 +118,27 @@ def clipped(view: View, cap: float) -> Floats:
     return level + w * (view.reward - level) / mean
 
 
+def quantile(values: Floats, mass: Floats, shares: tuple[float, ...]) -> Floats:
+    """Smallest values below which at least these shares of the mass lie.
+
+    >>> quantile(np.array([3.0, 1.0]), np.array([1.0, 9.0]), (0.5, 0.95)).tolist()
+    [1.0, 3.0]
+    """
+    order = np.argsort(values, kind="stable")
+    reached = np.cumsum(mass[order]) / mass.sum()
+    place = np.searchsorted(reached, np.asarray(shares) - 1e-12)
+    return np.asarray(values[order][np.minimum(place, len(values) - 1)])
+
+
 def clipping(view: View) -> Finding:
     """How far the estimate moves when the largest weights are cut (a curve in the details)."""
     name = "clipping_sensitivity"
-    positive = view.weight[view.weight > 0]
-    if view.scale != 1 or len(positive) == 0:
+    matched = view.weight > 0
+    if view.scale != 1 or not matched.any():
         return not_applicable(name, "there are no weights to clip.")
+    positive, mass = view.weight[matched], view.mass[matched]
     whole = view.estimate(clipped(view, math.inf))
-    caps = np.unique(np.quantile(positive, QUANTILES))
+    caps = np.unique(quantile(positive, mass, QUANTILES))
     curve = []
     for cap in caps:
         e = view.estimate(clipped(view, float(cap)))
@@ -133,7 +146,7 @@ def clipping(view: View) -> Finding:
         curve.append(
             {"cap": float(cap), "value": e.value, "std_error": e.std_error, "clipped": changed}
         )
-    cap = float(np.quantile(positive, REFERENCE))
+    cap = float(quantile(positive, mass, (REFERENCE,))[0])
     moved = view.estimate(clipped(view, cap)).value - whole.value
     value = abs(moved) / whole.std_error if whole.std_error > 0 else 0.0
     return judged(

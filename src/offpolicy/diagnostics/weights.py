@@ -13,7 +13,7 @@ import numpy as np
 from scipy import special
 
 from offpolicy.diagnostics.finding import Finding, judged, not_applicable
-from offpolicy.diagnostics.thresholds import THRESHOLDS
+from offpolicy.diagnostics.thresholds import OVERLAP, THRESHOLDS
 from offpolicy.intervals.tails import effective_size, tail_index
 
 if TYPE_CHECKING:
@@ -140,6 +140,9 @@ def _mean(view: View) -> list[Finding]:
     significant = not math.isnan(z) and abs(z) > THRESHOLDS["mean_weight_z"].caution
     level = THRESHOLDS["mean_weight"].level(off) if significant else "ok"
     remedy = "" if level == "ok" else THRESHOLDS["mean_weight"].remedy
+    if remedy and mean < 1:
+        # Weights that are too small on average may also be large ones that were not met yet.
+        remedy = f"{OVERLAP} {remedy}"
     sentence = f"the mean weight is {mean:.4g} (± {estimate.std_error:.2g}); it should be 1."
     return [
         Finding("mean_weight", mean, level, sentence, remedy),
@@ -157,7 +160,7 @@ def _tail(view: View, reach: Reach) -> Finding:
     sample = view.units.sample(view.weight)
     k = tail_index(sample.numerator, sample.count)
     if math.isnan(k):
-        return not_applicable("pareto_k", "too few units to look at the tail of the weights.")
+        return not_applicable("pareto_k", "too few different weights to judge their tail.")
     if k == -math.inf:
         return judged("pareto_k", k, "the weights take few levels: they have no tail.")
     bounded = reach.largest is not None and math.isfinite(reach.largest)

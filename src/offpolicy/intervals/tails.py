@@ -19,6 +19,8 @@ from offpolicy.intervals.sample import Floats, column, frequencies
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
+LEVELS = 5
+
 
 def effective_size(weights: ArrayLike, count: ArrayLike | None = None) -> float:
     """Kish's effective sample size; 0 when no weight is positive.
@@ -35,8 +37,9 @@ def effective_size(weights: ArrayLike, count: ArrayLike | None = None) -> float:
 def tail_index(weights: ArrayLike, count: ArrayLike | None = None) -> float:
     """Pareto tail index k̂ of the weights; NaN when fewer than 5 units lie beyond the threshold.
 
-    A finite set of weight levels has no tail: where the threshold is also the maximum, nothing
-    exceeds it and the index is minus infinity.
+    A lattice of few weight levels (products of constant ratios) has no shape to fit: NaN as well
+    when fewer than 5 different weights lie beyond the threshold. A finite set of weight levels has no
+    tail: where the threshold is also the maximum, nothing exceeds it and the index is minus infinity.
 
     >>> rng = np.random.default_rng(0)
     >>> 0.4 < tail_index(rng.pareto(2.0, size=100_000) + 1) < 0.6
@@ -53,7 +56,10 @@ def tail_index(weights: ArrayLike, count: ArrayLike | None = None) -> float:
     excess, c = _exceedances(w, c, size)
     if len(excess) == 0:
         return -math.inf
-    return generalized_pareto(excess, c)[0] if float(c.sum()) >= 5 else math.nan
+    # Equal weights may differ in their last bits.
+    levels = len(np.unique(np.round(excess / float(excess.max()), 9)))
+    enough = float(c.sum()) >= 5 and levels >= LEVELS
+    return generalized_pareto(excess, c)[0] if enough else math.nan
 
 
 def generalized_pareto(excess: ArrayLike, count: ArrayLike | None = None) -> tuple[float, float]:

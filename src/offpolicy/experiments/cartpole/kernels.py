@@ -53,19 +53,17 @@ if triton is not None:
         goal = out + plane * (size // (h * w)) * height * width
         goal = goal + (image * height + 2 * row) * width + 2 * column
         for corner in tl.static_range(4):
-            down: tl.constexpr = corner // 2
-            right: tl.constexpr = corner % 2
             total = tl.zeros((BLOCK,), tl.float32)
-            for i in tl.static_range(down, 5, 2):
-                for j in tl.static_range(right, 5, 2):
-                    up: tl.constexpr = (i - down) // 2
-                    left: tl.constexpr = (j - right) // 2
-                    hit = inside & (row >= up) & (row < h + up)
-                    hit = hit & (column >= left) & (column < w + left)
-                    place = source + tl.full((), i * 5 + j, tl.int64) * size - up * w - left
+            for i in tl.static_range(corner // 2, 5, 2):
+                for j in tl.static_range(corner % 2, 5, 2):
+                    # i // 2 and j // 2 are how many windows further up and left this tap belongs to.
+                    hit = inside & (row >= i // 2) & (row < h + i // 2)
+                    hit = hit & (column >= j // 2) & (column < w + j // 2)
+                    place = source + tl.full((), i * 5 + j, tl.int64) * size - (i // 2) * w - j // 2
                     total += tl.load(place, mask=hit, other=0.0).to(tl.float32)
-            fits = inside & (2 * row + down < height) & (2 * column + right < width)
-            tl.store(goal + down * width + right, total.to(out.dtype.element_ty), mask=fits)
+            fits = inside & (2 * row + corner // 2 < height) & (2 * column + corner % 2 < width)
+            spot = goal + (corner // 2) * width + corner % 2
+            tl.store(spot, total.to(out.dtype.element_ty), mask=fits)
 
 
 def usable(tensor: Any) -> bool:

@@ -80,6 +80,19 @@ class Evaluation:
         estimates = {**self.estimates, **self.problem.run(new, self.estimators)}
         return replace(self, targets={**self.targets, **new}, estimates=estimates)
 
+    def with_behavior(self, behavior_model: Any) -> Evaluation:
+        """The same policies and value models with another π_b; no reward model is refitted.
+
+        Parameters
+        ----------
+        behavior_model : classifier, "shares", "auto" or None
+            As in `evaluate`; None uses the logged propensities.
+        """
+        problem = self.problem.with_behavior(behavior_model)
+        settings = {**self.settings, "behavior_model": str(behavior_model or "logged propensities")}
+        estimates = problem.run(self.targets, self.estimators)
+        return replace(self, problem=problem, estimates=estimates, settings=settings)
+
     def rows(self, level: float = 0.95) -> list[dict[str, Any]]:
         """One dictionary per policy and estimator: what `frame` and the reports show."""
         table = []

@@ -7,7 +7,7 @@ once and kept, so another estimator or policy costs its score and its prediction
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -265,6 +265,12 @@ class Problem:
             split, repeat, [target], variance_emphasis(d), target.name
         )
         return fitted
+
+    def with_behavior(self, behavior_model: Any) -> Problem:
+        """The same problem with another π_b: value models and their predictions are kept."""
+        nuisances = self.nuisances.with_behavior(behavior_model)
+        kept = {key: value for key, value in self._kept.items() if key[0] in {"pi_e", "values"}}
+        return replace(self, nuisances=nuisances, _kept=kept)
 
     def _keep(self, key: tuple[Any, ...], make: Callable[[], Any]) -> Any:
         if key not in self._kept:

@@ -153,6 +153,10 @@ class _Chosen:
     def predict(self, X: Any, codes: Ints) -> Floats:
         return self.model.predict(X, codes)
 
+    def predict_grid(self, X: Any, n_actions: int) -> Floats | None:
+        grid = getattr(self.model, "predict_grid", None)
+        return None if grid is None else grid(X, n_actions)
+
 
 def _has_lightgbm() -> bool:
     from importlib.util import find_spec

@@ -2,19 +2,23 @@
 
 Section 5.2: split the data into a training and a validation part, tune the hyper-parameters on the
 validation part, then refit the tuned model on all of it. Limits that LightGBM counts in rows are left to
-weights here (``min_data_in_leaf=1``, ``min_sum_hessian_in_leaf``), so that a row that stands for many
-(a compressed log) is the same fit as the many rows.
+weights here (``min_data_in_leaf=0``, ``min_sum_hessian_in_leaf``), so that a row that stands for many
+(a compressed log) is the same fit as the many rows, but for two things that LightGBM counts all the same:
+cut points of numeric columns with more than 255 values are quantiles of the rows it is given, and splits of
+a category of more than 4 levels skip levels that weigh less than ``cat_smooth`` average rows.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from offpolicy.errors import missing_dependency
 from offpolicy.nuisance.reward import ConstantReward, FittedReward, RewardData
+from offpolicy.nuisance.tree_grid import TreeGrid
 
 if TYPE_CHECKING:
     from offpolicy.arrays import Floats, Ints
@@ -23,7 +27,8 @@ if TYPE_CHECKING:
 PARAMETERS: dict[str, Any] = {
     "learning_rate": 0.1,
     "num_leaves": 31,
-    "min_data_in_leaf": 1,
+    "min_data_in_leaf": 0,
+    "min_data_in_bin": 1,
     "min_sum_hessian_in_leaf": 5.0,
     "min_data_per_group": 1,
     "cat_smooth": 10.0,
@@ -68,6 +73,14 @@ class _Booster:
     def predict(self, X: Encoded, codes: Ints) -> Floats:
         matrix, _ = joined(X, codes)
         return np.asarray(self.model.predict(matrix), dtype=np.float64)
+
+    @cached_property
+    def _grid(self) -> TreeGrid | None:
+        return TreeGrid.of(self.model)
+
+    def predict_grid(self, X: Encoded, n_actions: int) -> Floats | None:
+        """(m, K) predictions of every action, the same numbers as `predict` in a fraction of the time."""
+        return None if self._grid is None else self._grid.predict(X.matrix, n_actions)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ are made for the pairs (context, action) that a score needs: the logged action, 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from offpolicy.targets import Target
 
 PREDICT_ROWS = 250_000
+GRID_SHARE = 0.1
 REWARD, BEHAVIOR, MRDR = 1, 2, 3
 
 
@@ -81,6 +82,11 @@ class CrossFit:
     on_fit: Callable[[str], None] | None = None
     fits: dict[tuple[Any, ...], Any] = field(default_factory=dict)
     _features: dict[bool, Any] = field(default_factory=dict)
+
+    def with_behavior(self, behavior_model: Any) -> CrossFit:
+        """The same reward fits with another behavior model."""
+        kept = {key: fit for key, fit in self.fits.items() if key[0] == REWARD}
+        return replace(self, behavior_model=behavior_model, fits=kept)
 
     # -- behavior ------------------------------------------------------------------------------------
 
@@ -192,6 +198,8 @@ class CrossFit:
                 raise ModelError(
                     "MRDR: no training row has a positive weight, since the target shares no action."
                 )
+        if log.context.index is not None and weight is not None:
+            rows, weight = merged_rows(log, rows, weight)
         data = RewardData(
             self._rows(model, log.context.positions(rows)),
             log.action[rows],
@@ -247,6 +255,21 @@ class CrossFit:
         return take_rows(self._table(model), positions)
 
 
+def merged_rows(log: Any, rows: Ints, weight: Floats) -> tuple[Ints, Floats]:
+    """First rows of runs with equal context, action and reward, and the runs' summed weights.
+
+    Cells that differ only in batch or propensity are the same training row; a compressed log is sorted, so
+    that they lie side by side.
+    """
+    new = np.zeros(len(rows), dtype=bool)
+    new[:1] = True
+    for values in (log.context.index, log.action, log.reward):
+        column = values[rows]
+        new[1:] |= column[1:] != column[:-1]
+    starts = np.flatnonzero(new)
+    return rows[starts], np.add.reduceat(weight, starts)
+
+
 def _same(value: Any) -> Any:
     return value
 
@@ -293,7 +316,7 @@ def predict_values(
         asked = [(t, _ask(t, context, at[block], need, shared=shared)) for t in targets]
         pair_row, pair_code = np.nonzero(need)
         positions = at[block] if shared else context.positions(at[block])
-        predicted = _predict_pairs(fit, features, positions[pair_row], pair_code)
+        predicted = _predict_needed(fit, features, positions, pair_row, pair_code, k)
         key = pair_row * k + pair_code
         q[members] = predicted[np.searchsorted(key, local * k + action[members])]
         for target, pi in asked:
@@ -316,6 +339,18 @@ def _ask(target: Target, context: Context, at: Ints, need: Array, *, shared: boo
     pi = target.probabilities(positions)
     np.logical_or(need, pi > 0, out=need)
     return pi
+
+
+def _predict_needed(
+    fit: FittedReward, features: Any, positions: Ints, row: Ints, code: Ints, k: int
+) -> Floats:
+    """Predictions of pairs; of the whole grid where the model is quick at it and most pairs are needed."""
+    quick = getattr(fit, "predict_grid", None)
+    if quick is not None and len(row) > GRID_SHARE * len(positions) * k:
+        grid = quick(take_rows(features, positions), k)
+        if grid is not None:
+            return np.asarray(grid[row, code], dtype=np.float64)
+    return _predict_pairs(fit, features, positions[row], code)
 
 
 def _predict_pairs(fit: FittedReward, features: Any, positions: Ints, codes: Ints) -> Floats:

@@ -1,12 +1,15 @@
 """The whole online-ads study at a thousandth of its size: end to end, resumable, reproducible."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from offpolicy.errors import UsageError
+from offpolicy.experiments.ads.config import AdConfig
 from offpolicy.experiments.ads.estimate import BEHAVIOR, ESTIMATORS
 from offpolicy.experiments.ads.study import Args, reproduce, show
+from offpolicy.experiments.ads.work import Job, estimate, simulate
 
 
 def options(folder, **changes):
@@ -67,8 +70,21 @@ def test_finished_run_is_only_summarized(finished):
 
 
 def test_two_runs_do_not_share_a_folder(finished):
-    with pytest.raises(UsageError, match="another scale, seed or number of folds"):
+    with pytest.raises(UsageError, match="another scale, seed, number of folds"):
         reproduce(options(finished[0], seed=1))
+
+
+def test_through_the_engine_of_large_logs(tmp_path):
+    config = replace(AdConfig().scaled(0.001), batches=2)
+    found = []
+    for rows in (False, True):
+        job = Job(config, seed=0, folds=2, data=str(tmp_path), rows=rows)
+        simulate(job, 3)
+        found.append(estimate(job, (3, 1))["estimates"])
+    assert len(list(tmp_path.glob("*.parquet"))) == 2
+    for behavior in BEHAVIOR:
+        counted, scanned = (f[behavior]["IPW"] for f in found)
+        assert scanned == pytest.approx(counted, rel=1e-9)
 
 
 def test_workers_do_not_change_the_result(finished, tmp_path):

@@ -20,6 +20,8 @@ from offpolicy.experiments.ads.reward import TunedBoosting
 from offpolicy.intervals import automatic
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from numpy.typing import NDArray
 
     from offpolicy.experiments.ads.simulate import AdCell
@@ -52,10 +54,12 @@ class ChoiceTable:
     table: NDArray[Any]
     total: float = 1.0
 
-    def probabilities(self, context: NDArray[np.int16]) -> NDArray[np.float64]:
-        """Return the rows of these contexts."""
+    def probabilities(self, context: Any) -> NDArray[np.float64]:
+        """Return the rows of these contexts, given as an array or a table."""
         keys = np.ravel_multi_index(tuple(self.contexts.T), self.sizes)
         order = np.argsort(keys)
+        if hasattr(context, "to_pandas"):  # a log read by a query engine has Arrow contexts
+            context = context.to_pandas()
         asked = np.ravel_multi_index(tuple(np.asarray(context).T), self.sizes)
         rows = order[np.searchsorted(keys, asked, sorter=order)]
         return np.asarray(self.table[rows] / self.total)
@@ -91,6 +95,24 @@ def counted_log(world: World, cell: AdCell, folds: int) -> BanditLog:
     return replace(log, context=Context(world.contexts[cell.present], where[at]))
 
 
+def scanned_log(world: World, path: Path, folds: int) -> BanditLog:
+    """Return the log that the large-log engine makes of a file with one row per impression.
+
+    Rows are grouped by DuckDB and never held in memory; folds are drawn by the engine.
+    """
+    campaign = int(path.stem.split("-")[0].removeprefix("campaign="))
+    with op.scan(
+        str(path),
+        context=[name for name, _ in world.config.columns],
+        action="design",
+        reward="click",
+        propensity="propensity",
+        actions=range(world.campaigns[campaign].n_designs),
+        threads=1,
+    ) as scan:
+        return scan.compress(folds, seed=world.seed)
+
+
 def _intervals(estimate: Estimate) -> dict[str, list[float]]:
     """Return 95% intervals: the paper's normal one, and the one the library picks for the scores.
 
@@ -104,9 +126,18 @@ def _intervals(estimate: Estimate) -> dict[str, list[float]]:
     }
 
 
-def estimate_cell(world: World, cell: AdCell, folds: int) -> dict[str, Any]:
-    """Return every estimate of a cell, the online click rate and the truth, as plain values."""
-    log = counted_log(world, cell, folds)
+def estimate_cell(world: World, cell: AdCell, log: BanditLog) -> dict[str, Any]:
+    """Return every estimate of a cell, the online click rate and the truth, as plain values.
+
+    Parameters
+    ----------
+    world : World
+        The platform.
+    cell : AdCell
+        The campaign and batch.
+    log : BanditLog
+        Its multi-armed log, from `counted_log` or `scanned_log`.
+    """
     sizes = tuple(levels for _, levels in world.config.columns)
     policy = ChoiceTable(world.contexts[cell.present], sizes, cell.choice, cell.draws)
     model = TunedBoosting()

@@ -8,12 +8,13 @@ import numpy as np
 
 import offpolicy as op
 from offpolicy.experiments.ads.counterfactual import Training, best_designs, pooled
-from offpolicy.experiments.ads.estimate import ChoiceTable, counted_log
+from offpolicy.experiments.ads.estimate import ChoiceTable
 from offpolicy.experiments.ads.reward import TunedBoosting
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from offpolicy.data.bandit import BanditLog
     from offpolicy.experiments.ads.simulate import AdCell
     from offpolicy.experiments.ads.world import World
 
@@ -22,8 +23,8 @@ def improvement(
     world: World,
     earlier: Iterable[AdCell],
     last: AdCell,
+    log: BanditLog,
     *,
-    folds: int,
     training: Training | None = None,
 ) -> dict[str, Any]:
     """Train on the earlier batches of a campaign and evaluate by DML on the last one.
@@ -36,8 +37,8 @@ def improvement(
         The campaign's batches before the last.
     last : AdCell
         The batch evaluated on.
-    folds : int
-        Folds of DML.
+    log : BanditLog
+        Its multi-armed log.
     training : Training, optional
         How the click model is trained.
 
@@ -60,7 +61,7 @@ def improvement(
     chosen = np.eye(own.n_designs, dtype=np.uint8)[best[last.present]]
     policy = ChoiceTable(world.contexts[last.present], sizes, chosen)
     ev = op.evaluate(
-        counted_log(world, last, folds),
+        log,
         {"new": policy},
         estimators=["DML"],
         reward_model=TunedBoosting(),

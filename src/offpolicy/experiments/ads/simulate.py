@@ -209,12 +209,17 @@ def to_rows(world: World, cell: AdCell) -> dict[str, NDArray[Any]]:
     return rows
 
 
+def rows_path(cell: AdCell, folder: Path) -> Path:
+    """Return the file of a cell's impressions."""
+    return folder / f"campaign={cell.campaign}-batch={cell.batch:02d}.parquet"
+
+
 def write_rows(world: World, cell: AdCell, folder: Path) -> Path:
     """Write a cell's impressions as one Parquet file and return its path."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"campaign={cell.campaign}-batch={cell.batch:02d}.parquet"
+    path = rows_path(cell, folder)
     pq.write_table(pa.table(to_rows(world, cell)), path, compression="zstd")
     return path

@@ -38,6 +38,8 @@ class Args:
     """Folds of DML; the paper tries 2, 3 and 4."""
     out: Path = Path("ads")
     """Folder for results.json, table.md, figure2.svg/png and the lines that make a run resumable."""
+    rows: bool = False
+    """Write all impressions as Parquet and read them by offpolicy.scan, not the generator's counts."""
     workers: int = 0
     """Processes; 0 takes one for each core."""
     draws: int = 100_000
@@ -66,8 +68,16 @@ def reproduce(options: Args) -> dict[str, Any]:
     config = AdConfig() if options.scale == 1 else AdConfig().scaled(options.scale)
     out = Path(options.out)
     out.mkdir(parents=True, exist_ok=True)
-    _claim(out, {"config": config.as_dict(), "seed": options.seed, "folds": options.folds})
-    job = work.Job(config, options.seed, options.folds, str(out / "data"))
+    job = work.Job(config, options.seed, options.folds, str(out / "data"), options.rows)
+    _claim(
+        out,
+        {
+            "config": config.as_dict(),
+            "seed": options.seed,
+            "folds": options.folds,
+            "rows": options.rows,
+        },
+    )
     seconds: dict[str, float] = {}
 
     def staged(name: str, run: Callable[[], Any]) -> Any:
@@ -94,7 +104,12 @@ def reproduce(options: Args) -> dict[str, Any]:
     if options.figure:
         staged("drawing", partial(figure.draw, panels_done, out))
     result = {
-        "options": {"scale": options.scale, "seed": options.seed, "folds": options.folds},
+        "options": {
+            "scale": options.scale,
+            "seed": options.seed,
+            "folds": options.folds,
+            "rows": options.rows,
+        },
         "config": config.as_dict(),
         "summary": summary,
         "figure": panels_done,
@@ -141,8 +156,8 @@ def _claim(out: Path, run: dict[str, Any]) -> None:
     path, text = out / "run.json", json.dumps(run, indent=1, sort_keys=True) + "\n"
     if path.exists() and path.read_text() != text:
         raise UsageError(
-            f"{out} holds a run with another scale, seed or number of folds. Give another folder "
-            "with --out, or delete this one."
+            f"{out} holds a run with another scale, seed, number of folds or kind of log. "
+            "Give another folder with --out, or delete this one."
         )
     path.write_text(text)
 

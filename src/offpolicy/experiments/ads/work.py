@@ -14,9 +14,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from offpolicy.experiments.ads.estimate import estimate_cell
+from offpolicy.experiments.ads.estimate import counted_log, estimate_cell, scanned_log
 from offpolicy.experiments.ads.improve import improvement
-from offpolicy.experiments.ads.simulate import AdCell, simulate_campaign
+from offpolicy.experiments.ads.simulate import AdCell, rows_path, simulate_campaign, write_rows
 from offpolicy.experiments.ads.world import World, make_world
 from offpolicy.progress import track
 
@@ -24,17 +24,23 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from types import TracebackType
 
+    from offpolicy.data.bandit import BanditLog
     from offpolicy.experiments.ads.config import AdConfig
 
 
 @dataclass(frozen=True)
 class Job:
-    """What a task needs to know: the world, the folds, and where simulated logs are kept."""
+    """What a task needs to know: the world, the folds, and where simulated logs are kept.
+
+    With ``rows`` every impression is written to Parquet, and logs come from the engine of large logs
+    instead of from the generator's counts.
+    """
 
     config: AdConfig
     seed: int
     folds: int
     data: str
+    rows: bool = False
 
     def path(self, campaign: int, batch: int) -> Path:
         """Return the file of a cell."""
@@ -47,13 +53,17 @@ class Job:
 
 def simulate(job: Job, campaign: int) -> None:
     """Run a campaign's A/B test and keep its logs."""
-    for cell in simulate_campaign(_world(job.config, job.seed), campaign):
+    world = _world(job.config, job.seed)
+    for cell in simulate_campaign(world, campaign):
+        if job.rows:
+            write_rows(world, cell, Path(job.data))
         cell.save(job.path(campaign, cell.batch))
 
 
 def estimate(job: Job, cell: tuple[int, int]) -> dict[str, Any]:
     """Return the estimates of one cell."""
-    return estimate_cell(_world(job.config, job.seed), AdCell.load(job.path(*cell)), job.folds)
+    world, loaded = _world(job.config, job.seed), AdCell.load(job.path(*cell))
+    return estimate_cell(world, loaded, _log(job, loaded))
 
 
 def improve(job: Job, campaign: int) -> dict[str, Any]:
@@ -61,7 +71,15 @@ def improve(job: Job, campaign: int) -> dict[str, Any]:
     *earlier, last = job.paths(campaign)
     world = _world(job.config, job.seed)
     cells = (AdCell.load(p) for p in earlier)
-    return improvement(world, cells, AdCell.load(last), folds=job.folds)
+    final = AdCell.load(last)
+    return improvement(world, cells, final, _log(job, final))
+
+
+def _log(job: Job, cell: AdCell) -> BanditLog:
+    world = _world(job.config, job.seed)
+    if job.rows:
+        return scanned_log(world, rows_path(cell, Path(job.data)), job.folds)
+    return counted_log(world, cell, job.folds)
 
 
 @lru_cache(maxsize=1)

@@ -27,6 +27,11 @@ _NAMES = {
     "Trajectories": "offpolicy.data.trajectories",
     "Tabular": "offpolicy.nuisance.tabular",
     "FittedQ": "offpolicy.nuisance.fitted_q",
+    "ModelBased": "offpolicy.nuisance.model_based",
+    "TorchValue": "offpolicy.nuisance.torch",
+    "TorchBehavior": "offpolicy.nuisance.torch",
+    "Training": "offpolicy.nuisance.torch",
+    "BalancedModel": "offpolicy.nuisance.balancing",
     "MarginalRatio": "offpolicy.nuisance.marginal",
     "StateShares": "offpolicy.nuisance.state_shares",
     "TimedBehavior": "offpolicy.nuisance.state_shares",
@@ -47,16 +52,21 @@ if TYPE_CHECKING:
     from offpolicy.evaluation import Evaluation as Evaluation
     from offpolicy.folds import KFold as KFold
     from offpolicy.inference import Estimate as Estimate
+    from offpolicy.nuisance.balancing import BalancedModel as BalancedModel
     from offpolicy.nuisance.behavior import Shares as Shares
     from offpolicy.nuisance.boosted import BoostedReward as BoostedReward
     from offpolicy.nuisance.boosted import paper_reward as paper_reward
     from offpolicy.nuisance.fitted_q import FittedQ as FittedQ
     from offpolicy.nuisance.marginal import MarginalRatio as MarginalRatio
+    from offpolicy.nuisance.model_based import ModelBased as ModelBased
     from offpolicy.nuisance.reward import ActionFeature as ActionFeature
     from offpolicy.nuisance.reward import PerAction as PerAction
     from offpolicy.nuisance.state_shares import StateShares as StateShares
     from offpolicy.nuisance.state_shares import TimedBehavior as TimedBehavior
     from offpolicy.nuisance.tabular import Tabular as Tabular
+    from offpolicy.nuisance.torch import TorchBehavior as TorchBehavior
+    from offpolicy.nuisance.torch import TorchValue as TorchValue
+    from offpolicy.nuisance.torch import Training as Training
     from offpolicy.policies import check_policy as check_policy
 
 

@@ -122,6 +122,7 @@ class TrajectoryFit(CrossFit):
             self.discount,
             weight,
             self.table_of,
+            partial(self._training_ratio, target, part, rows),
         )
 
     def _unseen_mass(self, fit: Any, target: Target, rows: Ints) -> float:
@@ -171,6 +172,11 @@ class TrajectoryFit(CrossFit):
         pi_b = self._training_behavior(part, data.rows)
         return model.fit_ratio(data, pi_e[data.rows] / pi_b, seed_of(self.seed, RATIO, part.key))
 
+    def _training_ratio(self, target: Target, part: Part, rows: Ints) -> Floats:
+        policy = StatePolicy(target, self.log)
+        pi_e = policy.at_rows(rows)[np.arange(len(rows)), self.log.action[rows]]
+        return np.asarray(pi_e / self._training_behavior(part, rows))
+
     def _training_behavior(self, part: Part, rows: Ints) -> Floats:
         """π_b at training steps, from the model that was fitted to them."""
         spec, log = self.behavior_model, self.log
@@ -202,6 +208,8 @@ class TrajectoryFit(CrossFit):
         return super()._behavior_model()
 
     def _behavior_table(self, model: Any, rows: Ints) -> Any:
+        if getattr(model, "wants_native", False):
+            return self.log.context.native(self.log.context.positions(rows))
         table = super()._behavior_table(model, rows)
         if isinstance(model, TimedBehavior):
             return with_time(table, self.log.layout.step[rows])

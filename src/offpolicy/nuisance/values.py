@@ -90,6 +90,8 @@ class ValueData:
         Mass of each step in regressions.
     table : callable
         Learner table, encoded or not: ``table(encoded=…)``.
+    ratios : callable
+        (m,) π_e / π_b of the training steps, with π_b as known in this fold; for models that balance.
     """
 
     log: Any
@@ -98,6 +100,7 @@ class ValueData:
     discount: float
     weight: Floats | None
     table: Callable[..., Any]
+    ratios: Callable[[], Floats]
 
     @property
     def horizon(self) -> int:
@@ -118,6 +121,17 @@ class ValueData:
         last = self.rows == layout.offsets[1:][unit] - 1
         out[last] = np.where(self.log.ended[unit[last]], ENDED, UNKNOWN)
         return np.asarray(out)
+
+    @cached_property
+    def numbers(self) -> Floats:
+        """(n_table, …) states as numbers: arrays as they are, ids one-hot, frames encoded."""
+        context = self.log.context
+        if context.is_frame:
+            return np.asarray(self.table(encoded=True).matrix, dtype=np.float64)
+        table = np.asarray(context.table)
+        if table.ndim == 1:
+            return np.asarray(self.table(encoded=False), dtype=np.float64)
+        return np.asarray(table)
 
     @property
     def reward(self) -> Floats:

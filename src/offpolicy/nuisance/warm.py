@@ -44,7 +44,7 @@ class WarmStart:
             return self.fit_reward(data, seed)
         after = deepcopy(previous)
         X = with_action(data.X, data.action, data.actions, data.action_name, self.learner)
-        model = after.model
+        model = after.model.model
         keywords = {} if data.weight is None else {weight_argument(model): data.weight}
         model.fit(X, data.reward, **keywords)
         return after

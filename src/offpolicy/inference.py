@@ -257,7 +257,7 @@ class Estimate:
             return NotImplemented
         left, right = self._paired(other)
         label = f"{self.label} − {other.label}"
-        return self._derived(left - right, other, label, "difference")
+        return self._derived(_apart(left, right), other, label, "difference")
 
     def lift(self, other: Estimate) -> Estimate:
         """Estimate of self / other − 1 by the delta method, scores paired.
@@ -272,7 +272,7 @@ class Estimate:
         if (bottom == 0).any():
             raise UsageError(f"the lift over {other.label} is undefined: its value is 0.")
         ratio = top / bottom
-        psi = ratio - 1 + (left - ratio * right) / bottom
+        psi = _apart(top, bottom) / bottom + _apart(left, ratio * right) / bottom
         return self._derived(psi, other, f"{self.label} / {other.label} − 1", "lift")
 
     def _paired(self, other: Estimate) -> tuple[Floats, Floats]:
@@ -322,6 +322,17 @@ class Estimate:
             f"Estimate({self.label} = {self.value:.6g}, std_error {self.std_error:.3g}, "
             f"95% interval [{low:.6g}, {high:.6g}], n = {self.n:,})"
         )
+
+
+def _apart(a: Floats, b: Floats) -> Floats:
+    """Difference a − b, exactly 0 where two vectors differ by rounding alone.
+
+    A policy that equals the logging policy must not differ from it significantly by 10⁻¹⁸.
+    """
+    gap = a - b
+    largest = max(float(np.abs(a).max(initial=0.0)), float(np.abs(b).max(initial=0.0)))
+    same = float(np.abs(gap).max(initial=0.0)) <= 1e-12 * largest
+    return np.zeros_like(gap) if same else gap
 
 
 def _joint_facts(a: Estimate, b: Estimate, scale: float) -> Facts | None:

@@ -137,23 +137,28 @@ def _by_inverse(log: Any, rows: Ints) -> Finding:
     mass, square = _mass(log, rows)
     action, inverse = log.action[rows], 1.0 / log.propensity[rows]
     total = float(mass.sum())
-    mean = np.bincount(action, weights=mass * inverse, minlength=k) / total
-    second = np.bincount(
-        action, weights=square * inverse * (inverse - 2 * mean[action]), minlength=k
-    )
-    error = np.sqrt(np.maximum(second + square.sum() * mean**2, 0.0)) / total
-    # An action that was not always possible has a mean below 1: only an excess is a contradiction.
-    excess = np.maximum(mean - 1, 0.0)
-    z = np.divide(excess, error, out=np.zeros(k), where=error > 0)
-    z[(error == 0) & (excess > 1e-9)] = math.inf
+    first = np.bincount(action, weights=mass * inverse, minlength=k)
+    second = np.bincount(action, weights=square * inverse**2, minlength=k)
+    mean = first / total
+    # Where large inverse propensities are still unseen so is their spread: under the right total it
+    # would be the total times their mean.
+    heavy = np.divide(second, first, out=np.zeros(k), where=first > 0)
+    spread = np.maximum(second, total * heavy) - square.sum() * np.minimum(mean, 1.0) ** 2
+    error = np.sqrt(np.maximum(spread, 0.0)) / total
+    gap = mean - 1
+    z = np.divide(gap, error, out=np.zeros(k), where=error > 1e-12)
+    z[(error <= 1e-12) & (np.abs(gap) > 1e-9)] = math.inf
     usable = np.bincount(action, minlength=k) >= 2 * SMALLEST_CELL
     if not usable.any():
         return not_applicable("sample_ratio_mismatch", "too few rows to compare shares of actions.")
-    return _from_z(log, z, excess, usable, "mean of 1{A = a} / propensity, at most 1")
+    return _from_z(log, z, np.abs(gap), usable, "mean of 1{A = a} / propensity, at most 1")
 
 
 def _from_z(log: Any, z: Floats, deviation: Floats, usable: Any, method: str) -> Finding:
     worst = int(np.argmax(np.where(usable, np.abs(z), -1.0)))
+    # An action that was not always possible comes less often than 1 / propensity says: only an excess
+    # contradicts propensities of the logged action alone.
+    contradiction = log.distribution is not None or z[worst] > 0
     p = float(min(1.0, usable.sum() * special.erfc(abs(z[worst]) / math.sqrt(2))))
     label = log.actions[worst]
     fine = p >= THRESHOLDS["sample_ratio_mismatch"].caution
@@ -172,7 +177,7 @@ def _from_z(log: Any, z: Floats, deviation: Floats, usable: Any, method: str) ->
             "deviation": float(deviation[worst]),
             "actions": {log.actions[a]: float(z[a]) for a in np.flatnonzero(usable)},
         },
-        at_most="alarm" if deviation[worst] > MATERIAL else "caution",
+        at_most="alarm" if contradiction and deviation[worst] > MATERIAL else "caution",
     )
 
 

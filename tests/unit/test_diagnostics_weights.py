@@ -1,0 +1,258 @@
+"""Weights and overlap against closed forms and plain loops."""
+
+import math
+
+import numpy as np
+import pytest
+
+import offpolicy as op
+from offpolicy.diagnostics import THRESHOLDS
+from offpolicy.diagnostics.confounding import breaking_point, sensitivity_bounds
+from offpolicy.diagnostics.weights import adjusted_z, group_z, top_share
+
+PROMISED = [
+    "mean_weight",
+    "mean_weight_z",
+    "effective_sample_size",
+    "largest_weight",
+    "largest_weight_share",
+    "unsupported_mass",
+    "pareto_k",
+    "top_share",
+    "reward_model_r2",
+    "behavior_log_loss",
+    "floored",
+    "efficiency_ratio",
+    "sample_ratio_mismatch",
+    "rounded_propensities",
+    "propensity_calibration",
+    "deterministic_logging",
+    "duplicates",
+    "reward_maturity",
+    "batch_drift",
+    "estimator_disagreement",
+    "clipping_sensitivity",
+    "confounding",
+]
+
+RNG = np.random.default_rng(5)
+K = 3
+X = RNG.integers(4, size=600)
+P = RNG.dirichlet(np.full(K, 4.0), size=4)
+A = np.array([RNG.choice(K, p=P[s]) for s in X])
+R = (RNG.random(600) < 0.2 + 0.2 * (X % K == A)).astype(float)
+PI = RNG.dirichlet(np.full(K, 3.0), size=4)
+
+
+def target(x):
+    return PI[np.asarray(x).ravel()]
+
+
+def diagnosed(log, policy=target, **options):
+    options.setdefault("estimators", ["IPW", "SNIPW"])
+    return op.evaluate(log, policy, **options).diagnostics
+
+
+@pytest.fixture(scope="module")
+def found():
+    return diagnosed(op.BanditLog.from_arrays(X, A, R, P[X, A]))
+
+
+W = PI[X, A] / P[X, A]
+
+
+def test_plain_numbers(found):
+    n = len(W)
+    assert float(found["mean_weight"]) == pytest.approx(W.mean())
+    assert float(found["mean_weight_z"]) == pytest.approx((W.mean() - 1) / (W.std() / np.sqrt(n)))
+    assert float(found["effective_sample_size"]) == pytest.approx(W.sum() ** 2 / (W**2).sum())
+    assert float(found["largest_weight"]) == pytest.approx(W.max())
+    assert float(found["largest_weight_share"]) == pytest.approx(W.max() / W.sum())
+    assert float(found["top_unit_share"]) == pytest.approx((W * R).max() / (W * R).sum())
+
+
+def test_three_ways_to_the_same_finding(found):
+    by_pair = found["policy", "effective_sample_size"]
+    assert by_pair is found["policy"]["effective_sample_size"]
+    assert by_pair is found["effective_sample_size"]
+    assert found["sample_ratio_mismatch"].name == "sample_ratio_mismatch"
+    with pytest.raises(KeyError, match="effective_sample_size"):
+        found["effective_sample_sise"]
+    several = diagnosed(
+        op.BanditLog.from_arrays(X, A, R, P[X, A]), {"a": target, "b": op.policies.Uniform()}
+    )
+    with pytest.raises(KeyError, match="name the policy"):
+        several["effective_sample_size"]
+    assert several["duplicates"].name == "duplicates"
+    assert (
+        several["b", "effective_sample_size"].value != several["a", "effective_sample_size"].value
+    )
+
+
+def test_every_promised_name_is_there_and_printable():
+    log = op.BanditLog.from_arrays(X, A, R, P[X, A], batch=np.arange(600) // 100)
+    d = op.evaluate(log, target).diagnostics
+    names = PROMISED
+    text = str(d)
+    for name in names:
+        assert d[name].level in {"ok", "caution", "alarm"}
+        assert d[name].sentence.endswith(".")
+        assert f"{name}: " in text
+    assert {row["name"] for row in d.rows()} >= set(names)
+    assert {f["name"] for f in d.rows()} <= set(THRESHOLDS)
+
+
+def test_weights_by_action_equal_a_loop(found):
+    z = found["mean_weight_by_action"].details["z"]
+    for a in range(K):
+        terms = (a == A) * W - PI[X, a]
+        exact = terms.sum() / np.sqrt((terms**2).sum())
+        # The spread may only be raised, where few of an action's weights were seen.
+        assert np.sign(z[a]) == np.sign(exact)
+        assert abs(z[a]) <= abs(exact) * (1 + 1e-9)
+    terms = np.array([((a == A) * W - PI[X, a]) for a in range(K)])
+    assert (
+        max(abs(v) for v in z.values())
+        > 0.5 * np.abs(terms.sum(axis=1) / np.sqrt((terms**2).sum(axis=1))).max()
+    )
+
+
+def test_group_z_is_a_z_test_per_group():
+    group = X
+    z = group_z(W, np.ones(600), group, np.ones(600))
+    for g in range(4):
+        w = W[group == g]
+        assert z[g] == pytest.approx((w.mean() - 1) / (w.std() / math.sqrt(len(w))))
+
+
+def test_top_share_counts_positive_weights_only():
+    w = np.array([0.0] * 900 + [1.0] * 99 + [101.0])
+    assert top_share(w, np.ones(1000)) == pytest.approx(101 / 200)
+    assert top_share(np.ones(50), np.ones(50)) == pytest.approx(0.01)
+    assert math.isnan(top_share(np.zeros(5), np.ones(5)))
+
+
+def test_adjusted_z_is_bonferroni():
+    from scipy import stats
+
+    p = 2 * stats.norm.sf(3.2) * 20
+    assert adjusted_z(-3.2, 20) == pytest.approx(stats.norm.isf(p / 2))
+
+
+def test_counts_are_repeated_rows():
+    count = RNG.integers(1, 5, size=600)
+    again = np.repeat(np.arange(600), count)
+    fold, batch = np.arange(600) % 2, np.arange(600) // 150
+    small = op.BanditLog.from_arrays(X, A, R, P[X, A], count=count, fold=fold, batch=batch)
+    large = op.BanditLog.from_arrays(
+        X[again], A[again], R[again], P[X, A][again], fold=fold[again], batch=batch[again]
+    )
+    q = np.broadcast_to(np.array([0.2, 0.3, 0.25]), (600, K)).copy()
+    one = diagnosed(small, reward_model=q, estimators=["DML", "SNIPW"])["policy"]
+    two = diagnosed(large, reward_model=q[again], estimators=["DML", "SNIPW"])["policy"]
+    for name, finding in one.items():
+        if name == "duplicates":
+            continue
+        assert finding.value == pytest.approx(two[name].value, nan_ok=True, rel=1e-9), name
+
+
+def test_clusters_of_identical_rows_leave_the_effective_size():
+    cluster = np.repeat(np.arange(600), 2)
+    double = op.BanditLog.from_arrays(
+        np.repeat(X, 2), np.repeat(A, 2), np.repeat(R, 2), np.repeat(P[X, A], 2), cluster=cluster
+    )
+    single = diagnosed(op.BanditLog.from_arrays(X, A, R, P[X, A]))
+    found = diagnosed(double)
+    for name in ("effective_sample_size", "mean_weight_z", "mean_weight"):
+        assert float(found[name]) == pytest.approx(float(single[name]))
+
+
+def test_analysis_weights_enter_the_means():
+    weight = RNG.uniform(0.5, 2, size=600)
+    d = diagnosed(op.BanditLog.from_arrays(X, A, R, P[X, A], weight=weight))
+    assert float(d["mean_weight"]) == pytest.approx(np.average(W, weights=weight))
+    product = W * weight
+    assert float(d["effective_sample_size"]) == pytest.approx(
+        product.sum() ** 2 / (product**2).sum()
+    )
+
+
+# -- overlap ---------------------------------------------------------------------------------------
+
+
+def test_unsupported_mass_is_exact_with_the_whole_distribution():
+    whole = np.where(np.arange(K) == 2, 0.0, 0.5)[None, :].repeat(600, axis=0)
+    whole[:300] = 1 / K
+    rng = np.random.default_rng(0)
+    action = np.array([rng.choice(K, p=p) for p in whole])
+    policy = np.tile([0.1, 0.2, 0.7], (600, 1))
+    d = diagnosed(op.BanditLog.from_arrays(X, action, R, whole), policy)
+    assert float(d["unsupported_mass"]) == pytest.approx(0.35)
+    assert d["unsupported_mass"].level == "alarm"
+
+
+def test_actions_never_logged_are_unsupported():
+    log = op.BanditLog.from_arrays(X, A, R, P[X, A], actions=range(4))
+    d = diagnosed(log, np.tile([0.4, 0.2, 0.2, 0.2], (600, 1)))
+    assert float(d["unsupported_mass"]) == pytest.approx(0.2)
+    assert "never logged" in d["unsupported_mass"].sentence
+
+
+def test_a_shortfall_of_the_mean_weight_is_unsupported_mass():
+    # In context 0 only action 0 is ever taken, with propensity 1; the target never takes it there.
+    x = np.arange(2000) % 2
+    rng = np.random.default_rng(1)
+    a = np.where(x == 0, 0, rng.integers(2, size=2000))
+    log = op.BanditLog.from_arrays(x, a, rng.random(2000), np.where(x == 0, 1.0, 0.5))
+    d = diagnosed(log, op.policies.Fixed(1))
+    assert float(d["unsupported_mass"]) == pytest.approx(0.5, abs=0.05)
+    assert d["unsupported_mass"].level == "alarm"
+    assert d["deterministic_logging"].value == pytest.approx(0.5)
+
+
+def test_no_overlap_at_all():
+    log = op.BanditLog.from_arrays(None, [0] * 50, [1.0] * 50, [0.5] * 50, actions=[0, 1])
+    d = diagnosed(log, op.policies.Fixed(1))
+    assert float(d["unsupported_mass"]) == 1
+    assert float(d["effective_sample_size"]) == 0
+    assert d["mean_weight"].level == "alarm"
+    assert "no overlap" in d["unsupported_mass"].sentence
+
+
+def test_full_overlap_is_well():
+    d = diagnosed(op.BanditLog.from_arrays(X, A, R, P[X]))
+    assert float(d["unsupported_mass"]) == 0
+    assert d["largest_weight"].details["largest_possible"] == pytest.approx((PI / P).max())
+
+
+# -- confounding -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("gamma", [1.0, 1.3, 2.5])
+def test_sensitivity_bounds_against_every_corner(gamma):
+    import itertools
+
+    rng = np.random.default_rng(3)
+    r, e, b, m = rng.normal(size=7), rng.random(7), rng.uniform(0.1, 0.9, 7), rng.random(7)
+    values = []
+    for ups in itertools.product([1 / gamma, gamma], repeat=7):
+        w = m * e * (1 + (1 / b - 1) * np.array(ups))
+        values.append((w @ r) / w.sum())
+    low, high = sensitivity_bounds(r, e, b, m, gamma)
+    assert (low, high) == pytest.approx((min(values), max(values)))
+
+
+def test_breaking_point_is_where_the_bound_meets_the_null():
+    rng = np.random.default_rng(3)
+    r, e, b, m = rng.random(50), rng.random(50), rng.uniform(0.1, 0.9, 50), np.ones(50)
+    null = sensitivity_bounds(r, e, b, m, 1.7)[1]
+    assert breaking_point(r, e, b, m, null) == pytest.approx(1.7, rel=2e-3)
+    assert breaking_point(r, e, b, m, 2.0) == math.inf
+
+
+def test_logged_propensities_leave_no_room_for_confounding():
+    known = diagnosed(op.BanditLog.from_arrays(X, A, R, P[X, A]))["confounding"]
+    assert known.level == "ok"
+    assert "logged" in known.sentence
+    fitted = diagnosed(op.BanditLog.from_arrays(X, A, R), behavior_model="shares")["confounding"]
+    assert "unobserved" in fitted.sentence

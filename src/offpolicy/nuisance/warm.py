@@ -6,6 +6,7 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from offpolicy.errors import ModelError
 from offpolicy.nuisance.learners import is_learner, weight_argument, with_action
 from offpolicy.nuisance.reward import ActionFeature, FittedReward
 
@@ -18,6 +19,12 @@ def warm_model(learner: Any) -> WarmStart | None:
     if not is_learner(learner):
         return None
     parameters = learner.get_params()
+    if parameters.get("warm_start") is True and parameters.get("early_stopping") is True:
+        # scikit-learn keeps the best weights of the first fit and restores them after every later one.
+        raise ModelError(
+            f"{type(learner).__name__} with warm_start=True and early_stopping=True returns to the solution "
+            "of its first fit. Turn one of them off."
+        )
     adds_trees = "n_estimators" in parameters or "max_leaf_nodes" in parameters
     return WarmStart(learner) if parameters.get("warm_start") is True and not adds_trees else None
 

@@ -66,7 +66,7 @@ class Chain:
     def simulate(
         self, n: int, rng: np.random.Generator, *, on_policy: bool = False
     ) -> Trajectories:
-        """n episodes of the logging policy (or of the target), with propensities."""
+        """Draw n episodes of the logging policy (or of the target), with propensities."""
         policy = self.target if on_policy else self.logging
         state = rng.standard_normal(n)
         states, actions = np.empty((n, self.horizon)), np.empty((n, self.horizon), dtype=np.int64)

@@ -174,7 +174,7 @@ class BoostedReward:
 
         def dataset(of: Ints, reference: Any = None) -> Any:
             return lgb.Dataset(
-                matrix[of],
+                matrix if len(of) == len(matrix) else matrix[of],
                 label=data.reward[of],
                 weight=None if data.weight is None else data.weight[of],
                 categorical_feature=categories,

@@ -252,7 +252,10 @@ class CrossFit:
         return self._features[encoded]
 
     def _rows(self, model: Any, positions: Ints) -> Any:
-        return take_rows(self._table(model), positions)
+        table = self._table(model)
+        # A copy of the whole table would be the largest array of a full-sample fit.
+        whole = len(positions) == len(table) and bool((np.diff(positions) == 1).all())
+        return table if whole else take_rows(table, positions)
 
 
 def merged_rows(log: Any, rows: Ints, weight: Floats) -> tuple[Ints, Floats]:

@@ -143,6 +143,15 @@ def test_online_noise_is_shared_by_both_estimators():
     assert test.fixed == pytest.approx(0.0, abs=1e-6)
 
 
+def test_difference_of_biased_estimators_feels_the_online_noise():
+    # One cell, no noise in the estimates: |v₁ − y| − |v₂ − y| with y between them is
+    # v₁ + v₂ − 2y, so its standard deviation is twice that of the online rate.
+    online = Online(np.array([0.5]), np.array([1e6]))
+    none = np.zeros(1)
+    test = rmse_difference((np.array([0.6]), np.array([0.4])), (none, none), none, online)
+    assert test.fixed == pytest.approx(2 * 0.0005 / 0.5, rel=0.02)
+
+
 def test_truth_error_parts():
     truth, n = np.array([1.0, 2.0]), np.array([1.0, 3.0])
     e = truth_error(np.array([1.2, 2.2]), np.array([0.05, 0.2]), truth, n)

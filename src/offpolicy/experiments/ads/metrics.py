@@ -173,9 +173,11 @@ def rmse_difference(
 ) -> Spread:
     """Return the difference of two estimators' relative-RMSEs, tested by the same draws.
 
-    Both estimators see the same log and the same online arm, so in each simulated table the noise
-    of V̄* is shared and (V̂₁*, V̂₂*) are jointly normal with the covariance that their paired
-    standard error implies, cov = (se₁² + se₂² − se_diff²)/2.
+    Both estimators see the same log and the same online arm, so in each simulated table V̄* is
+    shared and (V̂₁*, V̂₂*) are jointly normal with the covariance that their paired standard error
+    implies, cov = (se₁² + se₂² − se_diff²)/2. A shared V̄* cannot be centered at two estimates at
+    once; it is drawn around the observed V̄, and each V̂* around its own estimate, so that the
+    observed difference meets the online noise as it did in the data.
 
     Parameters
     ----------
@@ -202,12 +204,12 @@ def rmse_difference(
     sd, se_online, rate = (_single(x) for x in (s1, online.std_error[keep], online.rate[keep]))
     simulated = []
     for z in _chunks(draws, len(v1), seed):
-        shared = se_online * z[1]
-        first = _simulated(v1 + sd * z[0], v1 + shared, rate, w)
-        second = _simulated(v2 + slope * z[0] + rest * z[2], v2 + shared, rate, w)
+        shared = rate + se_online * z[1]
+        first = _simulated(v1 + sd * z[0], shared, rate, w)
+        second = _simulated(v2 + slope * z[0] + rest * z[2], shared, rate, w)
         simulated.append(first - second)
     value = relative_rmse(estimates[0], online) - relative_rmse(estimates[1], online)
-    return _spread(value, simulated, np.minimum(v1, v2) / se_online, online)
+    return _spread(value, simulated, rate / se_online, online)
 
 
 @dataclass(frozen=True)

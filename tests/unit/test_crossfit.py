@@ -1,6 +1,7 @@
 """Cross-fitting: nothing is predicted by a model that saw it, nothing is fitted twice."""
 
 import threading
+import tracemalloc
 import warnings
 
 import numpy as np
@@ -172,3 +173,35 @@ def test_quiet_threads_leave_the_filters_as_they_were():
     for thread in threads:
         thread.join()
     assert list(warnings.filters) == before
+
+
+class Flat:
+    """A reward model that costs nothing, so that what is measured is the library."""
+
+    def fit_reward(self, data, seed):
+        return self
+
+    def predict(self, X, codes):
+        return np.zeros(len(codes))
+
+
+@pytest.mark.parametrize("form", ["callable", "labels", "adapter"])
+def test_a_deterministic_target_never_becomes_an_n_by_k_array(form):
+    n, k = 100_000, 100
+    rng = np.random.default_rng(0)
+    log = BanditLog.from_arrays(
+        rng.normal(size=(n, 1)), rng.integers(0, k, size=n), rng.normal(size=n), np.full(n, 1 / k)
+    )
+    target = {
+        "callable": lambda x: (x[:, 0] > 0).astype(int),
+        "labels": np.zeros(n, dtype=int),
+        "adapter": policies.Fixed(3),
+    }[form]
+    names = ["DML", "IPW", "SNIPW", "DM", "DR-half", "SNDR-cf"]
+    tracemalloc.start()
+    try:
+        evaluate(log, target, estimators=names, reward_model=Flat())
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 0.75 * n * k * 8

@@ -1,15 +1,19 @@
 """Context columns of any dtype reach policies and learners with their names."""
 
+from typing import ClassVar
+
 import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
 from lightgbm import LGBMClassifier, LGBMRegressor
+from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.compose import ColumnTransformer
+from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 
 from offpolicy import BanditLog, PerAction, evaluate
 from offpolicy.data.frame import Columns, Context, as_features
@@ -55,11 +59,47 @@ def dml(log, **models):
     return evaluate(log, policy, estimators=["DML"], **models)["policy", "DML"]
 
 
+def hours(frame):
+    return (frame - pd.Timestamp("2024-01-01")) / pd.Timedelta("100h")
+
+
+class Recorder(RegressorMixin, BaseEstimator):
+    """Keeps what it was given."""
+
+    seen: ClassVar[list[pd.DataFrame]] = []
+
+    def fit(self, X, y):
+        self.seen.append(X)
+        return self
+
+    def predict(self, X):
+        self.seen.append(X)
+        return np.zeros(len(X))
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars", "pyarrow"])
+def test_names_and_dtypes_reach_the_learner(table, kind):
+    Recorder.seen.clear()
+    dml(log_of(KINDS[kind](table)), reward_model=Recorder())
+    assert len(Recorder.seen) >= 4
+    for X in Recorder.seen:
+        assert list(X.columns) == [*CONTEXT, "ad"]
+        kinds = {c: X[c].dtype.kind for c in ("age", "member", "when", "income", "seen")}
+        assert kinds == {"age": "f", "member": "b", "when": "M", "income": "f", "seen": "M"}
+        assert list(X["ad"].cat.categories) == ["x", "y", "z"]
+        assert set(X["plan"].cat.categories) == {"free", "paid"}
+        assert set(X["device"].unique()) <= {"phone", "desk", "tablet"}
+        assert X["city"].isna().any()
+
+
 def by_name(learner):
     columns = ColumnTransformer(
         [
             ("number", StandardScaler(), ["age"]),
-            ("text", OneHotEncoder(handle_unknown="ignore"), ["device", "plan", "ad"]),
+            ("gaps", SimpleImputer(add_indicator=True), ["income"]),
+            ("flag", "passthrough", ["member"]),
+            ("time", FunctionTransformer(hours), ["when"]),
+            ("text", OneHotEncoder(handle_unknown="ignore"), ["device", "plan", "city", "ad"]),
         ]
     )
     return make_pipeline(columns, learner)

@@ -10,6 +10,7 @@ from offpolicy import targets
 from offpolicy.errors import PolicyError, UsageError, did_you_mean, missing_dependency
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from offpolicy.comparison import Comparison
@@ -182,12 +183,77 @@ class Evaluation:
 
         return dump(self, path)
 
+    def report(
+        self,
+        path: str | Path,
+        *,
+        segments: Sequence[str | int] | str | int | None = None,
+        level: float = 0.95,
+        title: str | None = None,
+        command: str | None = None,
+    ) -> Path:
+        """Write one HTML file that answers the question and shows what the answer rests on.
+
+        It opens from disk and asks the network for nothing; charts can be hovered over, sorted and
+        filtered, and every number is in a table as well.
+
+        Parameters
+        ----------
+        path : path
+            File to write, ending in .html.
+        segments : column names, optional
+            Context columns to show the value by; default: the first four of a frame's context.
+        level : float
+            Level of the intervals.
+        title : str, optional
+            What to call the report.
+        command : str, optional
+            The command that made it, shown for reproduction; default: the call of `evaluate`.
+
+        Returns
+        -------
+        Path
+            The file written.
+        """
+        from offpolicy.report.html import write
+
+        return write(self, path, segments=segments, level=level, title=title, command=command)
+
+    def plot(
+        self,
+        kind: str = "forest",
+        *,
+        ax: Any = None,
+        policy: str | None = None,
+        segments: Sequence[str | int] | str | int | None = None,
+        level: float = 0.95,
+    ) -> Any:
+        """Draw one picture with matplotlib and return its axes, to restyle or save.
+
+        Parameters
+        ----------
+        kind : str
+            "forest", "differences", "weights", "overlap", "batches", "calibration", "clipping",
+            "segments" or "horizon".
+        ax : matplotlib Axes, optional
+            Where to draw; default: new axes.
+        policy : str, optional
+            Whose picture, for all but the first two kinds; may be left out when there is one policy.
+        segments : column names, optional
+            Columns of the "segments" picture.
+        level : float
+            Level of the intervals.
+        """
+        from offpolicy.report.plots import plot
+
+        return plot(self, kind, ax=ax, policy=policy, segments=segments, level=level)
+
     def __repr__(self) -> str:
         from offpolicy.report.text import table
 
         return table(self)
 
     def _repr_html_(self) -> str:
-        from offpolicy.report.text import html_table
+        from offpolicy.report.notebook import evaluation_html
 
-        return html_table(self)
+        return evaluation_html(self)

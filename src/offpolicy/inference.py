@@ -323,6 +323,11 @@ class Estimate:
             f"95% interval [{low:.6g}, {high:.6g}], n = {self.n:,})"
         )
 
+    def _repr_html_(self) -> str:
+        from offpolicy.report.notebook import estimate_html
+
+        return estimate_html(self)
+
 
 def _apart(a: Floats, b: Floats) -> Floats:
     """Difference a − b, exactly 0 where two vectors differ by rounding alone.

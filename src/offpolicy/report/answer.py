@@ -1,0 +1,245 @@
+"""The answer in one sentence, with its verdict: what a reader acts on before looking at any chart."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from offpolicy.report.figures import DASH, capitalized, count, measured, percent, plain
+from offpolicy.verdict import headline
+
+if TYPE_CHECKING:
+    from offpolicy.diagnostics import Findings
+    from offpolicy.evaluation import Evaluation
+    from offpolicy.inference import Estimate
+    from offpolicy.verdict import ABTest, Verdict
+
+Kind: TypeAlias = Literal["text", "strong", "name"]
+Fragment: TypeAlias = tuple[str, Kind]
+
+ORDER = {"trust": 0, "caution": 1, "insufficient evidence": 2}
+
+
+# What speaks for a number that no check speaks against.
+SUPPORT = ("effective_sample_size", "mean_weight", "unsupported_mass", "estimator_disagreement")
+
+
+@dataclass(frozen=True)
+class Reason:
+    """A sentence, what to do about it (empty when all is well), and how serious it is."""
+
+    text: str
+    remedy: str = ""
+    level: str = "ok"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What is said about one policy.
+
+    Attributes
+    ----------
+    policy, estimator : str
+    level : str
+        The verdict.
+    sentence : tuple of (text, kind)
+        The answer; kind says which words are emphasized and which are names from the data.
+    reasons : tuple of Reason
+        What the verdict rests on, the most serious first.
+    cells : tuple of str
+        Value, interval, change against the log and size of the A/B test, for the table of policies.
+    numbers : tuple of (label, number, remark)
+    """
+
+    policy: str
+    estimator: str
+    level: str
+    sentence: tuple[Fragment, ...]
+    reasons: tuple[Reason, ...]
+    cells: tuple[str, str, str, str]
+    numbers: tuple[tuple[str, str, str], ...]
+
+    @property
+    def text(self) -> str:
+        """The sentence without emphasis."""
+        return "".join(part for part, _ in self.sentence)
+
+
+def decision(log: Any) -> str:
+    """What one unit of a log is called."""
+    return "impression" if log.kind == "bandit" else "episode"
+
+
+def question(evaluation: Evaluation) -> tuple[Fragment, ...]:
+    """What the report answers."""
+    if len(evaluation.policies) == 1:
+        return (
+            ("What would ", "text"),
+            (evaluation.policies[0], "name"),
+            (" have earned in place of the policy that made this log?", "text"),
+        )
+    return (("Which policy would have earned more than the one that made this log?", "text"),)
+
+
+def answers(evaluation: Evaluation, level: float = 0.95) -> list[Answer]:
+    """One answer for each policy, the most promising first.
+
+    Verdicts come first, then the lower end of the interval of the difference from the log.
+    """
+    found = [_answer(evaluation, policy, level) for policy in evaluation.policies]
+
+    def promise(a: Answer) -> tuple[int, float]:
+        gain = evaluation[a.policy, a.estimator] - evaluation.logged
+        low = gain.interval(level)[0]
+        return ORDER.get(a.level, 3), float("inf") if math.isnan(low) else -low
+
+    return sorted(found, key=promise)
+
+
+def _answer(evaluation: Evaluation, policy: str, level: float) -> Answer:
+    verdict = evaluation.verdict(policy)
+    name = headline(evaluation, policy)
+    e, logged = evaluation[policy, name], evaluation.logged
+    low, high = e.interval(level)
+    reward = evaluation.problem.log.names.reward
+    per = f"{reward} per {decision(evaluation.problem.log)}"
+    value = measured(e.value, e.std_error)
+    between = f"{measured(low, e.std_error)} to {measured(high, e.std_error)}"
+    change = Change.of(e, logged, level)
+    test = verdict.test
+    parts: list[Fragment] = [(policy, "name")]
+    if not e.is_defined:
+        parts = [("The log says nothing about ", "text"), (policy, "name"), (".", "text")]
+    elif verdict.level == "insufficient evidence":
+        parts = [
+            ("There is not enough evidence in this log to say what ", "text"),
+            (policy, "name"),
+            (" would earn. ", "text"),
+            (f"Taken at face value: {value} {per}, {percent(level)} interval {between}.", "text"),
+        ]
+    else:
+        parts += [
+            (" would earn ", "text"),
+            (f"{value} {per}", "strong"),
+            (f", {percent(level)} interval {between}; ", "text"),
+            (change.words, "strong"),
+            (change.tail, "text"),
+            (_advice(change, test), "text"),
+        ]
+    interval = between if e.is_defined else "not identified"
+    cells = (value, interval, change.short, DASH if test is None else count(test.total, 2))
+    return Answer(
+        policy,
+        name,
+        verdict.level,
+        tuple(parts),
+        _reasons(verdict, evaluation.diagnostics[policy], e),
+        cells,
+        _numbers(evaluation, policy, level, change, test),
+    )
+
+
+def _reasons(verdict: Verdict, findings: Findings, e: Estimate) -> tuple[Reason, ...]:
+    """The verdict's reasons without its conclusion, which the sentence above it has said already."""
+    found = [Reason(capitalized(f.sentence), f.remedy, f.level) for f in findings.worst()]
+    known = {f"{r.text} {r.remedy}".strip().lower() for r in found}
+    spoken = [r for r in verdict.reasons if r.lower() not in known]
+    end = next((i for i, r in enumerate(spoken) if r.startswith(f"{e.label} is ")), len(spoken))
+    first = [Reason(r, level="alarm") for r in spoken[:end]]
+    support = [
+        Reason(capitalized(findings[name].sentence))
+        for name in SUPPORT
+        if name in findings and findings[name].level == "ok"
+    ]
+    return (*first, *found) or tuple(support)
+
+
+@dataclass(frozen=True)
+class Change:
+    """A policy against the log, in words: relative where the log's value is clearly positive."""
+
+    words: str
+    tail: str
+    short: str
+    sign: int
+
+    @classmethod
+    def of(cls, e: Estimate, logged: Estimate, level: float) -> Change:
+        """Compare, pairing scores unit by unit."""
+        if not e.is_defined:
+            return cls("", "", DASH, 0)
+        relative = logged.interval(level)[0] > 0
+        gain = e.lift(logged) if relative else e - logged
+        low, high = gain.interval(level)
+        sign = 1 if low > 0 else -1 if high < 0 else 0
+
+        def shown(x: float) -> str:
+            if not relative:
+                return measured(x, gain.std_error)
+            error = 100 * gain.std_error
+            return percent(x, 0 if error >= 0.95 else 1 if error >= 0.095 else 2)
+
+        mark = "+" if gain.value >= 0 else "−"
+        size, error = shown(abs(gain.value)), shown((high - low) / 2)
+        short = f"{mark}{size} ± {error}"
+        # An interval that leans to one side is not told by a single ±.
+        lopsided = not abs((high - gain.value) - (gain.value - low)) < 0.25 * (high - low)
+        if lopsided:
+            short = f"{mark}{size} ({shown(low)} to {shown(high)})"
+        if sign == 0:
+            return cls(f"{short} against the log", ", which is within noise", short, 0)
+        word = "more" if sign > 0 else "less"
+        if lopsided:
+            tail = f" ({shown(low)} to {shown(high)})"
+            return cls(f"{size} {word} than the log", tail, short, sign)
+        return cls(f"{size} ± {error} {word} than the log", "", short, sign)
+
+    @property
+    def parts(self) -> tuple[str, str]:
+        """The number, and how sure it is."""
+        for separator in (" ± ", " ("):
+            if separator in self.short:
+                number, rest = self.short.split(separator)
+                return number, f"± {rest}" if separator == " ± " else rest.rstrip(")")
+        return self.short, "not identified"
+
+
+def _advice(change: Change, test: ABTest | None) -> str:
+    if change.sign < 0:
+        return "; not worth an A/B test on this evidence."
+    if test is None:
+        return "."
+    verb = "worth an A/B test of" if change.sign > 0 else "an A/B test to tell would need"
+    return f"; {verb} {count(test.total, 2)} {test.unit}."
+
+
+def _numbers(
+    evaluation: Evaluation, policy: str, level: float, change: Change, test: ABTest | None
+) -> tuple[tuple[str, str, str], ...]:
+    e, logged = evaluation[policy, headline(evaluation, policy)], evaluation.logged
+    size = evaluation.diagnostics[policy, "effective_sample_size"]
+    low, high = logged.interval(level)
+    own = e.interval(level)
+    held = size.details.get("units", e.n)
+    return (
+        (
+            "Estimated value",
+            measured(e.value, e.std_error),
+            f"{measured(own[0], e.std_error)} to {measured(own[1], e.std_error)}"
+            if e.is_defined
+            else "not identified",
+        ),
+        (
+            "Logged value",
+            measured(logged.value, logged.std_error),
+            f"{measured(low, logged.std_error)} to {measured(high, logged.std_error)}",
+        ),
+        ("Against the log", *change.parts),
+        ("Effective sample", plain(size.value), f"of {count(held)}"),
+        (
+            "A/B test to settle it",
+            DASH if test is None else count(test.total, 2),
+            "no finite test" if test is None else f"{test.unit}, both arms",
+        ),
+    )

@@ -81,7 +81,7 @@ THRESHOLDS: dict[str, Threshold] = {
         0.0, 0.01, "above",
         "Pool rare actions, use fewer folds, or smooth: behavior_model=Shares(smoothing=1).",
     ),
-    "efficiency_ratio": Threshold(1.5, 3.0, "above", MODEL),
+    "efficiency_ratio": Threshold(2.0, 4.0, "above", MODEL),
     # The log against itself. Values are p-values, adjusted for the number of actions and batches.
     "sample_ratio_mismatch": Threshold(
         0.01, 0.001, "below",

@@ -11,6 +11,7 @@ OUT/timing.jsonl                one line per block: seconds by phase, frames, me
 from __future__ import annotations
 
 import json
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,8 +35,22 @@ def write_json(path: Path, value: Any) -> None:
     """Write ``value`` through a temporary file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_suffix(path.suffix + ".partial")
-    partial.write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")
+    text = json.dumps(finite(value), indent=1, allow_nan=False)
+    partial.write_text(text + "\n", encoding="utf-8")
     partial.replace(path)
+
+
+def finite(value: Any) -> Any:
+    """Replace what JSON has no number for (an estimate that is not defined) by null.
+
+    >>> finite({"a": [1.0, float("nan")]})
+    {'a': [1.0, None]}
+    """
+    if isinstance(value, dict):
+        return {key: finite(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def claim(path: Path, wanted: dict[str, Any]) -> None:

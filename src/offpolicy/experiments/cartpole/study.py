@@ -43,6 +43,8 @@ class Args:
     block: int | None = None
     #: "arrays" stops before the estimators, "estimates" needs arrays from an earlier run.
     stage: str = "all"
+    #: Processes for the estimators; None takes up to 8.
+    jobs: int | None = None
     #: Choices that the paper leaves open.
     settings: Settings = field(default_factory=Settings)
 
@@ -93,6 +95,7 @@ def reproduce(options: Args) -> Results:
         store.append_line(
             out / "runs.jsonl",
             {
+                "stage": "policy, truth, data sets, networks",
                 "device": _device_name(device),
                 "cells": [store.cell_name(c.policy, c.epsilon, c.folds) for c in cells],
                 "seconds": round(time.monotonic() - begin, 1),
@@ -100,7 +103,16 @@ def reproduce(options: Args) -> Results:
         )
     if options.stage == "arrays":
         return Results(out, {}, "")
-    estimates.estimate_cells(out, cells, options.replications)
+    begin = time.monotonic()
+    estimates.estimate_cells(out, cells, options.replications, options.jobs)
+    store.append_line(
+        out / "runs.jsonl",
+        {
+            "stage": "estimators",
+            "cells": [store.cell_name(c.policy, c.epsilon, c.folds) for c in cells],
+            "seconds": round(time.monotonic() - begin, 1),
+        },
+    )
     summary = table.summarize(out, cells, options)
     markdown = table.markdown(summary)
     store.write_json(out / "results.json", summary)

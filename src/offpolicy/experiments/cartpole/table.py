@@ -93,10 +93,14 @@ def summarize(out: Path, cells: list[Cell], options: Args) -> dict[str, Any]:
 
 def _scores(lines: list[Any], kind: str, truth: float) -> dict[str, dict[str, float]]:
     out = {}
-    for row in ROWS:
-        got = [line["estimates"][kind][row] for line in lines]
-        values, low, high = (np.array([g[key] for g in got]) for key in ("value", "low", "high"))
-        out[row] = performance(values, low, high, truth)
+    for row in (*ROWS, "DRL"):
+        got = [line["estimates"][kind][row] for line in lines if row in line["estimates"][kind]]
+        if not got:
+            continue
+        column = {key: np.array([g[key] for g in got]) for key in got[0]}
+        out[row] = performance(column["value"], column["low"], column["high"], truth)
+        inside = (column["auto_low"] <= truth) & (truth <= column["auto_high"])
+        out[row]["auto_coverage"] = float(inside.mean())
     return out
 
 
@@ -147,9 +151,13 @@ def markdown(summary: dict[str, Any]) -> str:
     rule = "|---|" + "---:|" * len(cells)
     for kind in BEHAVIORS:
         lines += [f"### {TITLES[kind]}", "", "MSE (standard error)", "", head, rule]
-        lines += [_row(row, cells, kind, _mse) for row in ROWS]
-        lines += ["", "bias / standard deviation / coverage of the 95% interval", "", head, rule]
-        lines += [_row(row, cells, kind, _shape) for row in ROWS]
+        rows = list(cells[0]["tables"][kind])
+        lines += [_row(row, cells, kind, _mse) for row in rows]
+        lines += [
+            "",
+            "bias / standard deviation / coverage of the 95% intervals, normal and default",
+        ]
+        lines += ["", head, rule, *(_row(row, cells, kind, _shape) for row in rows)]
         lines.append("")
     lines += ["### Nuisances out of fold", "", head, rule, *_nuisances(cells), ""]
     return "\n".join(lines)
@@ -163,9 +171,18 @@ def _mse(score: dict[str, float]) -> str:
     return f"{number(score['mse'])} ({number(score['mse_std_error'])})"
 
 
+def _median(score: dict[str, float]) -> str:
+    return number(score["median_squared_error"])
+
+
 def _shape(score: dict[str, float]) -> str:
     spread = number(score["variance"] ** 0.5)
-    return f"{number(score['bias'])} / {spread} / {score['coverage']:.2f}"
+    covered = f"{_share(score['coverage'])} {_share(score['auto_coverage'])}"
+    return f"{number(score['bias'])} / {spread} / {covered}"
+
+
+def _share(value: float) -> str:
+    return f"{value:.2f}".removeprefix("0")
 
 
 def _nuisances(cells: list[Any]) -> list[str]:

@@ -231,3 +231,51 @@ def test_the_demo_prints_the_truth_beside_the_estimates(capsys):
     out = capsys.readouterr().out
     assert "truth" in out
     assert out.count("DML") >= 2
+
+
+def test_a_pattern_goes_through_the_engine_and_agrees_with_memory(log_file, tmp_path):
+    frame = pd.read_csv(log_file)
+    (tmp_path / "parts").mkdir()
+    frame.iloc[:250].to_parquet(tmp_path / "parts" / "a.parquet")
+    frame.iloc[250:].to_parquet(tmp_path / "parts" / "b.parquet")
+    values = []
+    for path in (log_file, tmp_path / "parts" / "*.parquet"):
+        out = tmp_path / "out.json"
+        options = ["--policy", "new=new", "--estimator", "SNIPW", "--json", str(out)]
+        assert main(arguments(path, *options)) == 0
+        result = json.loads(out.read_text())
+        values.append(result["estimates"][0]["value"])
+    assert result["settings"]["engine"]["engine"] == "duckdb"
+    assert values[0] == pytest.approx(values[1], rel=1e-12)
+
+
+def test_episodes_from_a_table(tmp_path):
+    rng = np.random.default_rng(0)
+    n, steps = 200, 3
+    frame = pd.DataFrame(
+        {
+            "id": np.repeat(np.arange(n), steps),
+            "t": np.tile(np.arange(steps), n),
+            "s": rng.integers(2, size=n * steps),
+            "a": rng.integers(2, size=n * steps),
+            "p": 0.5,
+        }
+    )
+    frame["r"] = frame["a"] + rng.normal(size=len(frame))
+    frame["new"] = 1
+    path, out = tmp_path / "episodes.parquet", tmp_path / "out.json"
+    frame.to_parquet(path)
+    roles = ["--episode", "id", "--step", "t", "--state", "s", "--action", "a", "--reward", "r"]
+    options = [
+        "--propensity",
+        "p",
+        "--policy",
+        "new=always:1",
+        "--estimator",
+        "DML",
+        "--value-model",
+        "tabular",
+    ]
+    assert main(["evaluate", str(path), *roles, *options, "--json", str(out)]) == 0
+    result = json.loads(out.read_text())["estimates"][0]
+    assert abs(result["value"] - 3.0) < 4 * result["std_error"]

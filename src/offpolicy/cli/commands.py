@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from offpolicy.cli import logs, runfile
+from offpolicy.errors import UsageError
 from offpolicy.report.text import align, table
 
 if TYPE_CHECKING:
@@ -39,12 +40,27 @@ def _paper() -> Any:
     return paper_reward()
 
 
+def _tabular() -> Any:
+    from offpolicy.nuisance.tabular import Tabular
+
+    return Tabular()
+
+
+def _fitted_q() -> Any:
+    from lightgbm import LGBMRegressor
+
+    from offpolicy.nuisance.fitted_q import FittedQ
+
+    return FittedQ(LGBMRegressor(n_estimators=100, verbosity=-1))
+
+
 REWARD_MODELS: dict[str, Callable[[], Any]] = {
     "auto": _auto,
     "linear": _linear,
     "lightgbm": _lightgbm,
     "paper": _paper,
 }
+VALUE_MODELS: dict[str, Callable[[], Any]] = {"tabular": _tabular, "fitted-q": _fitted_q}
 
 
 def demo(options: argparse.Namespace) -> int:
@@ -69,32 +85,53 @@ def evaluate(options: argparse.Namespace) -> int:
     from offpolicy.evaluate import evaluate as run
 
     runfile.apply(options)
-    log = logs.bandit_log(logs.frame_of(options), options)
+    log = logs.open_log(options)
     policies = parse_policies(options.policy, log)
     behavior = None if options.behavior_model in {None, "logged"} else options.behavior_model
     ev = run(
         log,
         policies,
         estimators=options.estimator,
-        reward_model=REWARD_MODELS[options.reward_model or "auto"](),
         behavior_model=behavior,
         folds=2 if options.folds is None else options.folds,
         repeats=1 if options.repeats is None else options.repeats,
+        discount=1.0 if options.discount is None else options.discount,
         seed=0 if options.seed is None else options.seed,
         n_jobs=options.jobs,
+        **_value_model(log.kind, options),
     )
     print(table(ev))
     for name in ev.policies:
         print(f"\n{name}: {ev.verdict(name)}")
     if options.json:
         ev.to_json(options.json)
+    if options.report:
+        ev.report(options.report)
     if options.gate:
         from offpolicy.gate import check as judge
 
-        result = judge(ev, options.gate, level=options.level or 0.95)
+        result = judge(
+            ev, options.gate, level=options.level or 0.95, estimator=options.gate_estimator
+        )
         print(f"\n{result.sentence}")
         return int(result.exit_code)
     return DONE
+
+
+def _value_model(kind: str, options: argparse.Namespace) -> dict[str, Any]:
+    """The model of rewards or values that was asked for, under the name `evaluate` gives it."""
+    models = REWARD_MODELS if kind == "bandit" else VALUE_MODELS
+    argument = "reward_model" if kind == "bandit" else "value_model"
+    asked = getattr(options, argument)
+    if asked is not None:
+        return {argument: models[asked]()}
+    wrong = "value_model" if kind == "bandit" else "reward_model"
+    if getattr(options, wrong) is not None:
+        flag = wrong.replace("_", "-")
+        raise UsageError(
+            f"--{flag} is for {'trajectories' if kind == 'bandit' else 'bandit logs'}."
+        )
+    return {}
 
 
 def check(options: argparse.Namespace) -> int:
@@ -102,9 +139,14 @@ def check(options: argparse.Namespace) -> int:
     from offpolicy.diagnostics import check_log
 
     runfile.apply(options)
-    findings = check_log(logs.bandit_log(logs.frame_of(options), options))
+    findings = check_log(_in_memory(logs.open_log(options)))
     print(findings)
     if options.json:
         text = json.dumps(findings.rows(), indent=2, ensure_ascii=False, default=str)
         Path(options.json).write_text(text + "\n", encoding="utf-8")
     return DONE
+
+
+def _in_memory(log: Any) -> Any:
+    """A scanned log as weighted cells, on which the same checks run."""
+    return log.compress() if getattr(log, "is_scan", False) else log

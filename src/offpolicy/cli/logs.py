@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import glob
+import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +13,8 @@ from offpolicy.errors import DataError, UsageError
 
 if TYPE_CHECKING:
     import argparse
+
+LARGE = 500_000_000  # bytes of a file that an engine should read
 
 
 def read_frame(path: str) -> Any:
@@ -30,6 +34,65 @@ def read_frame(path: str) -> Any:
     raise DataError(f"{file.name}: unknown kind of file. Give CSV or Parquet.")
 
 
+def open_log(options: argparse.Namespace) -> Any:
+    """The log in the form that fits it: episodes, a scan where an engine should read it, or rows."""
+    if not options.log:
+        raise UsageError("which log? Give a CSV or Parquet file (or `log = …` in the run file).")
+    if options.episode:
+        return trajectories(frame_of(options), options)
+    if _wants_engine(options):
+        return scanned(options)
+    return bandit_log(frame_of(options), options)
+
+
+def _wants_engine(options: argparse.Namespace) -> bool:
+    """Asked for, or many files, a folder, a database, or a file too large to read whole."""
+    if options.engine:
+        return True
+    if find_spec("ibis") is None or options.eligible:
+        return False
+    file = Path(options.log)
+    several = any(c in options.log for c in "*?[") or file.is_dir()
+    database = file.suffix in {".duckdb", ".ddb", ".db"}
+    return several or database or (file.is_file() and file.stat().st_size > LARGE)
+
+
+def scanned(options: argparse.Namespace) -> Any:
+    """A log that an engine reads."""
+    from offpolicy.engines.scan import scan
+
+    _require(options, None)
+    return scan(
+        options.log,
+        context=options.context,
+        action=options.action,
+        reward=options.reward,
+        propensity=_one_or_many(options.propensity),
+        batch=options.batch,
+        cluster=options.cluster,
+        weight=options.weight,
+        keep_probability=options.keep_probability,
+        actions=options.actions,
+        id=options.id,
+        table=options.table,
+        engine=options.engine,
+        memory_limit=options.memory_limit,
+        progress=_stages(),
+    )
+
+
+def _stages() -> Any:
+    """Show the stages of an engine on standard error, where a person watches."""
+    said: set[str] = set()
+
+    def report(stage: str, done: float) -> None:
+        if sys.stderr.isatty() and (stage not in said or done >= 1):
+            said.add(stage)
+            print(f"· {stage} {100 * done:.0f}%", file=sys.stderr, flush=True)
+
+    return report
+
+
 def frame_of(options: argparse.Namespace) -> Any:
     """The log's table: one file, or all files of a pattern one after the other."""
     if not options.log:
@@ -44,21 +107,46 @@ def frame_of(options: argparse.Namespace) -> Any:
     return pd.concat([read_frame(p) for p in paths], ignore_index=True)
 
 
-def bandit_log(frame: Any, options: argparse.Namespace) -> BanditLog:
-    """Build the log from the flags."""
+def trajectories(frame: Any, options: argparse.Namespace) -> Any:
+    """Episodes, one row a step."""
+    from offpolicy.data.trajectories import Trajectories
+
+    _require(options, frame)
+    return Trajectories.from_frame(
+        frame,
+        episode=options.episode,
+        step=options.step,
+        state=options.state or options.context,
+        action=options.action,
+        reward=options.reward,
+        propensity=_one_or_many(options.propensity),
+        terminated=options.terminated,
+        cluster=options.cluster,
+        weight=options.weight,
+        actions=_typed(options.actions, frame[options.action]) if options.actions else None,
+    )
+
+
+def _require(options: argparse.Namespace, frame: Any) -> None:
     for flag in ("action", "reward"):
         if getattr(options, flag) is None:
-            columns = ", ".join(map(str, frame.columns))
-            raise UsageError(f"--{flag} is missing: which column holds it? Columns: {columns}")
-    propensity: Any = options.propensity
-    if isinstance(propensity, list) and len(propensity) == 1:
-        propensity = propensity[0]
+            known = "" if frame is None else f" Columns: {', '.join(map(str, frame.columns))}"
+            raise UsageError(f"--{flag} is missing: which column holds it?{known}")
+
+
+def _one_or_many(names: Any) -> Any:
+    return names[0] if isinstance(names, list) and len(names) == 1 else names
+
+
+def bandit_log(frame: Any, options: argparse.Namespace) -> BanditLog:
+    """Build the log from the flags."""
+    _require(options, frame)
     return BanditLog.from_frame(
         frame,
         context=options.context,
         action=options.action,
         reward=options.reward,
-        propensity=propensity,
+        propensity=_one_or_many(options.propensity),
         batch=options.batch,
         cluster=options.cluster,
         weight=options.weight,

@@ -148,6 +148,20 @@ def _log_flags(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--eligible", metavar="COL", help="list of eligible actions, row by row (Parquet)"
     )
+    steps = parser.add_argument_group("episodes instead of single decisions")
+    steps.add_argument("--episode", metavar="COL", help="which episode a row (a step) belongs to")
+    steps.add_argument("--step", metavar="COL", help="0, 1, 2, … inside each episode")
+    steps.add_argument("--state", type=names, metavar="COLS", help="state columns, by commas")
+    steps.add_argument("--terminated", metavar="COL", help="true at the step that ends an episode")
+    large = parser.add_argument_group(
+        "logs larger than memory", "patterns, folders and databases are read so by themselves"
+    )
+    large.add_argument(
+        "--engine", metavar="NAME", help="duckdb, spark (local) or spark://host:port"
+    )
+    large.add_argument("--memory-limit", metavar="SIZE", help="of DuckDB, such as 2GB")
+    large.add_argument("--id", metavar="COL", help="tells rows apart; folds are a hash of it")
+    large.add_argument("--table", metavar="NAME", help="table of a database file")
 
 
 def _evaluate_flags(parser: argparse.ArgumentParser) -> None:
@@ -169,6 +183,8 @@ def _evaluate_flags(parser: argparse.ArgumentParser) -> None:
         choices=list(commands.REWARD_MODELS),
         help="default: auto (chosen inside each fold)",
     )
+    group.add_argument("--value-model", choices=list(commands.VALUE_MODELS), help="for episodes")
+    group.add_argument("--discount", type=float, help="γ, for episodes (1)")
     group.add_argument(
         "--behavior-model",
         choices=["logged", "shares", "auto"],
@@ -179,6 +195,7 @@ def _evaluate_flags(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--seed", type=int, help="every random choice follows from it (0)")
     group.add_argument("--jobs", type=int, help="threads for fitting")
     out = parser.add_argument_group("the answer")
+    out.add_argument("--report", metavar="FILE", help="write a self-contained HTML report")
     out.add_argument("--json", metavar="FILE", help="write the result as versioned JSON")
     out.add_argument(
         "--gate", metavar="EXPR", help='such as "lift > 0", "value > 0.02", "new - old > 0"'

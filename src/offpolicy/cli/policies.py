@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,11 +15,30 @@ from offpolicy.policies import Fixed, Table, Uniform
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from offpolicy.data.bandit import BanditLog
+
+@dataclass(frozen=True)
+class Surface:
+    """What a policy on the command line may refer to."""
+
+    columns: list[str]
+    actions: tuple[Any, ...]
+    context: list[str]
+    action: str
+
+    @classmethod
+    def of(cls, log: Any) -> Surface:
+        """Of a log in memory or a scanned one."""
+        if getattr(log, "is_scan", False):
+            return cls(
+                list(log.table.columns), log.actions, list(log.roles.context), log.roles.action
+            )
+        columns = [str(c) for c in log.source.columns]
+        return cls(columns, log.actions, list(log.context.names or ()), log.names.action)
 
 
-def parse_policies(specs: Sequence[str] | None, log: BanditLog) -> dict[str, Any]:
+def parse_policies(specs: Sequence[str] | None, log: Any) -> dict[str, Any]:
     """Resolve every ``name=SPEC``."""
+    surface = Surface.of(log)
     if not specs:
         raise UsageError("which policy? Give --policy name=SPEC (see offpolicy evaluate --help).")
     policies: dict[str, Any] = {}
@@ -28,14 +48,13 @@ def parse_policies(specs: Sequence[str] | None, log: BanditLog) -> dict[str, Any
             raise UsageError(f"--policy {text!r}: write name=SPEC, for example new=recommended_ad.")
         if name.strip() in policies:
             raise UsageError(f"--policy: the name {name.strip()!r} is used twice.")
-        policies[name.strip()] = parse_policy(spec.strip(), log)
+        policies[name.strip()] = parse_policy(spec.strip(), surface)
     return policies
 
 
-def parse_policy(spec: str, log: BanditLog) -> Any:
+def parse_policy(spec: str, log: Surface) -> Any:
     """One SPEC."""
-    columns = list(log.source.columns)
-    if spec in columns:
+    if spec in log.columns:
         return spec
     if spec == "uniform":
         return Uniform()
@@ -49,29 +68,29 @@ def parse_policy(spec: str, log: BanditLog) -> Any:
         return _function(spec)
     raise UsageError(
         f"policy {spec!r} is not a column of the log, a file, probability columns or package.module:function."
-        f"{did_you_mean(spec, columns)}"
+        f"{did_you_mean(spec, log.columns)}"
     )
 
 
-def _label(text: str, log: BanditLog) -> Any:
+def _label(text: str, log: Surface) -> Any:
     for label in log.actions:
         if str(label) == text:
             return label
     raise UsageError(f"always:{text}: the log has no such action.{did_you_mean(text, log.actions)}")
 
 
-def _table(path: str, log: BanditLog) -> Table:
+def _table(path: str, log: Surface) -> Table:
     frame = read_frame(path)
-    if log.context.names is None:
+    if not log.context:
         raise UsageError(f"{path}: a table policy needs context columns (--context).")
-    context = [c for c in log.context.names if c in frame.columns]
-    for column in (log.names.action, "probability"):
+    context = [c for c in log.context if c in frame.columns]
+    for column in (log.action, "probability"):
         if column not in frame.columns:
             raise UsageError(
-                f"{path}: a policy table has context columns, the action column {log.names.action!r} and "
+                f"{path}: a policy table has context columns, the action column {log.action!r} and "
                 f"'probability'. It has {list(frame.columns)}."
             )
-    return Table(frame, context=context, action=log.names.action, probability="probability")
+    return Table(frame, context=context, action=log.action, probability="probability")
 
 
 def _function(spec: str) -> Any:

@@ -5,8 +5,18 @@ IPW, SNIPW and DR differ in what they subtract from ρR: two variables of mean z
     ψ(α, β) = Σ γ^t {ρ_t R_t − α_t (ρ_t − ρ_{t−1}) − β_t (ρ_t q_t − ρ_{t−1} v_t)}.
 
 (0, 0) is IPW, (0, 1) is DR, (V, 0) is SNIPW to first order. Regressing ρR on the two gives the α and β of
-smallest variance, so that the result is asymptotically no worse than any of them. The coefficients of a
-fold are fitted on the other folds, so that each unit's score is independent of its own coefficients.
+smallest variance (OCV): asymptotically no worse than any of them. The coefficients of a unit are fitted on
+all other units, which costs no more than one regression: β_{−i} = β − G x_i e_i / (1 − h_i), h_i = x_i'G x_i.
+
+With few large weights two free coefficients are one too many. The recommended ``auto`` keeps the weights
+self-normalised and chooses one number, how much of the value model to use:
+
+    ψ_β = (1 − β) ψ_SNIPW + β ψ_SNDR,    β ∈ [0, 1] of smallest variance.
+
+A useless value model leaves SNIPW, a good one SNDR (for episodes: WDR). β converges to the best one, so that
+choosing it costs nothing to first order, and the estimate is asymptotically no worse than either. Its scores
+are those of a jackknife: a unit that carries the share h of the weights pulls the estimate towards itself, so
+its deviation counts 1 / (1 − h) times.
 """
 
 from __future__ import annotations
@@ -19,28 +29,23 @@ from offpolicy import scores
 from offpolicy.scores import Scored
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from offpolicy.arrays import Floats
     from offpolicy.decisions import Decisions
 
 UNITS_PER_COEFFICIENT = 50
+MOST_LEVERAGE = 1 - 1e-9
 
 
 def optimal_control(d: Decisions) -> Scored:
-    """ψ(α, β) with coefficients fitted out of fold, one pair a step where the units allow it."""
+    """ψ(α, β) with coefficients fitted on all other units, one pair a step where the units allow it."""
     plain = scores.importance_weighted(d)
     controls, per_step = _controls(d)
-    psi = np.empty(d.n)
-    shown: list[Floats] = []
-    for train, score in _parts(d):
-        beta = _coefficients(plain[train], controls[train], d.mass[train])
-        psi[score] = plain[score] - controls[score] @ beta
-        shown.append(beta)
-    if per_step or d.n == 0:
-        return Scored(psi, "coefficients fitted step by step, out of fold")
-    alpha, beta = np.mean(shown, axis=0)
-    return Scored(psi, f"α = {alpha:.3g}, β = {beta:.3g} on average over folds, fitted out of fold")
+    fitted, left_out = regress_others(plain, controls, d.mass, _single_mass(d))
+    psi = plain - np.einsum("ij,ij->i", controls, left_out)
+    if per_step:
+        return Scored(psi, "coefficients fitted step by step, each unit's on all other units")
+    alpha, beta = fitted
+    return Scored(psi, f"α = {alpha:.3g}, β = {beta:.3g}, each unit's fitted on all other units")
 
 
 def _controls(d: Decisions) -> tuple[Floats, bool]:
@@ -56,49 +61,80 @@ def _controls(d: Decisions) -> tuple[Floats, bool]:
     return table, True
 
 
-def _parts(d: Decisions) -> list[tuple[Floats, Floats]]:
-    """Masks (fit on, score) of each fold; without folds the whole sample is both."""
-    if d.fold is None:
-        everyone = np.ones(d.n, dtype=bool)
-        return [(everyone, everyone)]
-    return [(d.fold != k, d.fold == k) for k in np.unique(d.fold)]
+def regress_others(
+    y: Floats, controls: Floats, mass: Floats, single: Floats
+) -> tuple[Floats, Floats]:
+    """Weighted least squares with an intercept: the slopes, and the slopes without each unit.
 
+    Parameters
+    ----------
+    y : (N,) array
+    controls : (N, C) array
+    mass, single : (N,) arrays
+        Mass of the units a row stands for, and of one of them.
 
-def _coefficients(y: Floats, controls: Floats, mass: Floats) -> Floats:
-    """Weighted least squares with an intercept; directions without variation get 0."""
-    total = mass.sum()
-    centered = controls - mass @ controls / total
-    response = y - mass @ y / total
-    root = np.sqrt(mass)[:, None]
-    solution: Floats = np.linalg.lstsq(root * centered, root[:, 0] * response, rcond=1e-10)[0]
-    return solution
+    Returns
+    -------
+    (C,) array, (N, C) array
+        Directions without variation get slope 0.
 
-
-CANDIDATES: dict[str, Callable[[Decisions], Floats | Scored]] = {
-    "OCV": optimal_control,
-    "SNDR": scores.self_normalized_dr,
-    "DML": scores.doubly_robust,
-    "SNIPW": scores.self_normalized,
-}
-
-
-def smallest_variance(d: Decisions) -> Scored:
-    """The candidate with the smallest standard error, on cross-fitted nuisances.
-
-    All candidates estimate the same value without asymptotic bias when π_b is right, so that choosing by
-    the estimated variance costs no bias to first order and the winner's interval stays valid.
+    Examples
+    --------
+    >>> x = np.array([[0.0], [1.0], [2.0], [3.0]])
+    >>> slope, others = regress_others(np.array([0.0, 1.0, 2.0, 6.0]), x, np.ones(4), np.ones(4))
+    >>> slope.round(3).tolist(), others[3].round(3).tolist()
+    ([1.9], [1.0])
     """
-    best: tuple[float, str, Floats] | None = None
-    for name, score in CANDIDATES.items():
-        result = score(d)
-        psi = result.psi if isinstance(result, Scored) else result
-        if not np.isfinite(psi).all():
+    X = np.column_stack([np.ones(len(y)), controls])
+    # Columns of one scale, so that the cut of the pseudo-inverse means the same for each.
+    scale = np.sqrt(mass @ (X * X) / mass.sum())
+    X = X / np.where(scale > 0, scale, 1.0)
+    inverse = np.linalg.pinv((mass[:, None] * X).T @ X, rcond=1e-12, hermitian=True)
+    slopes = inverse @ (X.T @ (mass * y))
+    residual = y - X @ slopes
+    reach = X @ inverse
+    leverage = np.minimum(single * np.einsum("ij,ij->i", reach, X), MOST_LEVERAGE)
+    left_out = slopes - reach * (single * residual / (1 - leverage))[:, None]
+    back = np.where(scale > 0, 1.0 / np.where(scale > 0, scale, 1.0), 0.0)
+    return (slopes * back)[1:], (left_out * back)[:, 1:]
+
+
+def _single_mass(d: Decisions) -> Floats:
+    """(N,) mass of one of the units that a row stands for."""
+    return d.mass if d.count is None else d.mass / d.count
+
+
+def best_combination(d: Decisions) -> Scored:
+    """ψ_β = (1 − β) ψ_SNIPW + β ψ_SNDR with the β in [0, 1] of smallest variance, jackknifed."""
+    plain, robust = scores.self_normalized(d), scores.self_normalized_dr(d)
+    if not (np.isfinite(plain).all() and np.isfinite(robust).all()):
+        return Scored(np.full(d.n, np.nan))
+    beta = combination(d, plain, robust)
+    psi = plain + beta * (robust - plain)
+    center = d.mean(psi)
+    stretched = (psi - center) / (1 - np.minimum(weight_share(d), MOST_LEVERAGE))
+    note = f"β = {beta:.3g} between SNIPW (0) and SNDR (1), by the smallest variance"
+    return Scored(center + stretched - d.mean(stretched), note)
+
+
+def combination(d: Decisions, plain: Floats, robust: Floats) -> float:
+    """The β in [0, 1] for which (1 − β) plain + β robust has the smallest variance."""
+    base = plain - d.mean(plain)
+    change = base - (robust - d.mean(robust))
+    spread = d.mean(change * change)
+    return float(np.clip(d.mean(base * change) / spread, 0.0, 1.0)) if spread > 0 else 0.0
+
+
+def weight_share(d: Decisions) -> Floats:
+    """(N,) largest share of the weights of a step that one unit carries, over the steps."""
+    with np.errstate(divide="ignore"):
+        log_mass, log_single = np.log(d.mass), np.log(_single_mass(d))
+    log_now, share = np.zeros(d.n), np.zeros(d.n)
+    for _, units, rows in d.layout.by_step():
+        log_now[units] = d.log_rho[rows]
+        highest = float((log_now + log_mass).max())
+        if np.isneginf(highest):
             continue
-        variance = d.mean((psi - d.mean(psi)) ** 2)
-        if best is None or variance < best[0]:
-            best = (variance, name, psi)
-    if best is None:
-        return Scored(np.full(d.n, np.nan), "no candidate is defined on these data")
-    return Scored(
-        best[2], f"{best[1]} chosen, by the smallest standard error among {', '.join(CANDIDATES)}"
-    )
+        total = highest + np.log(np.exp(log_now + log_mass - highest).sum())
+        share = np.maximum(share, np.exp(log_now + log_single - total))
+    return share

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 
 from offpolicy import scores
-from offpolicy.control_variates import optimal_control, smallest_variance
+from offpolicy.control_variates import best_combination, optimal_control
 from offpolicy.errors import UsageError, did_you_mean, first_rows
 from offpolicy.magic import magic
 from offpolicy.scores import Scored
@@ -90,7 +90,7 @@ FAMILIES: dict[str, Estimator] = {
         Estimator("DRos", tuned_shrinkage, "full", BOTH),
         Estimator("MRDR", scores.doubly_robust, "full", BOTH, "mrdr"),
         Estimator("OCV", optimal_control, "crossfit", BOTH),
-        Estimator("auto", smallest_variance, "crossfit", BOTH),
+        Estimator("auto", best_combination, "crossfit", BOTH),
         Estimator("TIS", scores.trajectory_weighted, "full", BEHAVIOR, None, TRAJECTORIES),
         Estimator("WIS", scores.trajectory_normalized, "full", BEHAVIOR, None, TRAJECTORIES),
         Estimator("WDR", scores.self_normalized_dr, "full", BOTH, None, TRAJECTORIES),

@@ -7,6 +7,8 @@ are loaded when first used, so that importing the package costs next to nothing.
 from __future__ import annotations
 
 import importlib
+import sys
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
@@ -70,10 +72,25 @@ if TYPE_CHECKING:
     from offpolicy.policies import check_policy as check_policy
 
 
+class _Package(ModuleType):
+    """Keeps `offpolicy.evaluate` the function.
+
+    Importing the submodule of the same name, which anything inside may do, would otherwise put the
+    module in its place.
+    """
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in _NAMES and isinstance(value, ModuleType):
+            return
+        super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package
+
+
 def __getattr__(name: str) -> Any:
     if name in _NAMES:
         value = getattr(importlib.import_module(_NAMES[name]), name)
-        # Submodules share a name with what they hold (offpolicy.evaluate): the public name wins.
         globals()[name] = value
         return value
     if name in _MODULES:

@@ -212,9 +212,6 @@ def test_a_table_is_not_a_log_and_misspellings_do_not_pass():
         evaluate(simulate(100), policies.Fixed(1), reward_modle=None)
 
 
-@pytest.mark.xfail(
-    reason="the package attribute is replaced by the submodule of the same name", strict=False
-)
 def test_the_public_name_survives_an_import_of_its_module():
     code = "import offpolicy.evaluate, offpolicy as op; assert op.evaluate.__name__ == 'evaluate'"
     code += "; assert not hasattr(op.evaluate, '__path__') and callable(op.evaluate)"

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from offpolicy.evaluation import Evaluation
+    from offpolicy.inference import Estimate
 
 HEADINGS = ("policy", "estimator", "value", "std error", "95% interval", "vs logged", "n")
 
@@ -40,8 +41,7 @@ def cells(evaluation: Evaluation) -> list[tuple[str, ...]]:
     for (policy, name), e in evaluation.estimates.items():
         change = ""
         if e.is_defined and logged.value != 0:
-            lift = e.lift(logged)
-            change = f"{100 * lift.value:+.1f}% ± {100 * 1.96 * lift.std_error:.1f}"
+            change = _change(e.lift(logged))
         rows.append(
             (
                 policy,
@@ -54,6 +54,11 @@ def cells(evaluation: Evaluation) -> list[tuple[str, ...]]:
             )
         )
     return rows
+
+
+def _change(lift: Estimate) -> str:
+    low, high = lift.interval()
+    return f"{100 * lift.value:+.1f}% [{100 * low:+.1f}, {100 * high:+.1f}]"
 
 
 def _interval(low: float, high: float) -> str:

@@ -127,14 +127,24 @@ class Problem:
         return result.psi, result.note
 
     def _floor_note(self, split: Split, repeat: int) -> list[str]:
+        notes = []
+        given = isinstance(getattr(self.nuisances, "behavior_model", None), np.ndarray)
+        logged = self.log.propensity is not None and self._weights_known
+        if self.log.eligible is not None and not given and not logged:
+            notes.append(
+                "π_b was fitted over all actions and divided among the eligible ones of each row"
+            )
         raised = self.behavior(split, repeat).floored
-        if not raised:
-            return []
-        note = (
-            f"the fitted π_b gave {raised:,} logged actions less than the share of an unseen action, "
-            "1 / (n + K), and was raised to it"
-        )
-        return [note]
+        if raised:
+            notes.append(
+                f"the fitted π_b gave {raised:,} logged actions less than the share of an unseen action, "
+                "1 / (n + K), and was raised to it"
+            )
+        return notes
+
+    @property
+    def _weights_known(self) -> bool:
+        return getattr(self.nuisances, "behavior_model", None) is None
 
     def _model_notes(self, target: Target, estimator: Estimator, repeat: int) -> list[str]:
         """What the value model and the ratio of marginals have to say about themselves."""

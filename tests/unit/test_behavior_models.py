@@ -133,3 +133,25 @@ def test_auto_recovers_a_logistic_policy_and_plain_shares():
         ev = evaluate(log, policies.Fixed(1), estimators=["IPW-cf"])
         got = ev.problem.behavior("crossfit", 0).probability
         assert np.abs(got - np.where(action == 1, p, 1 - p)).mean() < 0.02
+
+
+def test_fitted_probabilities_are_divided_among_the_eligible():
+    eligible = np.array([[True, True, False], [True, True, True], [False, True, True]] * 20)
+    rng = np.random.default_rng(0)
+    action = np.array([rng.choice(np.flatnonzero(row)) for row in eligible])
+    log = BanditLog.from_arrays(np.zeros(60), action, np.ones(60), eligible=eligible)
+    ev = evaluate(log, policies.Uniform(), estimators=["IPW"], behavior_model="shares")
+    share = np.bincount(action, minlength=3) / 60
+    expected = share[action] / (eligible * share).sum(axis=1)
+    np.testing.assert_allclose(ev.problem.behavior("full", 0).probability, expected)
+    assert any("eligible" in note for note in ev["IPW"].notes)
+    known = BanditLog.from_arrays(
+        np.zeros(60), action, np.ones(60), 1 / eligible.sum(axis=1), eligible=eligible
+    )
+    exact = evaluate(known, policies.Uniform(), estimators=["IPW"])["IPW"]
+    assert (exact.value, exact.notes) == (1.0, ())
+
+
+def test_a_class_is_not_an_instance():
+    with pytest.raises(ModelError, match="Give an instance"):
+        as_behavior_model(LogisticRegression)

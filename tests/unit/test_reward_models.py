@@ -183,3 +183,41 @@ def test_a_constant_classifier_is_an_average():
         data(np.zeros((90, 1)), np.zeros(90, int), reward, k=1), 0
     )
     assert fit.predict(np.zeros((1, 1)), np.array([0]))[0] == pytest.approx(reward.mean())
+
+
+def test_a_class_is_not_an_instance():
+    with pytest.raises(ModelError, match="Give an instance"):
+        as_reward_model(LinearRegression)
+
+
+def test_infinite_contexts_are_named():
+    x = np.zeros((40, 2))
+    x[3, 1] = np.inf
+    log = BanditLog.from_arrays(x, [0, 1] * 20, np.arange(40.0), [0.5] * 40)
+    with pytest.raises(ModelError, match=r"column 1.*row 3"):
+        evaluate(log, policies.Fixed(0), estimators=["DML"])
+
+
+def test_mrdr_of_given_predictions_says_that_it_is_dr():
+    log = BanditLog.from_arrays(None, [0, 1, 0, 1], [1.0, 2.0, 3.0, 4.0], [0.5] * 4)
+    ev = evaluate(
+        log, policies.Fixed(0), estimators=["MRDR", "DR-full"], reward_model=np.ones((4, 2))
+    )
+    assert ev["MRDR"].value == ev["DR-full"].value
+    assert any("DR here" in note for note in ev["MRDR"].notes)
+
+
+def test_mrdr_weighs_rows_by_what_their_errors_cost():
+    rng = np.random.default_rng(0)
+    p = rng.uniform(0.2, 0.8, size=400)
+    action = (rng.random(400) < p).astype(int)
+    reward = np.where(action == 1, p**2, 0.0)
+    log = BanditLog.from_arrays(np.zeros(400), action, reward, np.where(action == 1, p, 1 - p))
+    ev = evaluate(
+        log, policies.Fixed(1), estimators=["MRDR"], reward_model=PerAction(LinearRegression())
+    )
+    taken = action == 1
+    # Constant context: the model is the mean weighted by (1 − π_b) / π_b² over the target's action.
+    level = np.average(p[taken] ** 2, weights=(1 - p[taken]) / p[taken] ** 2)
+    psi = np.where(taken, (p**2 - level) / p, 0.0) + level
+    assert ev["MRDR"].value == pytest.approx(psi.mean(), abs=1e-10)

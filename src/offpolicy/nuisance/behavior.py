@@ -90,6 +90,8 @@ class Shares:
     smoothing: float = 0.0
     per_batch: bool = True
 
+    ignores_context = True
+
     def __post_init__(self) -> None:
         if self.smoothing < 0:
             raise UsageError(f"smoothing= must be at least 0. Got {self.smoothing!r} instead.")
@@ -176,6 +178,10 @@ def as_behavior_model(spec: Any) -> BehaviorModel:
             return AutoBehavior()
         raise UsageError(
             f"behavior_model= must be 'shares', 'auto', a classifier or None. Got {spec!r} instead."
+        )
+    if isinstance(spec, type):
+        raise ModelError(
+            f"behavior_model= is the class {spec.__name__}. Give an instance: {spec.__name__}()."
         )
     if hasattr(spec, "fit_behavior"):
         model: BehaviorModel = spec

@@ -145,6 +145,10 @@ class CrossFit:
             groups = self._behavior_groups(model, at)
             matrix = fit.predict(self._behavior_table(model, at), groups)
             out[block] = matrix[np.arange(len(at)), log.action[at]]
+            if log.eligible is not None:
+                # What could not be taken was not: its fitted probability belongs to the rest.
+                able = np.where(log.eligible[at], matrix, 0.0).sum(axis=1)
+                out[block] = np.where(able > 0, out[block] / np.where(able > 0, able, 1.0), 0.0)
         if not np.isfinite(out).all():
             raise ModelError(f"{type(model).__name__} predicted probabilities that are not finite.")
         return out
@@ -166,7 +170,8 @@ class CrossFit:
         log, spec = self.log, self.reward_model
         n = len(log.action)
         if isinstance(spec, np.ndarray):
-            return {t.name: given_values(spec, log, t) for t in targets}
+            note = "" if emphasis is None else "predictions are given, so MRDR is DR here"
+            return {t.name: replace(given_values(spec, log, t), note=note) for t in targets}
         model = as_reward_model(spec)
         q = np.full(n, np.nan)
         v = {t.name: np.full(n, np.nan) for t in targets}
@@ -252,6 +257,8 @@ class CrossFit:
         return self._features[encoded]
 
     def _rows(self, model: Any, positions: Ints) -> Any:
+        if getattr(model, "ignores_context", False):
+            return np.empty((len(positions), 0))
         table = self._table(model)
         # A copy of the whole table would be the largest array of a full-sample fit.
         whole = len(positions) == len(table) and bool((np.diff(positions) == 1).all())

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from offpolicy.errors import ModelError, first_rows
+
 if TYPE_CHECKING:
     from offpolicy.arrays import Floats, Ints
 
@@ -38,7 +40,8 @@ def encode_table(table: Any) -> Encoded:
     ()
     """
     if not hasattr(table, "iloc"):
-        return Encoded(np.asarray(table, dtype=np.float64), ())
+        numbers = np.asarray(table, dtype=np.float64)
+        return Encoded(_no_infinity(numbers, [f"column {j}" for j in range(numbers.shape[1])]), ())
     columns: list[Floats] = []
     categorical: list[int] = []
     for j, name in enumerate(table.columns):
@@ -56,7 +59,18 @@ def encode_table(table: Any) -> Encoded:
             columns.append(np.where(codes < 0, np.nan, codes))
             categorical.append(j)
     matrix = np.column_stack(columns) if columns else np.empty((len(table), 0))
-    return Encoded(matrix, tuple(categorical))
+    return Encoded(_no_infinity(matrix, [str(c) for c in table.columns]), tuple(categorical))
+
+
+def _no_infinity(matrix: Floats, names: list[str]) -> Floats:
+    for j, name in enumerate(names):
+        bad = np.isinf(matrix[:, j])
+        if bad.any():
+            raise ModelError(
+                f"context {name!r}: {first_rows(bad, matrix[:, j])} are infinite, which the built-in models "
+                "cannot use. Make them missing or large but finite, or leave the column out."
+            )
+    return matrix
 
 
 def _is_boolean(series: Any) -> bool:

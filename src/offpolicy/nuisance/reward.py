@@ -174,6 +174,10 @@ def as_reward_model(spec: Any) -> RewardModel:
         from offpolicy.nuisance.auto import AutoReward
 
         return AutoReward()
+    if isinstance(spec, type):
+        raise ModelError(
+            f"reward_model= is the class {spec.__name__}. Give an instance: {spec.__name__}()."
+        )
     if hasattr(spec, "fit_reward"):
         model: RewardModel = spec
         return model

@@ -8,6 +8,7 @@ import pytest
 from sklearn.linear_model import LinearRegression
 
 from offpolicy import BanditLog, PerAction, evaluate
+from offpolicy.diagnostics.models import efficiency_bound
 
 P_S = np.array([0.4, 0.3, 0.2, 0.1])
 MU = np.array([[0.0, 1.0, 0.5], [1.0, 0.2, 0.0], [0.3, 0.3, 2.0], [1.5, -1.0, 0.0]])
@@ -55,6 +56,12 @@ def test_the_estimated_variance_reaches_the_bound(known):
     e = one(3, 60_000, known=known)["DML"]
     assert e.variance == pytest.approx(BOUND, rel=0.05)
     assert abs(e.value - VALUE) < 4 * np.sqrt(BOUND / 60_000)
+
+
+def test_the_bound_is_estimated():
+    ev = one(3, 60_000)
+    d = ev.problem.decisions(ev.targets["policy"], ev.estimators[0])
+    assert efficiency_bound(d) == pytest.approx(BOUND, rel=0.05)
 
 
 def test_other_estimators_stay_above_the_bound():

@@ -108,7 +108,7 @@ def tabular(train, horizon, pi_e, time, weight=None):
 
 def state_ratios(train, horizon, pi_e, time):
     """{(t, s): w} of the training episodes."""
-    n_states, k = pi_e.shape
+    n_states = len(pi_e)
     w = {}
     if time == "step":
         chain = {}
@@ -123,34 +123,30 @@ def state_ratios(train, horizon, pi_e, time):
                     w[t, s] = means.total[s,] / means.count[s,]
                     chain[i, t] = w[t, s] * pi_e[s, a] / p
         return w
-    onward = {s2: Means() for s2 in range(n_states)}
-    shares = Means()
+    out_of, logged, weighted = defaultdict(float), defaultdict(float), defaultdict(float)
     for _, episode in train:
-        for t, (s, a, _, _) in enumerate(episode):
-            shares.add(s, a, 1.0)
+        for t, (s, a, _, p) in enumerate(episode):
             last = t == len(episode) - 1
             if last and len(episode) == horizon:
                 continue
-            for s2 in range(n_states):
-                onward[s2].add(s, a, float(not last and episode[t + 1][0] == s2))
+            out_of[s] += 1.0
+            if not last:
+                logged[s, episode[t + 1][0]] += 1.0
+                weighted[s, episode[t + 1][0]] += pi_e[s, a] / p
     target = [sum(e[0][0] == s for _, e in train) / len(train) for s in range(n_states)]
     logging = list(target)
+
+    def moved(d, count):
+        return [
+            sum(d[s] * count[s, s2] / out_of[s] for s in range(n_states) if out_of[s])
+            for s2 in range(n_states)
+        ]
+
     for t in range(horizon):
         for s in range(n_states):
             if logging[s] > 0:
                 w[t, s] = target[s] / logging[s]
-
-        def move(d, pi):
-            return [
-                sum(d[s] * pi(s, a) * onward[s2](s, a) for s in range(n_states) for a in range(k))
-                for s2 in range(n_states)
-            ]
-
-        target = move(target, lambda s, a: pi_e[s, a])
-        logging = move(
-            logging,
-            lambda s, a: shares.count[s, a] / shares.count[s,] if shares.count[s,] else 0.0,
-        )
+        target, logging = moved(target, weighted), moved(logging, logged)
     return w
 
 

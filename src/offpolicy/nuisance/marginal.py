@@ -6,7 +6,7 @@ Kallus and Uehara 2020. w_t(s, a) = w_t(s) π_e(a|s) / π_b(a|s), and the state 
     w_0(s) = 1,   w_{t+1}(s') = E_b[ w_t(S_t) π_e(A_t|S_t) / π_b(A_t|S_t) | S_{t+1} = s' ].
 
 `MarginalRatio` estimates it inside a training fold: as the ratio of two state distributions carried forward
-by one pooled P̂ (discrete states, a stationary environment and behavior), by cell means of the chain at each
+by transitions pooled over t (discrete states, a stationary environment and policies), by cell means of the chain at each
 t, or by regressing the chain on the next state (continuous states). A state that the training fold never
 reached at that t has no ratio; it gets 0, which leaves the value model alone there, and is counted.
 """
@@ -21,8 +21,8 @@ import numpy as np
 from offpolicy.errors import UsageError
 from offpolicy.nuisance.crossfit import take_rows
 from offpolicy.nuisance.learners import fitted, is_learner
-from offpolicy.nuisance.tabular import Cells, transition_matrix
-from offpolicy.nuisance.values import by_step
+from offpolicy.nuisance.tabular import DENSE_CELLS
+from offpolicy.nuisance.values import ENDED, by_step
 
 if TYPE_CHECKING:
     from offpolicy.arrays import Floats, Ints
@@ -36,7 +36,8 @@ class MarginalRatio:
     Parameters
     ----------
     time : {"pooled", "step"}
-        Discrete states: one P̂ for all t, or the chain's cell means at each t.
+        Discrete states: transitions pooled over t, or the chain's cell means at each t. A
+        time-dependent target is always taken step by step.
     learner : regressor, optional
         Continuous states: what the chain is regressed with at each t; default: gradient-boosted trees.
 
@@ -59,8 +60,8 @@ class MarginalRatio:
         """Fit on the training steps; ``ratio`` is π_e / π_b of their logged actions."""
         if not data.log.is_discrete:
             return _regressed(data, ratio, self.learner, seed)
-        if self.time == "pooled":
-            return _carried(data)
+        if self.time == "pooled" and not data.policy.is_timed:
+            return _carried(data, ratio)
         return _chained(data, ratio)
 
 
@@ -76,29 +77,42 @@ class _StateTable:
         return np.asarray(self.table[t, self.log.context.positions(rows)])
 
 
-def _carried(data: ValueData) -> _StateTable:
-    """d_e,t / d_b,t, both carried forward from the same S_0 by the same P̂."""
-    log = data.log
-    n, k = log.context.n_table, len(log.actions)
-    cells = Cells(n, k)
-    state = log.context.positions(data.rows)
-    cell = cells.of(state, data.action)
-    transition = transition_matrix(data, cells, cell)
-    taken = cells.count(cell, data.weight).reshape(n, k)
-    shares = taken / np.maximum(taken.sum(axis=1, keepdims=True), 1e-300)
-    start = data.step == 0
-    first = np.bincount(
-        state[start], weights=None if data.weight is None else data.weight[start], minlength=n
+def _carried(data: ValueData, ratio: Floats) -> _StateTable:
+    """d_e,t / d_b,t, both carried forward from the same S_0 by transitions pooled over t.
+
+    M_b(s'|s) counts the logged transitions out of s and M_e(s'|s) weights each by π_e / π_b of its action,
+    so that a state seen with few of its actions is not taken for one that has no others.
+    """
+    context = data.log.context
+    n = context.n_table
+    state = context.positions(data.rows)
+    weight = np.ones(len(data.rows)) if data.weight is None else data.weight
+    known = data.following >= ENDED
+    out_of = np.bincount(state[known], weights=weight[known], minlength=n)
+    onward = data.following >= 0
+    start, end = state[onward], context.positions(data.following[onward])
+    scale = weight[onward] / out_of[start]
+    behave = transitions(start, end, scale, n)
+    follow = transitions(start, end, scale * ratio[onward], n)
+    first = data.step == 0
+    target = behavior = np.bincount(state[first], weights=weight[first], minlength=n) / float(
+        weight[first].sum()
     )
-    target = behavior = first / first.sum()
     table = np.empty((data.horizon, n))
     for t in range(data.horizon):
         reached = behavior > 0
         table[t] = np.where(reached, target / np.where(reached, behavior, 1.0), np.nan)
-        pi = data.policy.at_states(t)
-        target = (target[:, None] * pi).reshape(-1) @ transition
-        behavior = (behavior[:, None] * shares).reshape(-1) @ transition
-    return _StateTable(log, table)
+        target, behavior = target @ follow, behavior @ behave
+    return _StateTable(data.log, table)
+
+
+def transitions(start: Ints, end: Ints, mass: Floats, n: int) -> Any:
+    """(n, n) sums of mass by (start, end), sparse when there are many states."""
+    if n * n <= DENSE_CELLS:
+        return np.bincount(start * n + end, weights=mass, minlength=n * n).reshape(n, n)
+    from scipy import sparse
+
+    return sparse.coo_array((mass, (start, end)), shape=(n, n)).tocsr()
 
 
 def _chained(data: ValueData, ratio: Floats) -> _StateTable:

@@ -60,9 +60,10 @@ def measured(options: argparse.Namespace, seed: int) -> dict[str, Any]:
     child = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
     parent = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     stages = ", ".join(f"{k} {v} s" for k, v in result["seconds"].items())
+    tasks = ", ".join(f"{k} {v}" for k, v in result["cpu_seconds"].items())
     print(
         f"seed {seed}: {time.perf_counter() - start:.0f} s on {workers} workers ({stages}); "
-        f"{cpu_seconds() - spent:.0f} CPU-seconds; at most "
+        f"{cpu_seconds() - spent:.0f} CPU-seconds ({tasks}); at most "
         f"{(parent + (workers if workers > 1 else 0) * child) / 2**20:.2f} GiB; "
         f"load {os.getloadavg()[1]:.1f}",
         flush=True,

@@ -35,7 +35,8 @@ def test_everything_is_written(finished):
         assert set(stored["summary"]["estimators"][behavior]) == set(ESTIMATORS)
         assert set(stored["summary"]["against_dml"][behavior]) == set(ESTIMATORS) - {"DML"}
     assert [p["campaign"] for p in stored["figure"]] == [0, 1, 2]
-    assert set(result["seconds"]) == {"data", "estimates", "policy", "metrics", "drawing"}
+    assert set(result["seconds"]) == {"data", "estimates", "metrics", "drawing"}
+    assert set(result["cpu_seconds"]) == {"data", "estimates", "policy"}
     assert not (folder / "data").exists()
 
 

@@ -23,7 +23,7 @@ from offpolicy.experiments.ads.config import AdConfig
 from offpolicy.experiments.ads.summary import markdown, summarize
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
 
 @dataclass(frozen=True)
@@ -61,8 +61,8 @@ def reproduce(options: Args) -> dict[str, Any]:
     Returns
     -------
     dict
-        ``options``, ``config``, ``summary`` (Table 2 and more), ``figure`` (one entry a campaign) and
-        ``seconds`` of each stage.
+        ``options``, ``config``, ``summary`` (Table 2 and more), ``figure`` (one entry a campaign),
+        ``seconds`` of each stage and ``cpu_seconds`` of each kind of task, added over workers.
     """
     _check(options)
     config = AdConfig() if options.scale == 1 else AdConfig().scaled(options.scale)
@@ -79,6 +79,7 @@ def reproduce(options: Args) -> dict[str, Any]:
         },
     )
     seconds: dict[str, float] = {}
+    cpu: dict[str, float] = {}
 
     def staged(name: str, run: Callable[[], Any]) -> Any:
         start = time.perf_counter()
@@ -86,18 +87,11 @@ def reproduce(options: Args) -> dict[str, Any]:
         seconds[name] = round(time.perf_counter() - start, 1)
         return result
 
-    with work.Crew(options.workers or os.cpu_count() or 1) as crew:
-        cells = [(c, b) for c in range(config.campaigns) for b in range(config.batches)]
-        known = _lines(out / "cells.jsonl")
-        todo = [k for k in cells if k not in {(r["campaign"], r["batch"]) for r in known}]
-        drawn = {r["campaign"] for r in _lines(out / "figure2.jsonl")}
-        panels = [c for c in config.figure_campaigns if c not in drawn] if options.figure else []
-        if todo or panels:
-            staged("data", partial(_simulate, job, crew, range(config.campaigns)))
-            estimate = partial(work.estimate, job)
-            staged("estimates", partial(crew.run, "estimates", estimate, todo, out / "cells.jsonl"))
-            improve = partial(work.improve, job)
-            staged("policy", partial(crew.run, "figure", improve, panels, out / "figure2.jsonl"))
+    tasks = _missing(job, out, figure=options.figure)
+    if tasks:
+        with work.Crew(options.workers or os.cpu_count() or 1) as crew:
+            cpu |= staged("data", partial(crew.run, "simulation", _unsimulated(job)))
+            cpu |= staged("estimates", partial(crew.run, "estimates", tasks))
     records = sorted(_lines(out / "cells.jsonl"), key=lambda r: (r["campaign"], r["batch"]))
     summary = staged("metrics", partial(summarize, records, draws=options.draws))
     panels_done = sorted(_lines(out / "figure2.jsonl"), key=lambda r: int(r["campaign"]))
@@ -114,6 +108,7 @@ def reproduce(options: Args) -> dict[str, Any]:
         "summary": summary,
         "figure": panels_done,
         "seconds": seconds,
+        "cpu_seconds": {name: round(value, 1) for name, value in cpu.items()},
     }
     (out / "results.json").write_text(json.dumps(result, indent=1) + "\n")
     (out / "table.md").write_text(markdown(summary))
@@ -132,14 +127,31 @@ def show(result: dict[str, Any]) -> str:
             lift, low, high = panel["lift"]
             text += f", lift {lift:+.0%} [{low:+.0%}, {high:+.0%}]"
         lines.append(f"{text}; true lift {panel['true_lift']:+.0%}.")
-    lines.append("Seconds: " + ", ".join(f"{k} {v}" for k, v in result["seconds"].items()) + ".")
+    for title, key in (("Seconds", "seconds"), ("CPU-seconds of tasks", "cpu_seconds")):
+        spent = ", ".join(f"{name} {value}" for name, value in result[key].items())
+        lines.append(f"{title}: {spent or 'none, everything was there'}.")
     return "\n".join(lines)
 
 
-def _simulate(job: work.Job, crew: work.Crew, campaigns: Iterable[int]) -> None:
+def _unsimulated(job: work.Job) -> list[work.Task]:
     Path(job.data).mkdir(parents=True, exist_ok=True)
+    campaigns = range(job.config.campaigns)
     missing = [c for c in campaigns if not all(p.exists() for p in job.paths(c))]
-    crew.run("simulation", partial(work.simulate, job), missing)
+    return [work.Task("data", work.simulate, job, c) for c in missing]
+
+
+def _missing(job: work.Job, out: Path, *, figure: bool) -> list[work.Task]:
+    """Return what is left to do, panels of the figure first: they take longest."""
+    cfg = job.config
+    drawn = {r["campaign"] for r in _lines(out / "figure2.jsonl")}
+    panels = [c for c in cfg.figure_campaigns if c not in drawn] if figure else []
+    known = {(r["campaign"], r["batch"]) for r in _lines(out / "cells.jsonl")}
+    cells = [(c, b) for c in range(cfg.campaigns) for b in range(cfg.batches)]
+    todo = [cell for cell in cells if cell not in known]
+    return [
+        *(work.Task("policy", work.improve, job, c, out / "figure2.jsonl") for c in panels),
+        *(work.Task("estimates", work.estimate, job, c, out / "cells.jsonl") for c in todo),
+    ]
 
 
 def _check(options: Args) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import time
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass
 from functools import lru_cache
@@ -94,6 +95,23 @@ def _one_thread() -> Any:
     return threadpool_limits(1)
 
 
+@dataclass(frozen=True)
+class Task:
+    """A function of a job and a key, and the file that its result is added to."""
+
+    name: str
+    function: Callable[[Job, Any], Any]
+    job: Job
+    key: Any
+    out: Path | None = None
+
+
+def _timed(task: Task) -> tuple[Any, float]:
+    start = time.process_time()
+    result = task.function(task.job, task.key)
+    return result, time.process_time() - start
+
+
 class Crew:
     """Worker processes with a progress bar; with one worker, tasks run in this process."""
 
@@ -118,28 +136,31 @@ class Crew:
         if self._pool is not None:
             self._pool.shutdown(wait=kind is None, cancel_futures=True)
 
-    def run(
-        self, title: str, task: Callable[[Any], Any], keys: Sequence[Any], out: Path | None = None
-    ) -> None:
-        """Run a task for every key; write each result as a line of ``out`` when it is there."""
-        if not keys:
-            return
-        with track(title, len(keys)) as advance:
-            for result in self._results(task, keys):
-                if out is not None:
-                    with out.open("a") as stream:
-                        stream.write(json.dumps(result) + "\n")
-                advance()
+    def run(self, title: str, tasks: Sequence[Task]) -> dict[str, float]:
+        """Run tasks, the first ones first; write each result as a line when it is there.
 
-    def _results(self, task: Callable[[Any], Any], keys: Sequence[Any]) -> Iterator[Any]:
+        Returns the seconds spent in tasks of each name, added over workers.
+        """
+        spent: dict[str, float] = {}
+        with track(title, len(tasks)) as advance:
+            for task, result, seconds in self._results(tasks):
+                if task.out is not None:
+                    with task.out.open("a") as stream:
+                        stream.write(json.dumps(result) + "\n")
+                spent[task.name] = spent.get(task.name, 0.0) + seconds
+                advance()
+        return spent
+
+    def _results(self, tasks: Sequence[Task]) -> Iterator[tuple[Task, Any, float]]:
         if self._pool is None:
-            for key in keys:
+            for task in tasks:
                 with _one_thread():
-                    result = task(key)
-                yield result
+                    answer = _timed(task)
+                yield task, *answer
             return
-        waiting: set[Future[Any]] = {self._pool.submit(task, key) for key in keys}
+        waiting: dict[Future[tuple[Any, float]], Task] = {
+            self._pool.submit(_timed, task): task for task in tasks
+        }
         while waiting:
-            done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
-            for future in done:
-                yield future.result()
+            for future in wait(waiting, return_when=FIRST_COMPLETED).done:
+                yield waiting.pop(future), *future.result()

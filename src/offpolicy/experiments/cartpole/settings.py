@@ -48,3 +48,13 @@ class Settings:
     def as_dict(self) -> dict[str, Any]:
         """Return the settings as plain values."""
         return asdict(self)
+
+
+#: What a CPU gets unless told otherwise: the same study with fewer updates, steps and roll-outs.
+SMALL = Settings(
+    policy=Rule(23.0, 32.0, every=50, episodes=100, environments=16),
+    long_policy=Rule(60.0, 110.0, every=50, episodes=100, environments=16),
+    steps=150,
+    truth_rollouts=1000,
+    q_checks=20,
+)

@@ -53,20 +53,25 @@ def finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def claim(path: Path, wanted: dict[str, Any]) -> None:
-    """Write the manifest, or check that the folder's manifest asks for the same."""
+def claim(path: Path, wanted: dict[str, Any]) -> dict[str, Any]:
+    """Write the manifest, or check that the folder's manifest asks for the same; return it."""
     wanted = json.loads(json.dumps(wanted))
     if not path.exists():
+        if "settings" not in wanted:
+            raise UsageError(
+                f"{path.parent} holds no arrays to estimate from. Run the stage 'all' first."
+            )
         write_json(path, wanted)
-        return
-    found = json.loads(path.read_text(encoding="utf-8"))
-    differs = sorted(key for key in {*wanted, *found} if wanted.get(key) != found.get(key))
+        return wanted
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    differs = sorted(key for key in wanted if wanted[key] != found.get(key))
     if differs:
         key = differs[0]
         raise UsageError(
             f"{path.parent} holds a run with {key} = {found.get(key)!r}, now {wanted.get(key)!r}. "
             "Choose another --out, or repeat the request as it was to continue it."
         )
+    return found
 
 
 def arrays_path(out: Path, cell: str, replication: int) -> Path:

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import functools
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from offpolicy.errors import UsageError, missing_dependency
 from offpolicy.experiments.cartpole import blocks, estimates, policy, store, table
 from offpolicy.experiments.cartpole.progress import Progress
-from offpolicy.experiments.cartpole.settings import EPSILONS, Settings
+from offpolicy.experiments.cartpole.settings import EPSILONS, SMALL, Settings
 
 STAGES = ("all", "arrays", "estimates")
 
@@ -45,8 +45,8 @@ class Args:
     stage: str = "all"
     #: Processes for the estimators; None takes up to 8.
     jobs: int | None = None
-    #: Choices that the paper leaves open.
-    settings: Settings = field(default_factory=Settings)
+    #: Choices that the paper leaves open; None takes the table's on CUDA and smaller ones on a CPU.
+    settings: Settings | None = None
 
 
 @dataclass(frozen=True)
@@ -74,24 +74,21 @@ def reproduce(options: Args) -> Results:
     _check(options)
     out = Path(options.out)
     out.mkdir(parents=True, exist_ok=True)
-    store.claim(
-        out / "manifest.json",
-        {
-            "seed": options.seed,
-            "trajectories": options.trajectories,
-            "settings": options.settings.as_dict(),
-        },
-    )
+    device = options.device or _best_device()
+    settings = options.settings or (Settings() if device.startswith("cuda") else SMALL)
+    wanted: dict[str, Any] = {"seed": options.seed, "trajectories": options.trajectories}
+    if options.stage != "estimates":
+        wanted["settings"] = settings.as_dict()
+    asked = store.claim(out / "manifest.json", wanted)
     begin = time.monotonic()
     cells = [
         blocks.Cell(options.policy, eps, options.folds, options.trajectories, options.seed)
         for eps in options.epsilons
     ]
     if options.stage != "estimates":
-        device = options.device or _best_device()
-        act = _policy(options, out, device)
-        _truth(act, options, out, device)
-        _arrays(act, cells, options, out, device)
+        act = _policy(options, settings, out, device)
+        _truth(act, options, settings, out, device)
+        _arrays(act, cells, options, settings, out, device)
         store.append_line(
             out / "runs.jsonl",
             {
@@ -104,16 +101,18 @@ def reproduce(options: Args) -> Results:
     if options.stage == "arrays":
         return Results(out, {}, "")
     begin = time.monotonic()
-    estimates.estimate_cells(out, cells, options.replications, options.jobs)
-    store.append_line(
-        out / "runs.jsonl",
-        {
-            "stage": "estimators",
-            "cells": [store.cell_name(c.policy, c.epsilon, c.folds) for c in cells],
-            "seconds": round(time.monotonic() - begin, 1),
-        },
-    )
-    summary = table.summarize(out, cells, options)
+    count = estimates.estimate_cells(out, cells, options.replications, options.jobs)
+    if count:
+        store.append_line(
+            out / "runs.jsonl",
+            {
+                "stage": "estimators",
+                "data_sets": count,
+                "cells": [store.cell_name(c.policy, c.epsilon, c.folds) for c in cells],
+                "seconds": round(time.monotonic() - begin, 1),
+            },
+        )
+    summary = table.summarize(out, cells, options, asked["settings"])
     markdown = table.markdown(summary)
     store.write_json(out / "results.json", summary)
     (out / "table.md").write_text(markdown, encoding="utf-8")
@@ -155,10 +154,10 @@ def _device_name(device: str) -> str:
     return f"CPU ({torch.get_num_threads()} threads), torch {torch.__version__}"
 
 
-def _policy(options: Args, out: Path, device: str) -> Any:
+def _policy(options: Args, settings: Settings, out: Path, device: str) -> Any:
     """Return the evaluation policy, trained once and kept as plain weights."""
     paths = {name: out / f"{name}.safetensors" for name in ("short", "long")}
-    wanted = {"short": options.settings.policy, "long": options.settings.long_policy}
+    wanted = {"short": settings.policy, "long": settings.long_policy}
     if not paths[options.policy].exists():
         begin = time.monotonic()
         progress = Progress(wanted[options.policy].updates)
@@ -167,8 +166,8 @@ def _policy(options: Args, out: Path, device: str) -> Any:
         learned = policy.learn(
             options.seed,
             [wanted[name] for name in names],
-            cap=options.settings.cap,
-            period=options.settings.noise_period,
+            cap=settings.cap,
+            period=settings.noise_period,
             device=device,
             report=lambda message: progress.show(int(message.split()[1].strip(":")), message),
         )
@@ -184,16 +183,17 @@ def _policy(options: Args, out: Path, device: str) -> Any:
     return policy.greedy(policy.load(paths[options.policy], device).net)
 
 
-def _truth(act: Any, options: Args, out: Path, device: str) -> None:
+def _truth(act: Any, options: Args, settings: Settings, out: Path, device: str) -> None:
     path = out / f"truth-{options.policy}.json"
     if not path.exists():
         begin = time.monotonic()
-        settings = options.settings
         found = blocks.truth(act, settings.truth_rollouts, options.seed, settings, device)
         store.write_json(path, {**found, "seconds": round(time.monotonic() - begin, 2)})
 
 
-def _arrays(act: Any, cells: list[blocks.Cell], options: Args, out: Path, device: str) -> None:
+def _arrays(
+    act: Any, cells: list[blocks.Cell], options: Args, settings: Settings, out: Path, device: str
+) -> None:
     """Collect and fit every data set whose arrays are not there yet."""
     size = options.block or (50 if device.startswith("cuda") else 1)
     work = []
@@ -209,7 +209,7 @@ def _arrays(act: Any, cells: list[blocks.Cell], options: Args, out: Path, device
             _say, progress, done, f"{name}, data sets {data_sets[0]} to {data_sets[-1]}"
         )
         say(0.0)
-        made, timing = blocks.fit_block(act, cell, data_sets, options.settings, device, say)
+        made, timing = blocks.fit_block(act, cell, data_sets, settings, device, say)
         for r, arrays in made.items():
             store.save_arrays(store.arrays_path(out, name, r), arrays)
         store.append_line(out / "timing.jsonl", timing)

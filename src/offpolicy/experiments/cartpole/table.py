@@ -27,6 +27,7 @@ PAPER = {
     "DR-half": [(8.7, 1.31), (12.18, 1.72), (11.84, 1.38), (9.5, 1.15), (12.53, 1.35), (13.47, 1.73)],
     "DML": [(5.31, 0.7), (6.82, 0.74), (6.47, 0.83), (7.07, 0.79), (9.69, 1.01), (10.52, 1.22)],
 }  # fmt: skip
+SHAPE = "bias / standard deviation / coverage of the 95% intervals, normal and default"
 TITLES = {
     "true": "π_b known",
     "state": "π_b by a network on the state (the paper's setting)",
@@ -56,7 +57,9 @@ def performance(
     }
 
 
-def summarize(out: Path, cells: list[Cell], options: Args) -> dict[str, Any]:
+def summarize(
+    out: Path, cells: list[Cell], options: Args, settings: dict[str, Any]
+) -> dict[str, Any]:
     """Gather a run's estimates into one JSON-ready summary."""
     truth = json.loads((out / f"truth-{options.policy}.json").read_text(encoding="utf-8"))
     cell_summaries = []
@@ -81,7 +84,7 @@ def summarize(out: Path, cells: list[Cell], options: Args) -> dict[str, Any]:
         "truth": truth,
         "trajectories": options.trajectories,
         "seed": options.seed,
-        "settings": options.settings.as_dict(),
+        "settings": settings,
         "cells": cell_summaries,
         "timing": [
             {k: v for k, v in line.items() if k != "curve"}
@@ -153,10 +156,9 @@ def markdown(summary: dict[str, Any]) -> str:
         lines += [f"### {TITLES[kind]}", "", "MSE (standard error)", "", head, rule]
         rows = list(cells[0]["tables"][kind])
         lines += [_row(row, cells, kind, _mse) for row in rows]
-        lines += [
-            "",
-            "bias / standard deviation / coverage of the 95% intervals, normal and default",
-        ]
+        lines += ["", "median squared error", "", head, rule]
+        lines += [_row(row, cells, kind, _median) for row in rows]
+        lines += ["", SHAPE]
         lines += ["", head, rule, *(_row(row, cells, kind, _shape) for row in rows)]
         lines.append("")
     lines += ["### Nuisances out of fold", "", head, rule, *_nuisances(cells), ""]

@@ -13,7 +13,7 @@ lasted from week 2013-25 to week 2014-01.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path  # noqa: TC003  (the command line reads the types of Args)
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -147,18 +147,16 @@ def reproduce(options: Args) -> dict[str, Any]:
 def show(result: dict[str, Any]) -> str:
     """The table, in Markdown."""
     lines = ["| period | tests | flagged | share | s.e. |", "|---|---|---|---|---|"]
-    for r in result["periods"]:
-        lines.append(
-            f"| {r['period']} | {r['tests']:,} | {r['flagged']:,} | {r['share']['value']:.1%} | "
-            f"{r['share']['error']:.1%} |"
-        )
+    lines += [
+        f"| {r['period']} | {r['tests']:,} | {r['flagged']:,} | {r['share']['value']:.1%} | "
+        f"{r['share']['error']:.1%} |"
+        for r in result["periods"]
+    ]
+    note = (
+        f"Flagged: p < {result['alarm']:g}. {result['straddling']} tests run over a border of the "
+        f"window and are left out; {result['untestable']} have too few readers to test."
+    )
     log = result["log"]
     return "\n".join(
-        [
-            *lines,
-            "",
-            f"Flagged: p < {result['alarm']:g}. {result['straddling']} tests run over a border of the "
-            f"window and are left out; {result['untestable']} have too few readers to test.",
-            f"The whole archive as one log: {log['level']}: {log['sentence']}",
-        ]
+        [*lines, "", note, f"The whole archive as one log: {log['level']}: {log['sentence']}"]
     )

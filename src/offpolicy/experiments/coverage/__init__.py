@@ -1,0 +1,1 @@
+"""The coverage battery: many worlds with exact values, every estimator and interval."""

@@ -109,7 +109,17 @@ def compress(
         spread = np.sqrt(np.maximum(_numbers(cells, "spread"), 0.0))
         at, reward, count = two_points(reward, spread, count)
         cells, labels = cells.take(at), labels[:, at]
-    return Cells(_log(cells, contexts, roles, facts, extra, reward, count), labels)
+    log = _log(cells, contexts, roles, facts, extra, reward, count)
+    del cells
+    release_memory()
+    return Cells(log, labels)
+
+
+def release_memory() -> None:
+    """Give memory that Arrow holds for later back to the system."""
+    import pyarrow as pa
+
+    pa.default_memory_pool().release_unused()
 
 
 def split_at_random(count: Floats, plan: FoldPlan) -> tuple[Ints, Floats, Ints]:

@@ -45,6 +45,10 @@ class Engine(Protocol):
         """An Ibis table with the rows of a small Arrow table."""
         ...
 
+    def rest(self) -> None:
+        """Give memory back between queries."""
+        ...
+
     def close(self) -> None:
         """Release connections and temporary files."""
         ...
@@ -74,37 +78,55 @@ class DuckDB:
         threads: int | None = None,
         temp_directory: str | Path | None = None,
     ) -> None:
-        try:
-            import duckdb
-        except ImportError as error:
-            raise missing_dependency("duckdb", "engine", "offpolicy.scan") from error
         self.workspace = Workspace(temp_directory)
         self._own = connection is None
-        if connection is None:
-            connection = (
-                duckdb.connect()
-                if database is None
-                else duckdb.connect(str(database), read_only=True)
-            )
-            folder = str(self.workspace.folder).replace("'", "''")
-            connection.execute(f"SET temp_directory = '{folder}'")
-            connection.execute("SET enable_progress_bar = false")
-        self.connection = connection
-        for setting, value in (("memory_limit", memory_limit), ("threads", threads)):
-            if value is not None:
-                self._set(setting, value)
+        self._database = database
+        self._settings = {"memory_limit": memory_limit, "threads": threads}
+        self._connection = connection
+        self._registered: dict[str, Any] = {}
+        if connection is not None:
+            self._configure()
 
-    def _set(self, setting: str, value: object) -> None:
+    @property
+    def connection(self) -> Any:
+        """The connection; an own one is opened when first used and after `rest`."""
+        if self._connection is None:
+            try:
+                import duckdb
+            except ImportError as error:
+                raise missing_dependency("duckdb", "engine", "offpolicy.scan") from error
+            path = ":memory:" if self._database is None else str(self._database)
+            self._connection = duckdb.connect(path, read_only=self._database is not None)
+            folder = str(self.workspace.folder).replace("'", "''")
+            self._connection.execute(f"SET temp_directory = '{folder}'")
+            self._connection.execute("SET enable_progress_bar = false")
+            for name, rows in self._registered.items():
+                self._connection.register(name, rows)
+            self._configure()
+        return self._connection
+
+    def _configure(self) -> None:
         import duckdb
 
-        try:
-            self.connection.execute(f"SET {setting} = '{value}'")
-        except duckdb.Error as error:
-            raise UsageError(f"{setting}={value!r} is not understood by DuckDB: {error}") from error
+        for setting, value in self._settings.items():
+            if value is None:
+                continue
+            try:
+                self._connection.execute(f"SET {setting} = '{value}'")
+            except duckdb.Error as error:
+                raise UsageError(
+                    f"{setting}={value!r} is not understood by DuckDB: {error}"
+                ) from error
 
     def query(self, sql: str) -> Any:
         """A relation of the query's rows."""
         return self.connection.sql(sql)
+
+    def rest(self) -> None:
+        """Give DuckDB's memory back between queries; the next one opens a new connection."""
+        if self._own and self._connection is not None:
+            self._connection.close()
+            self._connection = None
 
     def compile(self, expression: Any) -> str:
         """The query as DuckDB's SQL."""
@@ -120,6 +142,7 @@ class DuckDB:
     def register(self, rows: Any) -> Any:
         """Ibis table of an Arrow dataset or table, or of a frame, read where it is."""
         name = f"offpolicy_{id(rows):x}"
+        self._registered[name] = rows
         self.connection.register(name, rows)
         return self.from_name(name)
 
@@ -142,8 +165,7 @@ class DuckDB:
 
     def close(self) -> None:
         """Close an own connection and remove temporary files."""
-        if self._own:
-            self.connection.close()
+        self.rest()
         self.workspace.close()
 
 
@@ -154,7 +176,7 @@ class Relation(DuckDB):
         self.workspace = Workspace(temp_directory)
         self.relation = relation
         self._own = False
-        self.connection = None
+        self._connection = None
 
     def query(self, sql: str) -> Any:
         """A relation of the query's rows, on the relation's own connection."""
@@ -186,6 +208,9 @@ class Backend:
     def upload(self, table: Any) -> Any:
         """An Ibis table in memory, which the backend uploads when a query uses it."""
         return ibis_module().memtable(table)
+
+    def rest(self) -> None:
+        """The connection is the user's: nothing to give back."""
 
     def close(self) -> None:
         """Remove temporary files; the connection is the user's."""

@@ -131,6 +131,7 @@ def bring(
                     "way='stream'."
                 ) from None
             continue
+        log.engine.rest()
         log.report("compress", 1.0)
         return each, cells
     return "stream", None

@@ -17,6 +17,7 @@ from scipy.special import expit
 if TYPE_CHECKING:
     from offpolicy.arrays import Array, Bools, Floats
 
+BLOCK = 32_768  # columns of a block stay in the processor's cache
 Parts: TypeAlias = "list[tuple[Bools, Array | float]]"
 
 
@@ -55,6 +56,12 @@ class TreeGrid:
 
     def predict(self, X: Floats, n_actions: int) -> Floats:
         """(m, K) predictions for the context rows ``X`` and action codes 0 … K − 1."""
+        out = np.empty((len(X), n_actions))
+        for start in range(0, len(X), BLOCK):
+            out[start : start + BLOCK] = self._block(X[start : start + BLOCK], n_actions)
+        return out
+
+    def _block(self, X: Floats, n_actions: int) -> Floats:
         raw = np.zeros((n_actions, len(X)))
         codes = np.arange(n_actions, dtype=np.float64)
         everyone = np.ones(n_actions, dtype=bool)

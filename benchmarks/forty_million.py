@@ -1,0 +1,140 @@
+"""The paper-size evaluation: 40,101,050 rows, 4 campaigns, five estimators, known and estimated π_b.
+
+Prints the time of every stage, the peak memory, and the ratio of the whole to a plain DuckDB GROUP BY of the
+same files, made in a process of its own in the same run.
+
+    python benchmarks/forty_million.py out/paper_log
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import paper_log
+
+ESTIMATORS = ["IPW", "SNIPW", "DR-full", "DR-half", "DML"]
+PLAIN = """
+import duckdb, resource, sys, time
+con = duckdb.connect()
+con.execute(f"SET threads = {sys.argv[2]}")
+con.execute("SET memory_limit = '2GB'")
+con.execute("SET enable_progress_bar = false")
+start, cpu = time.perf_counter(), time.process_time()
+groups, rows = con.execute(
+    "SELECT count(*), sum(n) FROM (SELECT campaign, batch, gender, age, region, device, os, hour, ad, click, "
+    f"count(*) AS n FROM '{sys.argv[1]}/*.parquet' GROUP BY ALL)"
+).fetchone()
+wall, cpu = time.perf_counter() - start, time.process_time() - cpu
+print(wall, cpu, groups, rows, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+"""
+
+
+def plain_group_by(folder: Path, threads: int) -> tuple[float, float]:
+    """Wall and CPU seconds of the GROUP BY, in a fresh process."""
+    done = subprocess.run(
+        [sys.executable, "-c", PLAIN, str(folder), str(threads)],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    wall, cpu, groups, rows, peak = map(float, done.stdout.split())
+    print(
+        f"plain GROUP BY: {wall:.1f} s wall, {cpu:.1f} s CPU, {peak:,.0f} MB, "
+        f"{rows:,.0f} rows in {groups:,.0f} groups"
+    )
+    return wall, cpu
+
+
+def evaluate_campaign(folder: Path, world: Any, rounds: int, threads: int, clock: Any) -> list[Any]:
+    """All estimates of one campaign: (estimator, π_b, value, standard error)."""
+    import offpolicy as op
+
+    model = op.BoostedReward(rounds=rounds, validation=0, threads=threads)
+    with op.scan(
+        str(folder / f"campaign{world.number}.parquet"),
+        context=paper_log.CONTEXT,
+        action="ad",
+        reward="click",
+        propensity="p",
+        batch="batch",
+        id="id",
+        memory_limit="800MB",
+        threads=threads,
+        way="cells",
+        progress=clock,
+    ) as log:
+        known = op.evaluate(log, world.policy, estimators=ESTIMATORS, reward_model=model)
+        clock("estimated", 0.0)
+        found = [(e, "known", known[e].value, known[e].std_error) for e in ESTIMATORS]
+        held = known.settings["engine"]["held"]
+        known = replace(known, estimates={})
+        # Only the fitted models are needed from here on; scores of five million cells each are not.
+        estimated = known.with_behavior("shares")
+        found += [(e, "estimated", estimated[e].value, estimated[e].std_error) for e in ESTIMATORS]
+        clock("done", 1.0)
+    print(f"campaign {world.number}: {log.n:,} rows in {held:,} cells")
+    return found
+
+
+class Clock:
+    """Wall seconds of each stage, from the progress hook."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self.stage, self.since = "open", time.perf_counter()
+
+    def __call__(self, stage: str, done: float) -> None:
+        now = time.perf_counter()
+        self.seconds[self.stage] = self.seconds.get(self.stage, 0.0) + now - self.since
+        self.stage, self.since = (stage if done == 0.0 else f"after {stage}"), now
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--rows", type=int, default=paper_log.ROWS)
+    parser.add_argument("--rounds", type=int, default=100)
+    parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
+    args = parser.parse_args()
+    worlds = paper_log.write(args.folder, rows=args.rows)
+    before, before_cpu = plain_group_by(args.folder, args.threads)
+    clock = Clock()
+    start, cpu = time.perf_counter(), time.process_time()
+    rows = []
+    for world in worlds:
+        found = evaluate_campaign(args.folder, world, args.rounds, args.threads, clock)
+        rows += [(world, *each) for each in found]
+    wall, cpu = time.perf_counter() - start, time.process_time() - cpu
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    after, after_cpu = plain_group_by(args.folder, args.threads)
+    plain, plain_cpu = (before + after) / 2, (before_cpu + after_cpu) / 2
+    inside = 0
+    print(
+        f"{'campaign':>8} {'estimator':>9} {'π_b':>9} {'value':>9} {'se':>9} {'truth':>9} {'z':>6}"
+    )
+    for world, name, pi_b, value, error in rows:
+        z = (value - world.truth) / error
+        inside += abs(z) < 1.96
+        print(
+            f"{world.number:>8} {name:>9} {pi_b:>9} {value:9.6f} {error:9.6f} {world.truth:9.6f} {z:6.2f}"
+        )
+    print(f"inside the 95% interval: {inside} of {len(rows)}")
+    print("stages:", ", ".join(f"{k} {v:.1f} s" for k, v in clock.seconds.items()))
+    print(
+        f"whole evaluation: {wall:.1f} s wall, {cpu:.1f} s CPU, peak {peak:,.0f} MB; "
+        f"{wall / plain:.1f} x the GROUP BY by wall, {cpu / plain_cpu:.1f} x by CPU"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -6,8 +6,8 @@ Kallus and Uehara 2020. w_t(s, a) = w_t(s) π_e(a|s) / π_b(a|s), and the state 
     w_0(s) = 1,   w_{t+1}(s') = E_b[ w_t(S_t) π_e(A_t|S_t) / π_b(A_t|S_t) | S_{t+1} = s' ].
 
 `MarginalRatio` estimates it inside a training fold: as the ratio of two state distributions carried forward
-by transitions pooled over t (discrete states, a stationary environment and policies), by cell means of the chain at each
-t, or by regressing the chain on the next state (continuous states). A state that the training fold never
+by transitions pooled over t (discrete states, a stationary environment and policies), by cell means of the
+chain at each t, or by regressing the chain on the next state (continuous states). A state that the training fold never
 reached at that t has no ratio; it gets 0, which leaves the value model alone there, and is counted.
 """
 

@@ -34,6 +34,7 @@ LAYERS = [
 LAYER = {name: i for i, names in enumerate(LAYERS) for name in names}
 # A result can show itself, and a log that lives elsewhere is handed to its engine.
 FORWARD = {
+    ("inference", "report"),
     ("evaluation", "diagnostics"),
     ("evaluation", "verdict"),
     ("evaluation", "report"),

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 from offpolicy.errors import UsageError
 from offpolicy.intervals.binary import clopper_pearson
 from offpolicy.intervals.concentration import empirical_bernstein
@@ -52,8 +54,9 @@ def choose(sample: Sample, facts: Facts | None = None) -> Choice:
        ``empirical-bernstein`` for scores of known range; ``cautious-likelihood`` when at least 10
        units and κ ≤ 0.5; otherwise insufficient evidence.
     3. 0.10 < κ ≤ 0.25: a likelihood interval, which follows the skewness. ``cressie-read`` where
-       the ranges of weights and rewards are known; ``empirical-likelihood`` for scores of known
-       range; else ``cautious-likelihood``.
+       the ranges of weights and rewards are known and the score is their product (IPW: a model
+       would be lost on it); ``empirical-likelihood`` for scores of known range; else
+       ``cautious-likelihood``.
     4. Fewer than 200 units: ``t``. Otherwise ``normal``.
 
     A reason that begins with "insufficient evidence" means that no method here can be expected to
@@ -163,11 +166,20 @@ def _exact(sample: Sample, known: Facts, why: str) -> Choice | None:
 
 
 def _skewed(sample: Sample, known: Facts, why: str) -> Choice:
-    if known.bounded_weights:
+    if known.bounded_weights and _is_product(sample, known):
         return Choice("cressie-read", f"{why}; the ranges of weights and rewards are known")
     if known.bounded_scores and float(sample.denominator.min()) >= 0:
         return Choice("empirical-likelihood", f"{why}; the scores have a known range")
     return _likely(sample, why, enough=True)
+
+
+def _is_product(sample: Sample, known: Facts) -> bool:
+    """Whether the scores are weight × reward, so that nothing but the two is in them."""
+    if known.weights is None or known.rewards is None:
+        return False
+    product = known.weights * known.rewards
+    same: bool = np.allclose(sample.numerator, product * sample.denominator, rtol=1e-9, atol=1e-12)
+    return same
 
 
 def _likely(sample: Sample, why: str, *, enough: bool) -> Choice:

@@ -119,6 +119,11 @@ def reproduce(options: Args) -> Results:
     return Results(out, summary, markdown)
 
 
+def show(results: Results) -> str:
+    """Return what the command line prints."""
+    return results.markdown or f"The arrays are in {results.out}."
+
+
 def _check(options: Args) -> None:
     if options.stage not in STAGES:
         raise UsageError(

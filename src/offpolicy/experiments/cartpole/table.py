@@ -10,6 +10,7 @@ import numpy as np
 from offpolicy.errors import DataError
 from offpolicy.experiments.cartpole import store
 from offpolicy.experiments.cartpole.estimates import BEHAVIORS, ROWS
+from offpolicy.experiments.cartpole.settings import EPSILONS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -161,8 +162,21 @@ def markdown(summary: dict[str, Any]) -> str:
         lines += ["", SHAPE]
         lines += ["", head, rule, *(_row(row, cells, kind, _shape) for row in rows)]
         lines.append("")
+    lines += _paper(cells, head, rule)
     lines += ["### Nuisances out of fold", "", head, rule, *_nuisances(cells), ""]
     return "\n".join(lines)
+
+
+def _paper(cells: list[Any], head: str, rule: str) -> list[str]:
+    """Return the paper's own numbers for the same columns, when all of them are the paper's."""
+    places = [EPSILONS.index(c["epsilon"]) for c in cells if c["epsilon"] in EPSILONS]
+    if len(places) < len(cells):
+        return []
+    rows = [
+        f"| {name} | " + " | ".join(f"{got[k][0]:.2f} ({got[k][1]:.2f})" for k in places) + " |"
+        for name, got in PAPER.items()
+    ]
+    return ["### The paper's Table 1 (its policy's value is not given)", "", head, rule, *rows, ""]
 
 
 def _row(row: str, cells: list[Any], kind: str, show: Any) -> str:

@@ -303,7 +303,6 @@ def test_minari(tmp_path, monkeypatch):
     minari = pytest.importorskip("minari")
     pytest.importorskip("h5py")
     import gymnasium
-
     from minari.data_collector import EpisodeBuffer
 
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))

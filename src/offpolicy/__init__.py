@@ -25,6 +25,7 @@ _NAMES = {
     "ActionFeature": "offpolicy.nuisance.reward",
     "BoostedReward": "offpolicy.nuisance.boosted",
     "paper_reward": "offpolicy.nuisance.boosted",
+    "SeesTargets": "offpolicy.nuisance.sees_targets",
     "Shares": "offpolicy.nuisance.behavior",
     "Trajectories": "offpolicy.data.trajectories",
     "Tabular": "offpolicy.nuisance.tabular",
@@ -63,6 +64,7 @@ if TYPE_CHECKING:
     from offpolicy.nuisance.model_based import ModelBased as ModelBased
     from offpolicy.nuisance.reward import ActionFeature as ActionFeature
     from offpolicy.nuisance.reward import PerAction as PerAction
+    from offpolicy.nuisance.sees_targets import SeesTargets as SeesTargets
     from offpolicy.nuisance.state_shares import StateShares as StateShares
     from offpolicy.nuisance.state_shares import TimedBehavior as TimedBehavior
     from offpolicy.nuisance.tabular import Tabular as Tabular

@@ -136,6 +136,7 @@ def evaluate(
         "seed": seed,
     }
     resolved = {name: targets.resolve(name, policy, log) for name, policy in named.items()}
+    nuisances.targets = tuple(resolved.values())
     return Evaluation(problem, resolved, chosen, problem.run(resolved, chosen), settings)
 
 

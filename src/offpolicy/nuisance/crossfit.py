@@ -23,6 +23,7 @@ from offpolicy.nuisance.behavior import (
 )
 from offpolicy.nuisance.encode import encode_table
 from offpolicy.nuisance.reward import FittedReward, RewardData, as_reward_model
+from offpolicy.nuisance.sees_targets import with_targets
 from offpolicy.targets import blocks
 
 if TYPE_CHECKING:
@@ -71,6 +72,8 @@ class CrossFit:
     folds : Folds
     reward_model, behavior_model : as in `evaluate`
         Arrays (n, K) are predictions made elsewhere and serve every split.
+    targets : tuple of Target
+        Policies that a behavior model may be told of.
     """
 
     log: Any
@@ -79,6 +82,7 @@ class CrossFit:
     behavior_model: Any = None
     seed: int = 0
     n_jobs: int | None = None
+    targets: tuple[Target, ...] = ()
     on_fit: Callable[[str], None] | None = None
     fits: dict[tuple[Any, ...], Any] = field(default_factory=dict)
     _features: dict[bool, Any] = field(default_factory=dict)
@@ -118,7 +122,10 @@ class CrossFit:
 
     def _behavior_table(self, model: Any, rows: Ints) -> Any:
         """What a behavior model sees of some rows of the log."""
-        return self._rows(model, self.log.context.positions(rows))
+        table = self._rows(model, self.log.context.positions(rows))
+        if not getattr(model, "sees_targets", False):
+            return table
+        return with_targets(table, self.targets, self.log.context, rows)
 
     def _behavior_groups(self, model: Any, rows: Ints) -> Ints | None:
         """Groups inside which shares are taken."""

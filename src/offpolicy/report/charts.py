@@ -2,7 +2,7 @@
 
 Names from the data appear only as values of rows, never as field names, titles or expressions. Colors are
 the page's CSS variables, so one drawing serves the light theme, the dark one and print. A chart redraws
-from its rows, which the page may filter, reorder or show by another measure (``shown``).
+from its rows, which the page may filter, reorder (``rank``) or show by another measure (``shown``).
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ INK, SOFT, FAINT, ACCENT, LOGGED = (
     "var(--ink)", "var(--soft)", "var(--line)", "var(--accent)", "var(--logged)",
 )  # fmt: skip
 ROW = 24
+BY_RANK = {"field": "rank", "op": "min"}
 WIDEST = 6.0
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
 CONFIG: Spec = {
@@ -49,7 +50,7 @@ def _chart(
         "width": "container",
         "height": height or step * len(rows),
         "autosize": {"type": "fit-x", "contains": "padding"},
-        "data": {"name": "rows", "values": rows},
+        "data": {"name": "rows", "values": [{**row, "rank": i} for i, row in enumerate(rows)]},
         "layer": layers,
         "description": description,
         # The page keeps the step when it leaves rows out.
@@ -132,7 +133,7 @@ def intervals(
 ) -> Spec:
     """Points with intervals, one row each, beside a reference line with its own interval."""
     y = {
-        "field": "key", "type": "nominal", "sort": None, "title": None,
+        "field": "key", "type": "nominal", "sort": BY_RANK, "title": None,
         "axis": {
             "labelExpr": "slice(datum.value, 4)", "labelLimit": 150, "grid": False,
             "labelColor": {"condition": {"test": "slice(datum.value, 3, 4) === '*'", "value": INK},
@@ -148,10 +149,7 @@ def intervals(
     color = {"condition": {"test": "datum.lead", "value": ACCENT}, "value": SOFT}
     shown = [{"field": f, "type": "nominal"} for f in ("name", "Estimate", "Interval", *tips)]
     shown[0]["title"] = " "
-    layers: list[Spec] = [
-        # Every row, unfiltered and first: this is what orders the axis.
-        {"mark": {"type": "text", "opacity": 0}, "encoding": {"y": y, "text": {"value": ""}}},
-    ]  # fmt: skip
+    layers: list[Spec] = []
     if reference is not None:
         value, low, high = reference
         layers += [
@@ -233,7 +231,7 @@ def overlap(rows: list[Row], description: str) -> Spec:
         for row in rows
     ]
     y = {
-        "field": "name", "type": "nominal", "sort": None, "title": None,
+        "field": "name", "type": "nominal", "sort": BY_RANK, "title": None,
         "axis": {"labelLimit": 150, "grid": False},
     }  # fmt: skip
     x = {

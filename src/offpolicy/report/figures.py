@@ -24,7 +24,7 @@ def measured(value: float, std_error: float) -> str:
     >>> measured(0.0794321, 0.0019), measured(12345.6, 320.0), measured(float("nan"), 0.1)
     ('0.0794', '12,346', '—')
     """
-    return DASH if not math.isfinite(value) else f"{value:,.{decimals(std_error)}f}"
+    return plain(value) if not math.isfinite(value) else f"{value:,.{decimals(std_error)}f}"
 
 
 def plain(value: float, digits: int = 3) -> str:

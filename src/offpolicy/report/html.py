@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 from offpolicy.diagnostics.view import View
 from offpolicy.errors import UsageError, missing_dependency
+from offpolicy.progress import track
 from offpolicy.report import charts, panels, provenance, sections
 from offpolicy.report.answer import answers, decision, question
 from offpolicy.report.figures import count, percent
 from offpolicy.report.markup import content_hash, esc, script_json, sentence, table
-from offpolicy.report.segments import chosen_columns
+from offpolicy.report.segments import groupings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -27,8 +28,9 @@ if TYPE_CHECKING:
     from offpolicy.evaluation import Evaluation
     from offpolicy.report.answer import Answer
     from offpolicy.report.sections import Charts, Section
-    from offpolicy.report.segments import Column
+    from offpolicy.report.segments import Column, Grouping
 
+EVIDENCE = 7  # kinds of evidence shown for each policy
 VERDICTS = {
     "trust": ("trust", "Trust"),
     "caution": ("caution", "Caution"),
@@ -63,16 +65,18 @@ def page(
     command: str | None = None,
 ) -> str:
     """The whole report as text."""
-    columns = chosen_columns(evaluation.problem.log, segments)
     drawn = sections.Charts()
-    found = answers(evaluation, level)
-    parts = [
-        sections.estimates(evaluation, drawn, level),
-        sections.differences(evaluation, drawn, level),
-        *_evidence(evaluation, found, columns, drawn, level),
-        sections.checks(evaluation),
-        _origin(evaluation, command),
-    ]
+    with track("writing the report", 4 + EVIDENCE * len(evaluation.policies)) as advance:
+        grouped = groupings(evaluation, segments)
+        found = answers(evaluation, level)
+        advance(note="estimates")
+        parts = [sections.estimates(evaluation, drawn, level)]
+        advance(note="differences")
+        parts.append(sections.differences(evaluation, drawn, level))
+        advance(note="evidence")
+        parts += _evidence(evaluation, found, grouped, drawn, level, advance)
+        parts += [sections.checks(evaluation), _origin(evaluation, command)]
+        advance()
     libraries, own = bundle(), _asset("report.js")
     policy = (
         f"default-src 'none'; script-src {content_hash(libraries)} {content_hash(own)}; "
@@ -200,7 +204,12 @@ def _picker(found: list[Answer]) -> str:
 
 
 def _evidence(
-    ev: Evaluation, found: list[Answer], columns: list[Column], drawn: Charts, level: float
+    ev: Evaluation,
+    found: list[Answer],
+    grouped: list[Grouping],
+    drawn: Charts,
+    level: float,
+    advance: Callable[..., None],
 ) -> list[Section]:
     """Sections with one panel for each policy; a section that has nothing to show is left out."""
     views = {a.policy: View.of(ev.problem, ev.targets[a.policy]) for a in found}
@@ -248,7 +257,7 @@ def _evidence(
                 "The headline estimator inside groups of the context. Each interval stands alone: among many "
                 "segments a few look unusual by chance."
             ),
-            lambda p, tag: panels.segments(ev, p, columns, drawn, tag, level),
+            lambda p, tag: panels.segments(ev, p, grouped, drawn, tag, level),
         ),
         (
             "calibration",
@@ -268,7 +277,10 @@ def _evidence(
     ]
     out: list[Section] = []
     for key, title, about, make in makers:
-        bodies = [make(a.policy, str(i)) for i, a in enumerate(found)]
+        bodies = []
+        for i, a in enumerate(found):
+            bodies.append(make(a.policy, str(i)))
+            advance(note=title.lower())
         if any(bodies):
             inner = "".join(
                 f'<div class="panel" data-policy="{i}">'

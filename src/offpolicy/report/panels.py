@@ -120,13 +120,13 @@ def _groups_table(first: str, rows: Sequence[Row], caption: str, level: float) -
 def segments(
     ev: Evaluation,
     policy: str,
-    columns: Sequence[grouping.Column],
+    grouped: Sequence[grouping.Grouping],
     drawn: Charts,
     tag: str,
     level: float,
 ) -> str:
     """The estimate inside groups of context columns."""
-    rows = grouping.by_segment(ev, policy, columns, level)
+    rows = grouping.by_segment(ev, policy, grouped, level)
     if not rows:
         return ""
     ends = charts.domain(rows, tuple(r["logged"] for r in rows))

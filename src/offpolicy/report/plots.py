@@ -47,12 +47,11 @@ def plot(
         view = View.of(evaluation.problem, evaluation.targets[name])
         axes = _axes(plt, ax)
         if kind == "segments":
-            columns = grouping.chosen_columns(evaluation.problem.log, segments)
-            _segments(evaluation, name, columns, axes, level)
+            _segments(evaluation, name, grouping.groupings(evaluation, segments), axes, level)
         else:
             ONE_POLICY[kind](evaluation, name, view, axes, level)
         if len(evaluation.policies) > 1:
-            axes.set_title(name, loc="left")
+            axes.set_title(name, loc="left", parse_math=False)
     axes.spines[["top", "right"]].set_visible(False)
     return axes
 
@@ -194,9 +193,9 @@ def _horizon(_: Evaluation, __: str, view: View, axes: Any, ___: float) -> None:
 
 
 def _segments(
-    evaluation: Evaluation, policy: str, columns: list[grouping.Column], axes: Any, level: float
+    evaluation: Evaluation, policy: str, grouped: list[grouping.Grouping], axes: Any, level: float
 ) -> None:
-    rows = grouping.by_segment(evaluation, policy, columns, level)
+    rows = grouping.by_segment(evaluation, policy, grouped, level)
     if not rows:
         _nothing(axes, "the log has no context columns to group by")
         return

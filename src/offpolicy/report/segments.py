@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -118,19 +119,34 @@ def _parts(values: Floats, missing: Array) -> tuple[Ints, list[str]]:
     return codes, labels
 
 
-def by_segment(
-    evaluation: Evaluation, policy: str, columns: Sequence[Column], level: float = 0.95
-) -> list[facts.Row]:
-    """The estimate inside each group of each column."""
-    log = evaluation.problem.log
-    mass = evaluation.problem.units.mass
-    rows: list[facts.Row] = []
-    for column in columns:
+@dataclass(frozen=True, eq=False)
+class Grouping:
+    """Units grouped by one column."""
+
+    column: str
+    codes: Ints
+    labels: list[str]
+
+
+def groupings(evaluation: Evaluation, segments: Sequence[Column] | Column | None) -> list[Grouping]:
+    """The columns asked for, each cut into groups; the same for every policy."""
+    log, mass = evaluation.problem.log, evaluation.problem.units.mass
+    out = []
+    for column in chosen_columns(log, segments):
         values = values_of(log, column)
         codes, labels = groups(values, np.ones(len(values)) if mass is None else mass)
-        name = column if isinstance(column, str) else f"context {column}"
-        rows += [
-            {"column": name, **row}
-            for row in facts.by_group(evaluation, policy, codes, labels, level)
-        ]
-    return rows
+        out.append(
+            Grouping(column if isinstance(column, str) else f"context {column}", codes, labels)
+        )
+    return out
+
+
+def by_segment(
+    evaluation: Evaluation, policy: str, grouped: Sequence[Grouping], level: float = 0.95
+) -> list[facts.Row]:
+    """The estimate inside each group of each column."""
+    return [
+        {"column": g.column, **row}
+        for g in grouped
+        for row in facts.by_group(evaluation, policy, g.codes, g.labels, level)
+    ]

@@ -62,7 +62,11 @@
         return sign * ((a[order] ?? Infinity * sign) - (b[order] ?? Infinity * sign));
       });
     }
-    return measure ? out.map((row) => ({ ...row, shown: row[measure] })) : out;
+    // Fresh objects: Vega knows a row again by a mark that it leaves on it.
+    const fresh = out.map((row) => Object.fromEntries(Object.entries(row)));
+    fresh.forEach((row, rank) => { row.rank = rank; });
+    if (measure) fresh.forEach((row) => { row.shown = row[measure]; });
+    return fresh;
   };
   const refresh = (figure) => {
     const place = figure.querySelector(".plot");

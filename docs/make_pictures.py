@@ -1,0 +1,75 @@
+"""Pictures of the report for the documentation: `python docs/make_pictures.py`.
+
+Writes the demo's report, opens it in the system's Chromium and takes screenshots; needs playwright, as the
+browser tests do, and takes about a minute.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+from offpolicy.experiments import demo
+
+HERE = Path(__file__).parent / "pictures"
+SHOTS = {  # name: (width, height, color scheme, what to show)
+    "report-light": (1280, 860, "light", None),
+    "report-dark": (1280, 860, "dark", None),
+    "report-phone": (375, 812, "light", None),
+    "report-estimates": (1280, 860, "light", "#estimates"),
+    "report-overlap": (1280, 860, "light", "#overlap"),
+}
+FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
+
+
+def chromium() -> str:
+    """Path of the browser."""
+    names = ("chromium", "chromium-browser", "google-chrome")
+    path = os.environ.get("OFFPOLICY_CHROMIUM") or next(
+        filter(None, map(shutil.which, names)), None
+    )
+    if path is None:
+        sys.exit("no Chromium found: `apt-get install chromium`, or set OFFPOLICY_CHROMIUM")
+    return path
+
+
+def main() -> None:
+    """Make them all."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--impressions", type=int, default=200_000, help="rows of the demo's log")
+    parser.add_argument("--out", type=Path, default=HERE, help="folder for the pictures")
+    args = parser.parse_args()
+    args.out.mkdir(parents=True, exist_ok=True)
+    result = demo.run(demo.Args(impressions=args.impressions))
+    with tempfile.TemporaryDirectory() as folder:
+        path = result.known.report(Path(folder) / "report.html", title="Ad designs, two candidates")
+        shoot(path, args.out)
+    figure = result.known.plot("forest").figure
+    figure.savefig(args.out / "plot-forest.svg", metadata={"Date": None})
+
+
+def shoot(path: Path, out: Path) -> None:
+    """Screenshots of one report."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=chromium(), args=FLAGS)
+        for name, (width, height, scheme, part) in SHOTS.items():
+            context = browser.new_context(
+                viewport={"width": width, "height": height}, color_scheme=scheme, offline=True
+            )
+            page = context.new_page()
+            page.goto(path.as_uri())
+            page.wait_for_selector("html[data-ready=true]")
+            place = page if part is None else page.locator(part)
+            place.screenshot(path=out / f"{name}.png")
+            context.close()
+        browser.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -6,7 +6,8 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from offpolicy.errors import ModelError
+import numpy as np
+
 from offpolicy.nuisance.learners import is_learner, weight_argument, with_action
 from offpolicy.nuisance.reward import ActionFeature, FittedReward
 
@@ -19,12 +20,6 @@ def warm_model(learner: Any) -> WarmStart | None:
     if not is_learner(learner):
         return None
     parameters = learner.get_params()
-    if parameters.get("warm_start") is True and parameters.get("early_stopping") is True:
-        # scikit-learn keeps the best weights of the first fit and restores them after every later one.
-        raise ModelError(
-            f"{type(learner).__name__} with warm_start=True and early_stopping=True returns to the solution "
-            "of its first fit. Turn one of them off."
-        )
     adds_trees = "n_estimators" in parameters or "max_leaf_nodes" in parameters
     return WarmStart(learner) if parameters.get("warm_start") is True and not adds_trees else None
 
@@ -52,6 +47,13 @@ class WarmStart:
         after = deepcopy(previous)
         X = with_action(data.X, data.action, data.actions, data.action_name, self.learner)
         model = after.model.model
+        # A neural net remembers its best loss so far, which was for other targets: without this it would
+        # stop at once, or return to the weights of the step before.
+        for name, fresh in (("best_loss_", np.inf), ("best_validation_score_", -np.inf)):
+            if getattr(model, name, None) is not None:
+                setattr(model, name, fresh)
+        if hasattr(model, "_no_improvement_count"):
+            model._no_improvement_count = 0  # noqa: SLF001
         keywords = {} if data.weight is None else {weight_argument(model): data.weight}
         model.fit(X, data.reward, **keywords)
         return after

@@ -64,9 +64,7 @@ def evaluate_scan(
     if cells is None:
         from offpolicy.engines.stream import evaluate_stream
 
-        return evaluate_stream(
-            log, named, chosen, reward_model, behavior_model, plan, extra, n_jobs
-        )
+        return evaluate_stream(log, named, chosen, reward_model, behavior_model, plan, extra)
     log.report("fit", 0.0)
     result = evaluate(
         cells.log,

@@ -127,6 +127,16 @@ class BoostedReward:
         settings, rounds, _ = self.choose(data, matrix, categories, seed)
         return _Booster(self._train(data, matrix, categories, everything, settings, seed, rounds))
 
+    def parameters(self, objective: str, seed: int, settings: dict[str, Any]) -> dict[str, Any]:
+        """LightGBM's parameters of one fit."""
+        return {
+            **PARAMETERS,
+            "objective": objective,
+            "seed": seed % 2**31,
+            "num_threads": self.threads,
+            **settings,
+        }
+
     def choose(
         self, data: RewardData, matrix: Floats, categories: list[int], seed: int
     ) -> tuple[dict[str, Any], int, Any]:
@@ -164,13 +174,7 @@ class BoostedReward:
         held: Ints | None = None,
     ) -> Any:
         lgb = lightgbm()
-        parameters = {
-            **PARAMETERS,
-            "objective": objective_of(data.reward),
-            "seed": seed % 2**31,
-            "num_threads": self.threads,
-            **settings,
-        }
+        parameters = self.parameters(objective_of(data.reward), seed, settings)
 
         def dataset(of: Ints, reference: Any = None) -> Any:
             return lgb.Dataset(
@@ -194,6 +198,33 @@ class BoostedReward:
             valid_names=["held"],
             callbacks=[lgb.early_stopping(self.patience, verbose=False)],
         )
+
+
+def fit_dataset(
+    model: BoostedReward, dataset: Any, rows: Ints, objective: str, seed: int
+) -> FittedReward:
+    """Fit on some rows of a dataset that is binned already; settings are chosen as in `fit_reward`."""
+    lgb = lightgbm()
+    settings, rounds = model.grid[0], model.rounds
+    if model.validation > 0:
+        order = np.random.default_rng(seed).permutation(len(rows))
+        cut = max(1, round(model.validation * len(rows)))
+        held, train = np.sort(rows[order[:cut]]), np.sort(rows[order[cut:]])
+        best: float | None = None
+        for candidate in model.grid:
+            tried = lgb.train(
+                model.parameters(objective, seed, candidate),
+                dataset.subset(train),
+                num_boost_round=model.rounds,
+                valid_sets=[dataset.subset(held)],
+                valid_names=["held"],
+                callbacks=[lgb.early_stopping(model.patience, verbose=False)],
+            )
+            loss = float(next(iter(tried.best_score["held"].values())))
+            if best is None or loss < best:
+                best, settings, rounds = loss, candidate, max(1, tried.best_iteration)
+    parameters = model.parameters(objective, seed, settings)
+    return _Booster(lgb.train(parameters, dataset.subset(rows), num_boost_round=rounds))
 
 
 def paper_reward(threads: int = 0) -> BoostedReward:

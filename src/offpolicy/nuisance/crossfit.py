@@ -189,6 +189,8 @@ class CrossFit:
         makers: list[Callable[[], Any]] = [partial(fit_part, part) for part in parts]
         for part, fit in zip(parts, self._fit_all(keys, makers), strict=True):
             rows = log.layout.rows_of(part.score)
+            if len(rows) == 0:  # a chunk of a larger log may hold none of a fold
+                continue
             features = self._table(model)
             q[rows], values = predict_values(
                 fit, features, log.context, rows, log.action[rows], targets

@@ -110,7 +110,8 @@ def test_the_error_falls_at_the_root_of_n(record_property):
 @pytest.mark.verify
 @pytest.mark.parametrize("known", [True, False])
 def test_rmse_is_within_five_percent_of_the_bound(known, record_property):
-    ratio = rmse(errors(2_000, 4_000, known=known, seed=11)) / np.sqrt(BOUND / 2_000)
+    # The cost of estimating the nuisances falls as 1/N: at N = 2,000 the ratios were 1.024 and 1.049.
+    ratio = rmse(errors(8_000, 3_000, known=known, seed=11)) / np.sqrt(BOUND / 8_000)
     record_property("ratio", ratio)
     print(f"\nRMSE / bound, π_b {'known' if known else 'unknown'}: {ratio:.4f}")
     assert 0.95 < ratio < 1.05

@@ -68,8 +68,12 @@ class Target:
             rows = np.arange(n)
             at = context.positions(rows) if self.shares_context else rows
             return np.asarray(self.codes[at] == action, dtype=np.float64)
-        out = np.empty(n)
         if self.shares_context and context.index is not None:
+            if context.n_table * self.n_actions <= BLOCK_CELLS:
+                return np.asarray(
+                    self.probabilities(np.arange(context.n_table))[context.index, action]
+                )
+            out = np.empty(n)
             order = np.argsort(context.index, kind="stable")
             at = context.index[order]
             for block in blocks(context.n_table, self.n_actions):
@@ -77,6 +81,7 @@ class Target:
                 rows = order[low:high]
                 out[rows] = self.probabilities(block)[at[low:high] - block[0], action[rows]]
             return out
+        out = np.empty(n)
         for block in blocks(n, self.n_actions):
             out[block] = self.probabilities(block)[np.arange(len(block)), action[block]]
         return out

@@ -145,7 +145,8 @@ class ValueData:
 
     def backward(self) -> Iterator[tuple[int, Ints]]:
         """Yield (t, positions among the training steps with that t), from the last t to 0."""
-        order = np.argsort(self.step, kind="stable")
+        short = self.horizon < 2**16
+        order = np.argsort(self.step.astype(np.uint16) if short else self.step, kind="stable")
         bounds = np.searchsorted(self.step[order], np.arange(self.horizon + 1))
         for t in range(self.horizon - 1, -1, -1):
             yield t, order[bounds[t] : bounds[t + 1]]
@@ -175,7 +176,8 @@ def next_values(following: Ints, v: Floats) -> Floats:
 def by_step(log: Any, rows: Ints) -> dict[int, Ints]:
     """Positions among ``rows`` of each step t that occurs."""
     step = log.layout.step[rows]
-    order = np.argsort(step, kind="stable")
+    # Short integers are sorted by radix, in linear time.
+    order = np.argsort(step.astype(np.uint16) if log.horizon < 2**16 else step, kind="stable")
     present, first = np.unique(step[order], return_index=True)
     return {int(t): part for t, part in zip(present, np.split(order, first[1:]), strict=True)}
 

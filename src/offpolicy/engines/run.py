@@ -51,7 +51,7 @@ def evaluate_scan(
     from offpolicy.evaluate import evaluate
 
     named = targets.named_policies(policies)
-    chosen = grid.resolve(estimators, "bandit")
+    chosen = grid.resolve(grid.DEFAULT if estimators is None else estimators, "bandit")
     extra = policy_columns(named)
     plan = fold_plan(log, folds, repeats, seed)
     for what, model in (("reward_model", reward_model), ("behavior_model", behavior_model)):

@@ -80,7 +80,7 @@ class Problem:
         # Nothing random enters a full-sample estimate but the folds it does not use.
         repeats = 1 if estimator.split == "full" else self.folds.repeats
         rows: list[Floats] = []
-        notes: list[str] = []
+        notes: list[str] = list(getattr(self.log, "notes", ()))
         scored = facts = None
         for repeat in range(repeats):
             units = self.scored_units(estimator.split, repeat)

@@ -1,0 +1,91 @@
+"""The tabular study: toy worlds as described, a table, and a run that can be taken up again."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import offpolicy as op
+from offpolicy.decisions import Decisions
+from offpolicy.errors import UsageError
+from offpolicy.experiments.tabular import toys
+from offpolicy.experiments.tabular.chain import Chain
+from offpolicy.experiments.tabular.study import SETTINGS, Args, reproduce, show, truth
+from offpolicy.horizon import horizon_curve, suggestion
+
+
+def test_values_of_the_toy_worlds():
+    assert toys.model_fail().value() == pytest.approx(0.12 - 0.88)
+    # Ten visits of the first state, each worth 0.27 · (0.4 − 0.6) + 0.73 · (0.6 − 0.4).
+    assert toys.model_win().value() == pytest.approx(10 * 0.2 * (0.73 - 0.27))
+    rng = np.random.default_rng(0)
+    for toy in (toys.gridworld(), toys.cliff_walking(), toys.random_world()):
+        log = toy.world.simulate(toy.pi_e, 4_000, rng)
+        returns = log.layout.sum(log.reward)
+        assert returns.mean() == pytest.approx(toy.value(), abs=5 * returns.std() / np.sqrt(4_000))
+    chain = Chain(horizon=5)
+    returns = chain.simulate(100_000, rng, on_policy=True)
+    psi = returns.layout.sum(returns.reward)
+    assert psi.mean() == pytest.approx(chain.value(), abs=5 * psi.std() / np.sqrt(100_000))
+
+
+def test_cliff_walking_is_the_cliff():
+    world = toys.cliff_walking(1.0, 0.5).world
+    assert world.mean.min() == -100
+    assert world.value(toys.optimal(world)) == -13
+    assert (world.transition.sum(axis=2)[world.mean == -100] == 0).all()
+
+
+def test_the_log_of_model_fail_hides_the_state():
+    log = toys.model_fail().simulate(50, np.random.default_rng(0))
+    assert log.context.n_table == 1
+    assert (np.diff(log.layout.offsets) == 2).all()
+
+
+def test_a_study_is_resumed(tmp_path):
+    names = ("ModelFail", "chain, both wrong")
+    few = reproduce(Args(replications=2, settings=names, out=tmp_path, workers=1))
+    lines = (tmp_path / "replications.jsonl").read_text().splitlines()
+    more = reproduce(Args(replications=4, settings=names, out=tmp_path, workers=1))
+    assert (tmp_path / "replications.jsonl").read_text().splitlines()[: len(lines)] == lines
+    fresh = reproduce(Args(replications=4, settings=names, out=tmp_path / "b", workers=1))
+    assert more["settings"] == fresh["settings"]
+    assert few["settings"] != more["settings"]
+    assert json.loads((tmp_path / "results.json").read_text())["settings"].keys() == set(names)
+    assert "| DML |" in show(more)
+    with pytest.raises(UsageError, match="Did you mean 'ModelFail'"):
+        reproduce(Args(settings=("ModelFall",), out=tmp_path))
+    assert all(np.isfinite(truth(s)) for s in SETTINGS.values())
+
+
+def test_the_curve_of_the_horizon_by_hand():
+    layout = op.Trajectories.from_arrays(
+        [[0, 0], [0], [0, 0]], [[0, 1], [1], [1, 0]], [[1.0, 1], [1], [1, 1]]
+    ).layout
+    pi_e, pi_b = np.array([0.9, 0.9, 0.1, 0.5, 0.0]), np.full(5, 0.5)
+    d = Decisions(layout, np.ones(5), pi_e, pi_b, np.zeros(5), np.zeros(5))
+    curve = horizon_curve(d)
+    first, second = np.array([1.8, 0.2, 1.0]), np.array([1.8 * 1.8, 0.2, 0.0])
+    for t, rho in enumerate((first, second)):
+        assert curve.effective[t] == pytest.approx(rho.sum() ** 2 / (rho**2).sum())
+        assert curve.mean[t] == pytest.approx(rho.mean())
+        assert curve.largest[t] == pytest.approx(rho.max() / rho.sum())
+        assert curve.surviving[t] == pytest.approx((rho > 0).mean())
+    assert curve.active.tolist() == [3.0, 2.0]
+    assert curve.supported == 2
+    assert "DML is supported" in suggestion(curve, discrete=True)
+
+
+def test_notes_of_truncation_reach_the_estimate():
+    log = op.Trajectories.from_arrays(
+        [[0, 0], [0]] * 4,
+        [[0, 1], [1]] * 4,
+        [[1.0, 1], [1]] * 4,
+        propensities=[[0.5, 0.5], [0.5]] * 4,
+        terminated=[True, False] * 4,
+        truncated="end",
+    )
+    ev = op.evaluate(log, np.full((12, 2), 0.5), estimators=["IPW"])
+    assert "counted as 0" in ev["IPW"].notes[0]

@@ -8,24 +8,27 @@ IPW, SNIPW and DR differ in what they subtract from ρR: two variables of mean z
 smallest variance (OCV): asymptotically no worse than any of them. The coefficients of a unit are fitted on
 all other units, which costs no more than one regression: β_{−i} = β − G x_i e_i / (1 − h_i), h_i = x_i'G x_i.
 
-With few large weights two free coefficients are one too many. The recommended ``auto`` keeps the weights
-self-normalised and chooses one number, how much of the value model to use:
+With few large weights two free coefficients are one too many. The recommended ``auto`` starts from
+self-normalised weights and chooses how much of the value model to use, and what is left to gain from the
+mean weight:
 
-    ψ_β = (1 − β) ψ_SNIPW + β ψ_SNDR,    β ∈ [0, 1] of smallest variance.
+    ψ = (1 − β) ψ_SNIPW + β ψ_SNDR − δ Σ γ^t (ρ_t − ρ_{t−1}),    β ∈ [0, 1] and δ of smallest variance.
 
-A useless value model leaves SNIPW, a good one SNDR (for episodes: WDR). β converges to the best one, so that
-choosing it costs nothing to first order, and the estimate is asymptotically no worse than either. Its scores
-are those of a jackknife: a unit that carries the share h of the weights pulls the estimate towards itself, so
-its deviation counts 1 / (1 − h) times.
+A useless value model leaves SNIPW, a good one SNDR (for episodes: WDR); δ is shrunk by its own noise. The
+coefficients converge to the best ones, so that choosing them costs nothing to first order, and the estimate
+is asymptotically no worse than SNIPW, SNDR or OCV with β ∈ [0, 1]. Its scores are those of a jackknife: a
+unit with leverage h pulls the estimate towards itself, so its deviation counts 1 / (1 − h) times.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from offpolicy import scores
+from offpolicy.decisions import LARGEST_LOG_WEIGHT
 from offpolicy.scores import Scored
 
 if TYPE_CHECKING:
@@ -105,24 +108,98 @@ def _single_mass(d: Decisions) -> Floats:
 
 
 def best_combination(d: Decisions) -> Scored:
-    """ψ_β = (1 − β) ψ_SNIPW + β ψ_SNDR with the β in [0, 1] of smallest variance, jackknifed."""
+    """ψ_β − δ·c with the β and δ of smallest variance, δ shrunk by its own noise, jackknifed."""
     plain, robust = scores.self_normalized(d), scores.self_normalized_dr(d)
     if not (np.isfinite(plain).all() and np.isfinite(robust).all()):
         return Scored(np.full(d.n, np.nan))
-    beta = combination(d, plain, robust)
-    psi = plain + beta * (robust - plain)
-    center = d.mean(psi)
-    stretched = (psi - center) / (1 - np.minimum(weight_share(d), MOST_LEVERAGE))
-    note = f"β = {beta:.3g} between SNIPW (0) and SNDR (1), by the smallest variance"
+    weight = _weight_control(d)
+    level, gain, surplus = d.mean(plain), d.mean(plain) - d.mean(robust), d.mean(weight)
+    base = plain - level
+    mix = combine(base, base - (robust - d.mean(robust)), weight - surplus, d.mass, _single_mass(d))
+    center = level - mix.beta * gain - mix.delta * surplus
+    leverage = np.minimum(mix.leverage + weight_share(d), MOST_LEVERAGE)
+    stretched = mix.residual / (1 - leverage)
+    note = (
+        f"β = {mix.beta:.3g} between SNIPW (0) and SNDR (1), by the smallest variance; coefficient of the "
+        f"mean weight δ = {mix.delta:.3g}"
+    )
     return Scored(center + stretched - d.mean(stretched), note)
 
 
-def combination(d: Decisions, plain: Floats, robust: Floats) -> float:
-    """The β in [0, 1] for which (1 − β) plain + β robust has the smallest variance."""
-    base = plain - d.mean(plain)
-    change = base - (robust - d.mean(robust))
-    spread = d.mean(change * change)
-    return float(np.clip(d.mean(base * change) / spread, 0.0, 1.0)) if spread > 0 else 0.0
+def _weight_control(d: Decisions) -> Floats:
+    """(N,) c = Σ γ^t (ρ_t − ρ_{t−1}), of mean 0; zeros where weights leave the range of a float."""
+    if float(d.log_rho.max(initial=-np.inf)) > LARGEST_LOG_WEIGHT:
+        return np.zeros(d.n)
+    return d.sum(d.gamma * (d.rho - d.rho_before))
+
+
+@dataclass(frozen=True, eq=False)
+class Mix:
+    """Coefficients of a combination, what it leaves of each score, and each unit's leverage on them."""
+
+    beta: float
+    delta: float
+    residual: Floats
+    leverage: Floats
+
+
+def combine(base: Floats, model: Floats, weight: Floats, mass: Floats, single: Floats) -> Mix:
+    """Coefficients β ∈ [0, 1] and δ for which base − β·model − δ·weight has the smallest variance.
+
+    δ counts as far as it exceeds its noise: with t its heteroskedasticity-robust t-value, the pair moves the
+    share max(0, 1 − 1/t²) of the way from the best pair with δ = 0 to the best of all.
+
+    Parameters
+    ----------
+    base, model, weight : (N,) arrays
+        Centered scores.
+    mass, single : (N,) arrays
+        Mass of the units a row stands for, and of one of them.
+
+    Examples
+    --------
+    >>> model, weight = np.array([1.0, -1.0, 1.0, -1.0]), np.array([1.0, 1.0, -1.0, -1.0])
+    >>> mix = combine(0.5 * model + 3 * weight, model, weight, np.ones(4), np.ones(4))
+    >>> round(mix.beta, 6), round(mix.delta, 6)
+    (0.5, 3.0)
+    """
+    alone = _within(_slope(base, model, mass))
+    pair = np.column_stack([model, weight])
+    inverse = np.linalg.pinv((mass[:, None] * pair).T @ pair, rcond=1e-12, hermitian=True)
+    beta, delta = inverse @ (pair.T @ (mass * base))
+    if beta != _within(beta):
+        beta = _within(beta)
+        delta = _slope(base - beta * model, weight, mass)
+    leverage = np.minimum(single * np.einsum("ij,jk,ik->i", pair, inverse, pair), MOST_LEVERAGE)
+    residual = base - beta * model - delta * weight
+    share = _signal(
+        delta, weight - _slope(weight, model, mass) * model, residual, leverage, mass, single
+    )
+    beta, delta = (1 - share) * alone + share * beta, share * delta
+    square = mass @ (model * model)
+    first = single * model**2 / square if square > 0 else np.zeros_like(model)
+    left = base - beta * model - delta * weight
+    return Mix(float(beta), float(delta), left, (1 - share) * first + share * leverage)
+
+
+def _signal(
+    delta: float, alone: Floats, residual: Floats, leverage: Floats, mass: Floats, single: Floats
+) -> float:
+    """max(0, 1 − 1/t²) of a slope on ``alone``, the part of its control that the other does not explain."""
+    square = float(mass @ (alone * alone))
+    noise = float((mass * single) @ (alone * residual / (1 - leverage)) ** 2)
+    if square == 0 or delta == 0:
+        return 0.0
+    return max(0.0, 1.0 - noise / (delta * square) ** 2)
+
+
+def _slope(y: Floats, x: Floats, mass: Floats) -> float:
+    square = float(mass @ (x * x))
+    return float(mass @ (x * y)) / square if square > 0 else 0.0
+
+
+def _within(beta: float) -> float:
+    return float(min(max(beta, 0.0), 1.0))
 
 
 def weight_share(d: Decisions) -> Floats:

@@ -1,12 +1,15 @@
 """Control variates against brute force: leave-one-out slopes, the best combination, counts."""
 
+import re
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from offpolicy import scores
 from offpolicy.control_variates import (
     best_combination,
-    combination,
+    combine,
     optimal_control,
     regress_others,
     weight_share,
@@ -79,42 +82,92 @@ def test_optimal_control_varies_no_more_than_the_estimators_it_contains(model):
         assert best <= other(d).var() * 1.001
 
 
-def test_combination_is_the_best_of_a_grid():
-    d = bandit(500, model=0.6)
+def parts(d):
+    """Centered SNIPW scores, what the model explains of them, and the weights; as `combine` takes them."""
     plain, robust = scores.self_normalized(d), scores.self_normalized_dr(d)
+    base = plain - plain.mean()
+    return base, base - (robust - robust.mean()), d.ratio - d.ratio.mean()
+
+
+def mixed(d):
+    return combine(*parts(d), np.ones(d.n), np.ones(d.n))
+
+
+def test_coefficients_are_the_best_of_a_grid_where_the_weights_matter():
+    # Residuals grow with the weight, so that δ is far from its noise and counts in full.
+    d = bandit(5000, model=0.6)
+    d = replace(d, reward=d.reward + 3 * d.ratio)
+    mix = mixed(d)
+    base, model, weight = parts(d)
+    grid = np.linspace(-0.3, 0.3, 31)
+    best = mix.residual.var()
+    for b in np.clip(mix.beta + grid, 0, 1):
+        for c in mix.delta + grid:
+            assert (base - b * model - c * weight).var() >= best * (1 - 1e-4)
+    assert mix.delta > 1
+
+
+def test_without_signal_in_the_weights_only_the_model_counts():
+    d = bandit(400, model=0.6, seed=5)
+    base, model, _ = parts(d)
+    rng = np.random.default_rng(0)
+    noise = rng.normal(size=400)
+    noise -= noise.mean() + model * (noise @ model) / (model @ model)
+    noise -= base * (noise @ base) / (base @ base)
+    mix = combine(base, model, noise - noise.mean(), np.ones(400), np.ones(400))
     grid = np.linspace(0, 1, 1001)
-    spread = [((1 - b) * plain + b * robust).var() for b in grid]
-    assert combination(d, plain, robust) == pytest.approx(grid[np.argmin(spread)], abs=2e-3)
+    spread = [(base - b * model).var() for b in grid]
+    assert mix.delta == 0
+    assert mix.beta == pytest.approx(grid[np.argmin(spread)], abs=2e-3)
 
 
 def test_a_useless_model_leaves_snipw_and_the_truth_gives_sndr():
-    useless = bandit(3000, model=-1.0)
-    assert combination(
-        useless, scores.self_normalized(useless), scores.self_normalized_dr(useless)
-    ) == pytest.approx(0.0)
-    true = bandit(3000, model=1.0)
-    beta = combination(true, scores.self_normalized(true), scores.self_normalized_dr(true))
-    assert beta > 0.95
+    assert mixed(bandit(3000, model=-1.0)).beta == 0
+    assert mixed(bandit(3000, model=1.0)).beta > 0.9
 
 
-def test_combination_has_the_mean_of_its_parts():
+@pytest.mark.parametrize("model", [0.0, 0.5, 1.0])
+def test_auto_varies_no_more_than_snipw_sndr_and_dml(model):
+    d = bandit(20_000, model=model)
+    best = best_combination(d).psi.var()
+    for other in (scores.self_normalized, scores.self_normalized_dr, scores.doubly_robust):
+        assert best <= other(d).var() * 1.002
+
+
+def test_auto_has_the_mean_of_its_parts():
     d = episodes()
     plain, robust = scores.self_normalized(d), scores.self_normalized_dr(d)
-    beta = combination(d, plain, robust)
-    mean = (1 - beta) * plain.mean() + beta * robust.mean()
-    assert best_combination(d).psi.mean() == pytest.approx(mean, rel=1e-12)
+    psi = best_combination(d)
+    beta, delta = (float(x) for x in re.findall(r"= (-?[\d.e+-]+)", psi.note))
+    weight = d.sum(d.gamma * (d.rho - d.rho_before)).mean()
+    mean = (1 - beta) * plain.mean() + beta * robust.mean() - delta * weight
+    assert psi.psi.mean() == pytest.approx(mean, abs=2e-3)
+
+
+def test_auto_covers_its_value_in_a_simple_world():
+    covered = []
+    for seed in range(300):
+        d = bandit(300, seed, model=0.5)
+        psi = best_combination(d).psi
+        covered.append(abs(psi.mean() - 1.8) < 1.96 * psi.std() / np.sqrt(300))
+    assert 0.92 < np.mean(covered) < 0.98
 
 
 def test_jackknifed_deviations_are_those_of_leaving_a_unit_out():
-    # With a constant value model ψ_β is SNIPW, whose leave-one-out estimates are known exactly.
-    d = bandit(40, model=0.0)
+    # With a constant value model and one weight level the score is that of SNIPW, whose leave-one-out
+    # estimates are known exactly.
+    rng = np.random.default_rng(0)
+    matched = rng.random(40) < 0.3
+    none = np.zeros(40)
+    reward = rng.normal(size=40)
+    d = Decisions(Layout.single(40), reward, matched * 1.0, np.full(40, 0.3), none, none)
     psi = best_combination(d).psi
     w, r = d.ratio, d.reward
     theta = (w @ r) / w.sum()
     left_out = (w @ r - w * r) / (w.sum() - w)
     deviation = (len(w) - 1) * (theta - left_out)
     expected = theta + (deviation - deviation.mean()) * len(w) / (len(w) - 1)
-    assert psi == pytest.approx(expected, rel=1e-9)
+    assert psi == pytest.approx(expected, rel=1e-6)
 
 
 def test_share_of_weights_over_steps_by_a_plain_loop():

@@ -217,6 +217,6 @@ def _run(
 
 def one_thread() -> None:
     """Keep linear algebra in a worker to one thread: the workers fill the cores already."""
-    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+    from threadpoolctl import threadpool_limits
 
     threadpool_limits(1)

@@ -90,7 +90,7 @@ def _world(config: AdConfig, seed: int) -> World:
 
 def _one_thread() -> Any:
     """Keep linear algebra to one thread: the products are small, and workers fill the cores."""
-    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+    from threadpoolctl import threadpool_limits
 
     return threadpool_limits(1)
 

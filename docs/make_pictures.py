@@ -60,7 +60,10 @@ def shoot(path: Path, out: Path) -> None:
         browser = driver.chromium.launch(executable_path=chromium(), args=FLAGS)
         for name, (width, height, scheme, part) in SHOTS.items():
             context = browser.new_context(
-                viewport={"width": width, "height": height}, color_scheme=scheme, offline=True
+                viewport={"width": width, "height": height},
+                color_scheme=scheme,
+                reduced_motion="reduce",
+                offline=True,
             )
             page = context.new_page()
             page.goto(path.as_uri())

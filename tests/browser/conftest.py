@@ -49,6 +49,7 @@ def open_page(browser):
             viewport={"width": width, "height": height},
             color_scheme=scheme,
             java_script_enabled=scripts,
+            reduced_motion="reduce",
             offline=True,
         )
         contexts.append(context)

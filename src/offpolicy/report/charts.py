@@ -88,13 +88,14 @@ def _finite(x: float | None) -> bool:
 def interval_rows(
     groups: Sequence[tuple[str, Sequence[Row]]], label: str, ends: tuple[float, float]
 ) -> list[Row]:
-    """Rows under group headings, with the texts that hovering shows.
+    """Rows under group headings (none where a heading is empty), with the texts that hovering shows.
 
     The key keeps rows apart: three digits of the group, a star for the headline, then the label.
     """
     out: list[Row] = []
     for i, (heading, rows) in enumerate(groups):
-        out.append({"key": f"{i:03d}#", "heading": heading, "group": i})
+        if heading:
+            out.append({"key": f"{i:03d}#", "heading": heading, "group": i})
         for row in rows:
             star = "*" if row.get("headline") else " "
             defined = _finite(row["value"])
@@ -144,7 +145,7 @@ def intervals(
     }  # fmt: skip
     x = {
         "type": "quantitative", "title": title, "scale": {"domain": list(ends), "nice": False, "zero": False},
-        "axis": {"tickCount": 5, "orient": "top"},
+        "axis": {"tickCount": 5, "orient": "top", "grid": True},
     }  # fmt: skip
     color = {"condition": {"test": "datum.lead", "value": ACCENT}, "value": SOFT}
     shown = [{"field": f, "type": "nominal"} for f in ("name", "Estimate", "Interval", *tips)]

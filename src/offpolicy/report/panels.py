@@ -163,13 +163,18 @@ def _reward_calibration(view: View, drawn: Charts, tag: str, level: float) -> st
     rows = calibration.reward(view, level)
     if len(rows) < 2:
         return ""
+    single = view.decisions.layout.is_single
+    model, what = ("Reward model", "reward") if single else ("Value model", "value to come")
     spec = charts.calibration(
-        rows, "Calibration of the reward model: observed against predicted reward.",
-        what="reward", logarithmic=False,
-    )  # fmt: skip
+        rows,
+        f"Calibration of the {model.lower()}: observed against predicted {what}.",
+        what=what,
+        logarithmic=False,
+    )
     where = "out of fold" if view.out_of_fold else "on the rows it was fitted to"
-    figure = drawn.figure(f"reward-{tag}", spec, data=_calibration_table(rows, "reward", level))
-    return f"<div><h3>Reward model</h3><p class=about>Predictions {where}.</p>{figure}</div>"
+    against = "" if single else ", against the reward and the predicted value of the next step"
+    figure = drawn.figure(f"reward-{tag}", spec, data=_calibration_table(rows, what, level))
+    return f"<div><h3>{model}</h3><p class=about>Predictions {where}{against}.</p>{figure}</div>"
 
 
 def _behavior_calibration(view: View, drawn: Charts, tag: str, level: float) -> str:
@@ -188,7 +193,7 @@ def _behavior_calibration(view: View, drawn: Charts, tag: str, level: float) -> 
         return ""
     ends = charts.domain(inverse, (1.0,))
     spec = charts.intervals(
-        charts.interval_rows([("", inverse)], "action", ends)[1:],
+        charts.interval_rows([("", inverse)], "action", ends),
         ends,
         "The mean of 1 over the propensity of each action, which should be 1.",
         title="mean of 1{A = a} / propensity",

@@ -79,7 +79,7 @@ def estimates(ev: Evaluation, drawn: Charts, level: float) -> Section:
     ends = charts.domain(rows, (logged.value, low, high))
     for row in rows:
         row["tips"] = {"Note": row["note"] or "—"}
-    groups = [(p, [r for r in rows if r["policy"] == p]) for p in ev.policies]
+    groups = _by_policy(ev, rows)
     spec = charts.intervals(
         charts.interval_rows(groups, "estimator", ends),
         ends,
@@ -124,6 +124,8 @@ def estimates(ev: Evaluation, drawn: Charts, level: float) -> Section:
         "the one in bold is the one the answer above is taken from."
     )
     cut = any(r["low"] < ends[0] or r["high"] > ends[1] for r in rows)
+    if any(n == "DM" or n.startswith("DM-") for n in names):
+        about += " The direct method’s (DM) interval leaves out the error of its own model."
     if cut:
         about += " Intervals that reach the edge go on beyond it."
     legend = legend_of(
@@ -141,7 +143,7 @@ def differences(ev: Evaluation, drawn: Charts, level: float) -> Section:
         change = "—" if row["lift"] is None else f"{percent(row['lift'])}"
         row["tips"] = {"Relative": change}
         row["label"] = row["estimator"] if row["versus"] == "log" else f"minus {row['versus']}"
-    groups = [(p, [r for r in rows if r["policy"] == p]) for p in ev.policies]
+    groups = _by_policy(ev, rows)
     spec = charts.intervals(
         charts.interval_rows(groups, "label", ends),
         ends,
@@ -176,6 +178,12 @@ def differences(ev: Evaluation, drawn: Charts, level: float) -> Section:
     )
 
 
+def _by_policy(ev: Evaluation, rows: list[Row]) -> list[tuple[str, list[Row]]]:
+    """Rows under the name of their policy; a single policy needs no heading."""
+    many = len(ev.policies) > 1
+    return [(p if many else "", [r for r in rows if r["policy"] == p]) for p in ev.policies]
+
+
 def per_unit(ev: Evaluation) -> str:
     """What the axis of values counts."""
     return f"value per {'impression' if ev.problem.log.kind == 'bandit' else 'episode'}"
@@ -194,7 +202,7 @@ def checks(ev: Evaluation) -> Section:
     body = _check_table(raised, "Checks that raised something") if raised else ""
     if well:
         body += (
-            f'<details class="numbers"><summary>Show the {len(well)} others</summary>'
+            f'<details class="numbers"><summary>Show the {len(well)} that raised nothing</summary>'
             f"{_check_table(well, 'Checks that raised nothing')}</details>"
         )
     return Section("checks", "Checks", about, body)

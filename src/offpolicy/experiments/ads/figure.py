@@ -29,12 +29,13 @@ def draw(results: Sequence[dict[str, Any]], folder: Path) -> list[Path]:
 
     # Fixed ids and no date: the same results give the same file.
     with mpl.rc_context({"svg.hashsalt": "offpolicy", "font.size": 9}):
-        figure = Figure(figsize=(8.4, 3.1), layout="constrained")
+        figure = Figure(figsize=(9.2, 3.5), layout="constrained")
         axes = figure.subplots(1, len(results), squeeze=False)[0]
         for ax, result in zip(axes, results, strict=True):
             _panel(ax, result)
         axes[0].set_ylabel("click rate, %")
-        axes[-1].legend(frameon=False, loc="best")
+        handles, labels = axes[-1].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=2, frameon=False)
         paths = [folder / "figure2.svg", folder / "figure2.png"]
         figure.savefig(paths[0], metadata={"Date": None})
         figure.savefig(paths[1], dpi=160)
@@ -62,6 +63,6 @@ def _panel(ax: Any, result: dict[str, Any]) -> None:
     ax.set_title(title, fontsize=9)
     ax.set_xticks([0, 1], ["logging\npolicy", "best design\nper context"])
     ax.set_xlim(-0.5, 1.5)
-    ax.set_ylim(bottom=0)
+    ax.set_ylim(bottom=min(0.0, 110 * result["new"][1]))
     for side in ("top", "right"):
         ax.spines[side].set_visible(False)

@@ -89,3 +89,33 @@ def test_notes_of_truncation_reach_the_estimate():
     )
     ev = op.evaluate(log, np.full((12, 2), 0.5), estimators=["IPW"])
     assert "counted as 0" in ev["IPW"].notes[0]
+
+
+def test_diagnostics_of_episodes():
+    toy = toys.cliff_walking(0.9, 0.5)
+    log = toy.simulate(80, np.random.default_rng(0))
+    folds = np.arange(80) % 2
+    ev = op.evaluate(log, toy.target, estimators=["DML"], folds=folds)
+    states = log.context.table[log.context.index]
+    lost = 0.0
+    for row in range(log.rows):
+        fold = folds[log.layout.unit[row]]
+        others = folds[log.layout.unit] != fold
+        for a in range(4):
+            if not np.any(others & (states == states[row]) & (log.action == a)):
+                lost += toy.pi_e[states[row], a]
+    found = ev.diagnostics["policy", "unseen_pairs"]
+    assert float(found) == pytest.approx(lost / log.rows)
+    assert found.level == "caution"
+    assert ev.diagnostics["policy", "horizon"].level == "caution"
+    assert len(ev.diagnostics["policy", "horizon"].details["effective"]) == log.layout.horizon
+    calm = toys.random_world()
+    log = calm.simulate(400, np.random.default_rng(0))
+    ev = op.evaluate(log, calm.target, estimators=["DML"])
+    for name in ("horizon", "unseen_pairs", "value_model_skill"):
+        assert ev.diagnostics["policy", name].level == "ok"
+    d = ev.problem.decisions(ev.targets["policy"], ev.estimators[0])
+    last = d.layout.step == log.horizon - 1
+    r, q = log.reward[last], d.q[last]
+    skill = ev.diagnostics["policy", "value_model_skill"].details["by_step"][-1]
+    assert skill == pytest.approx(1 - np.mean((r - q) ** 2) / np.var(r))

@@ -43,7 +43,8 @@ def magic(d: Decisions) -> Scored:
     shown = ", ".join(
         f"{_name(steps[j], d)} {blend[j]:.0%}" for j in np.argsort(-blend)[:3] if blend[j] > 0.005
     )
-    return Scored(blend @ table, f"blend: {shown}; its weights are taken as given in the variance")
+    note = f"blend: {shown}; the variance takes its weights and the model as given"
+    return Scored(blend @ table, note)
 
 
 def _name(j: int, d: Decisions) -> str:

@@ -117,19 +117,23 @@ def state_ratios(train, horizon, pi_e, time):
             for i, episode in train:
                 if t < len(episode):
                     means.add(episode[t][0], 0, 1.0 if t == 0 else chain[i, t - 1])
-            for i, episode in train:
-                if t < len(episode):
-                    s, a, _, p = episode[t]
-                    w[t, s] = means.total[s,] / means.count[s,]
-                    chain[i, t] = w[t, s] * pi_e[s, a] / p
+            here = [(i, *episode[t]) for i, episode in train if t < len(episode)]
+            for _, s, _, _, _ in here:
+                w[t, s] = means.total[s,] / means.count[s,]
+            level = sum(w[t, s] * pi_e[s, a] / p for _, s, a, _, p in here)
+            scale = sum(w[t, s] for _, s, _, _, _ in here) / level if here else 1.0
+            for i, s, a, _, p in here:
+                chain[i, t] = scale * w[t, s] * pi_e[s, a] / p
         return w
     out_of, logged, weighted = defaultdict(float), defaultdict(float), defaultdict(float)
+    leaving = defaultdict(float)
     for _, episode in train:
         for t, (s, a, _, p) in enumerate(episode):
             last = t == len(episode) - 1
             if last and len(episode) == horizon:
                 continue
             out_of[s] += 1.0
+            leaving[s] += pi_e[s, a] / p
             if not last:
                 logged[s, episode[t + 1][0]] += 1.0
                 weighted[s, episode[t + 1][0]] += pi_e[s, a] / p
@@ -146,6 +150,10 @@ def state_ratios(train, horizon, pi_e, time):
         for s in range(n_states):
             if logging[s] > 0:
                 w[t, s] = target[s] / logging[s]
+        level = sum(
+            target[s] * (leaving[s] / out_of[s] if out_of[s] else 1.0) for s in range(n_states)
+        )
+        target = [x * sum(target) / level for x in target]
         target, logging = moved(target, weighted), moved(logging, logged)
     return w
 

@@ -7,8 +7,9 @@ Kallus and Uehara 2020. w_t(s, a) = w_t(s) π_e(a|s) / π_b(a|s), and the state 
 
 `MarginalRatio` estimates it inside a training fold: as the ratio of two state distributions carried forward
 by transitions pooled over t (discrete states, a stationary environment and policies), by cell means of the
-chain at each t, or by regressing the chain on the next state (continuous states). A state that the training fold never
-reached at that t has no ratio; it gets 0, which leaves the value model alone there, and is counted.
+chain at each t, or by regressing the chain on the next state (continuous states). A state that the training
+fold never reached at that t has no ratio; it gets 0, which leaves the value model alone there, and is
+counted.
 """
 
 from __future__ import annotations
@@ -81,7 +82,8 @@ def _carried(data: ValueData, ratio: Floats) -> _StateTable:
     """d_e,t / d_b,t, both carried forward from the same S_0 by transitions pooled over t.
 
     M_b(s'|s) counts the logged transitions out of s and M_e(s'|s) weights each by π_e / π_b of its action,
-    so that a state seen with few of its actions is not taken for one that has no others.
+    so that a state seen with few of its actions is not taken for one that has no others. At each t the
+    weights are scaled to a mean of 1 under d_e,t, or their sampling error would compound over the horizon.
     """
     context = data.log.context
     n = context.n_table
@@ -94,6 +96,8 @@ def _carried(data: ValueData, ratio: Floats) -> _StateTable:
     scale = weight[onward] / out_of[start]
     behave = transitions(start, end, scale, n)
     follow = transitions(start, end, scale * ratio[onward], n)
+    leaving = np.bincount(state[known], weights=(weight * ratio)[known], minlength=n)
+    mean_ratio = np.where(out_of > 0, leaving / np.where(out_of > 0, out_of, 1.0), 1.0)
     first = data.step == 0
     target = behavior = np.bincount(state[first], weights=weight[first], minlength=n) / float(
         weight[first].sum()
@@ -102,6 +106,9 @@ def _carried(data: ValueData, ratio: Floats) -> _StateTable:
     for t in range(data.horizon):
         reached = behavior > 0
         table[t] = np.where(reached, target / np.where(reached, behavior, 1.0), np.nan)
+        level = float(target @ mean_ratio)
+        if level > 0:
+            target = target * (float(target.sum()) / level)
         target, behavior = target @ follow, behavior @ behave
     return _StateTable(data.log, table)
 
@@ -132,8 +139,14 @@ def _chained(data: ValueData, ratio: Floats) -> _StateTable:
                 state[at], weights=weight[at] * chain[data.rows[at] - 1], minlength=n
             )
             table[t] = np.where(mass > 0, total / np.where(mass > 0, mass, 1.0), np.nan)
-        chain[data.rows[at]] = table[t, state[at]] * ratio[at]
+        chain[data.rows[at]] = _scaled(table[t, state[at]], ratio[at], weight[at])
     return _StateTable(log, table)
+
+
+def _scaled(w: Floats, ratio: Floats, mass: Floats) -> Floats:
+    """W · ratio with the ratios scaled to a mean of 1 under w, as they have in expectation."""
+    level = float((mass * w) @ ratio)
+    return w * ratio if level == 0 else w * ratio * (float(mass @ w) / level)
 
 
 def _regressed(data: ValueData, ratio: Floats, learner: Any, seed: int) -> _Chain:
@@ -156,7 +169,8 @@ def _regressed(data: ValueData, ratio: Floats, learner: Any, seed: int) -> _Chai
                 models[t] = float(np.average(y, weights=weight))
             else:
                 models[t] = fitted(chosen, X, y, weight, seed)
-        chain[rows] = fit.predict(rows) * ratio[at]
+        mass = np.ones(len(at)) if data.weight is None else data.weight[at]
+        chain[rows] = _scaled(fit.predict(rows), ratio[at], mass)
     return fit
 
 

@@ -20,8 +20,8 @@ SHOTS = {  # name: (width, height, color scheme, what to show)
     "report-light": (1280, 860, "light", None),
     "report-dark": (1280, 860, "dark", None),
     "report-phone": (375, 812, "light", None),
-    "report-estimates": (1280, 860, "light", "#estimates"),
-    "report-overlap": (1280, 860, "light", "#overlap"),
+    "report-estimates": (1280, 1400, "light", "#estimates"),
+    "report-overlap": (1280, 1400, "light", "#overlap"),
 }
 FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
 

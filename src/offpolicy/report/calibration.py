@@ -8,13 +8,12 @@ what can be checked.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import special
 
 from offpolicy.inference import Estimate, Units
-from offpolicy.nuisance.behavior import as_behavior_model
 from offpolicy.nuisance.crossfit import BEHAVIOR
 from offpolicy.targets import blocks
 
@@ -26,6 +25,11 @@ if TYPE_CHECKING:
     from offpolicy.report.facts import Row
 
 BINS = 12
+# Finer where probabilities are small, tenths above.
+EDGES = np.array(
+    [0, 0.001, 0.003, 0.01, 0.02, 0.04, 0.07, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1]
+)
+SMALL = 0.05
 MOST_ACTIONS = 30
 MOST_ROWS = 200_000
 
@@ -112,19 +116,19 @@ def behavior(view: View, level: float = 0.95) -> list[Row]:
     Empty where only the probability of the logged action is known. At most 200,000 decisions, evenly
     spaced over the log, are looked at.
     """
-    edges = np.geomspace(1e-4, 1.0, BINS + 1)
+    bins = len(EDGES) - 1
     z = -float(special.ndtri((1 - level) / 2))
-    n, predicted, hits, square, square_hits = np.zeros((5, BINS))
+    n, predicted, hits, square, square_hits = np.zeros((5, bins))
     for rows, matrix in _distributions(view):
         mass, own = _masses(view, rows)
-        place = np.clip(np.searchsorted(edges, matrix, side="right") - 1, 0, BINS - 1)
+        place = np.clip(np.searchsorted(EDGES, matrix, side="right") - 1, 0, bins - 1)
         taken = place[np.arange(len(rows)), view.log.action[rows]]
         flat, k = place.ravel(), matrix.shape[1]
-        n += np.bincount(flat, weights=np.repeat(mass, k), minlength=BINS)
-        predicted += np.bincount(flat, weights=(mass[:, None] * matrix).ravel(), minlength=BINS)
-        square += np.bincount(flat, weights=np.repeat(mass * own, k), minlength=BINS)
-        hits += np.bincount(taken, weights=mass, minlength=BINS)
-        square_hits += np.bincount(taken, weights=mass * own, minlength=BINS)
+        n += np.bincount(flat, weights=np.repeat(mass, k), minlength=bins)
+        predicted += np.bincount(flat, weights=(mass[:, None] * matrix).ravel(), minlength=bins)
+        square += np.bincount(flat, weights=np.repeat(mass * own, k), minlength=bins)
+        hits += np.bincount(taken, weights=mass, minlength=bins)
+        square_hits += np.bincount(taken, weights=mass * own, minlength=bins)
     out: list[Row] = []
     for b in np.flatnonzero(n > 0).tolist():
         rate = hits[b] / n[b]
@@ -162,7 +166,7 @@ def _distributions(view: View) -> Iterator[tuple[Ints, Floats]]:
         return
     if view.known or not hasattr(nuisances, "fits"):
         return
-    model: Any = as_behavior_model("auto" if spec is None else spec)
+    model = nuisances._behavior_model()  # noqa: SLF001
     for part in view.problem.folds.parts(view.split, 0):
         fit = nuisances.fits.get((BEHAVIOR, *part.key))
         if fit is None:
@@ -170,8 +174,13 @@ def _distributions(view: View) -> Iterator[tuple[Ints, Floats]]:
         rows = _thinned(log.layout.rows_of(part.score))
         for block in blocks(len(rows), len(log.actions)):
             at = rows[block]
-            table = nuisances._rows(model, log.context.positions(at))  # noqa: SLF001
-            yield at, fit.predict(table, None if log.batch is None else log.batch[at])
+            table = nuisances._behavior_table(model, at)  # noqa: SLF001
+            matrix = fit.predict(table, nuisances._behavior_groups(model, at))  # noqa: SLF001
+            if log.eligible is not None:
+                able = np.where(log.eligible[at], matrix, 0.0)
+                total = able.sum(axis=1, keepdims=True)
+                matrix = able / np.where(total > 0, total, 1.0)
+            yield at, matrix
 
 
 def _thinned(rows: Ints) -> Ints:

@@ -182,7 +182,8 @@ def _behavior_calibration(view: View, drawn: Charts, tag: str, level: float) -> 
     if len(rows) >= 2:
         spec = charts.calibration(
             rows, "Calibration of the behavior policy: how often actions were taken against their "
-            "probability.", what="probability", logarithmic=True,
+            "probability.", what="probability",
+            logarithmic=rows[0]["predicted"] < calibration.SMALL,
         )  # fmt: skip
         table_ = _calibration_table(rows, "probability", level)
         figure = drawn.figure(f"behavior-{tag}", spec, data=table_)

@@ -8,6 +8,7 @@ torch = pytest.importorskip("torch")
 from torch.nn import functional  # noqa: E402
 
 from offpolicy.experiments.cartpole import adam, convolution, design, ensemble  # noqa: E402
+from offpolicy.experiments.cartpole.marginal import marginal_ratio  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -147,3 +148,17 @@ def test_a_split_never_trains_on_what_it_predicts(folds):
         assert sorted([*train, *split.held_out]) == list(range(21))
     for split in (full, *crossed):
         assert not set(split.fit) & set(split.validation)
+
+
+def test_marginal_ratio_of_a_two_step_chain_is_the_known_one():
+    # The first action decides the next state's sign; the target always goes up, the log half the time.
+    rng = np.random.default_rng(6)
+    n = 4000
+    up = rng.random(n) < 0.5
+    physics = rng.normal(size=(2 * n, 4))
+    physics[1::2, 0] = np.where(up, 1.0, -1.0)
+    ratio = np.ones(2 * n)
+    ratio[0::2] = np.where(up, 2.0, 0.0)
+    w = marginal_ratio(physics, np.full(n, 2), ratio, np.arange(n) % 2)
+    assert w[0::2] == pytest.approx(ratio[0::2])
+    assert w[1::2] == pytest.approx(np.where(up, 2.0, 0.0), abs=0.05)

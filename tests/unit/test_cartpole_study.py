@@ -116,6 +116,14 @@ def test_a_killed_run_resumes_to_the_same_table(whole, tmp_path):
     assert json.dumps(resumed.summary["cells"]) == json.dumps(whole.summary["cells"])
 
 
+def test_the_longer_policy_adds_drl(tmp_path):
+    request = dataclasses.replace(tiny(tmp_path), policy="long", epsilons=(0.1,), replications=1)
+    score = reproduce(request).summary["cells"][0]["tables"]["true"]["DRL"]
+    arrays = store.load_arrays(store.arrays_path(tmp_path, store.cell_name("long", 0.1, 2), 0))
+    assert arrays["physics"].shape == (arrays["lengths"].sum(), 4)
+    assert np.isfinite(score["mse"])
+
+
 def test_another_request_in_the_same_folder_is_refused(whole):
     with pytest.raises(UsageError, match="seed = 3, now 4"):
         reproduce(dataclasses.replace(tiny(whole.out), seed=4))

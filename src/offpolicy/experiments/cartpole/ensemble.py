@@ -64,7 +64,7 @@ def size() -> int:
     """Return the number of parameters of one network.
 
     >>> size()
-    72834
+    72850
     """
     return sum(math.prod(shape) for shape, _ in shapes().values())
 

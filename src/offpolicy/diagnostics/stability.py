@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 QUANTILES = (0.5, 0.75, 0.9, 0.95, 0.99, 0.999)
 REFERENCE = 0.99
 SMALLEST_BATCH = 20
+BIASED = {"DM", "SWITCH", "DRos", "MAGIC"}
 
 
 def heterogeneity(mean: Floats, error: Floats) -> tuple[float, float]:
@@ -84,10 +85,14 @@ def _by_batch(view: View, batch: Ints) -> tuple[Floats, Floats, Floats]:
 
 
 def disagreement(estimates: Mapping[str, Estimate]) -> Finding:
-    """Largest paired z-score between estimators that should agree; the direct method is shown apart."""
+    """Largest paired z-score between estimators that should agree.
+
+    The direct method and those that trade bias for variance on purpose (SWITCH, DRos, MAGIC) are shown
+    apart: that they differ says nothing about the log.
+    """
     name = "estimator_disagreement"
     usable = {n: e for n, e in estimates.items() if e.is_defined and e.std_error > 0}
-    weighted = {n: e for n, e in usable.items() if not n.startswith("DM") or n == "DML"}
+    weighted = {n: e for n, e in usable.items() if n.split("-")[0] not in BIASED}
     if len(weighted) < 2:
         return not_applicable(name, "fewer than two weighted estimators to compare.")
     first = "DML" if "DML" in weighted else next(iter(weighted))
@@ -101,7 +106,7 @@ def disagreement(estimates: Mapping[str, Estimate]) -> Finding:
         z[other] = 0.0 if abs(gap.value) <= tiny else z_score(gap.value, gap.std_error, 0.0)
     worst = max((n for n in z if n in weighted), key=lambda n: abs(z[n]))
     value = abs(z[worst])
-    direct = [f"{n} z = {z[n]:.2g}" for n in z if n not in weighted]
+    direct = [f"{n} z = {z[n]:.2g}" for n in z if n in usable and n.split("-")[0] == "DM"]
     sentence = f"{first} and {worst} differ by {value:.2g} standard errors of their difference"
     sentence += f" (direct method: {', '.join(direct)})." if direct else "."
     return judged(name, value, sentence, {"reference": first, "z": z})

@@ -170,7 +170,7 @@ def _texts(findings: list[Finding]) -> list[str]:
 
 
 def _sentence(text: str) -> str:
-    text = text[:1].upper() + text[1:]
+    text = text if text.startswith("π") else text[:1].upper() + text[1:]
     return text if text.endswith((".", "!", "?")) else text + "."
 
 

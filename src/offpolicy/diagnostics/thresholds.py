@@ -51,6 +51,14 @@ PROPENSITIES = (
     "Check that the propensity column is the probability of the logged action at the moment it was "
     "logged, in (0, 1], not rounded and joined to the right rows."
 )
+BEHAVIOR = (
+    "The fitted or logged π_b predicts the actions badly: try another behavior model, or check that the "
+    "propensities belong to these rows."
+)
+DISAGREE = (
+    "Estimators that should agree do not: check the propensities first, then the reward model's "
+    "out-of-fold skill."
+)
 OVERLAP = "Log with more exploration, or evaluate a policy closer to the logging one (a mixture)."
 MODEL = "Try another model, more features, or leave the choice to 'auto'."
 
@@ -76,7 +84,7 @@ THRESHOLDS: dict[str, Threshold] = {
     # Nuisances.
     "reward_model_r2": Threshold(-0.01, -0.5, "below", MODEL),
     "reward_model_calibration": Threshold(4.0, 8.0, "above", MODEL),
-    "behavior_log_loss": Threshold(4.0, 6.0, "above", PROPENSITIES),
+    "behavior_log_loss": Threshold(4.0, 6.0, "above", BEHAVIOR),
     "floored": Threshold(
         0.0, 0.01, "above",
         "Pool rare actions, use fewer folds, or smooth: behavior_model=Shares(smoothing=1).",
@@ -114,7 +122,7 @@ THRESHOLDS: dict[str, Threshold] = {
         0.01, 0.0001, "below",
         "The value changes over time: report it by period, or evaluate on recent batches only.",
     ),
-    "estimator_disagreement": Threshold(3.0, 5.0, "above", PROPENSITIES),
+    "estimator_disagreement": Threshold(3.0, 5.0, "above", DISAGREE),
     "clipping_sensitivity": Threshold(1.0, 3.0, "above", OVERLAP),
     "confounding": Threshold(
         1.1, 1.0, "below",

@@ -189,6 +189,8 @@ def _by_action(view: View, reach: Reach) -> Finding:
     # it would be the total times the mean weight of a target's unit.
     weight_sum = np.bincount(action, weights=m * d.ratio, minlength=k)
     heavy = np.divide(square_sum, weight_sum, out=np.zeros(k), where=weight_sum > 0)
+    # An action without a weighted row is a rare one: its weights are taken for the heaviest seen.
+    heavy = np.where(weight_sum > 0, heavy, heavy.max())
     spread = np.maximum(spread, reach.share * m.sum() * heavy)
     gain = weight_sum - reach.share * m.sum()
     taken = reach.share > 0

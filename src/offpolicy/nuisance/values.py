@@ -175,6 +175,8 @@ def next_values(following: Ints, v: Floats) -> Floats:
 
 def by_step(log: Any, rows: Ints) -> dict[int, Ints]:
     """Positions among ``rows`` of each step t that occurs."""
+    if len(rows) == 0:
+        return {}
     step = log.layout.step[rows]
     # Short integers are sorted by radix, in linear time.
     order = np.argsort(step.astype(np.uint16) if log.horizon < 2**16 else step, kind="stable")

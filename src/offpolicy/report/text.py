@@ -1,8 +1,7 @@
-"""Results as plain text and as a small HTML table for notebooks."""
+"""Results as plain text."""
 
 from __future__ import annotations
 
-import html
 import math
 from typing import TYPE_CHECKING
 
@@ -91,13 +90,3 @@ def table(evaluation: Evaluation) -> str:
         f"{settings['repeats']} · seed {settings['seed']}"
     )
     return "\n".join([text, "", foot, *notes])
-
-
-def html_table(evaluation: Evaluation) -> str:
-    """The estimates as an HTML table; every name is escaped."""
-
-    def row(values: Sequence[str], tag: str) -> str:
-        return "<tr>" + "".join(f"<{tag}>{html.escape(v)}</{tag}>" for v in values) + "</tr>"
-
-    body = "".join(row(r, "td") for r in cells(evaluation))
-    return f"<table><thead>{row(HEADINGS, 'th')}</thead><tbody>{body}</tbody></table>"

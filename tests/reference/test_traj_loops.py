@@ -117,44 +117,44 @@ def state_ratios(train, horizon, pi_e, time):
             for i, episode in train:
                 if t < len(episode):
                     means.add(episode[t][0], 0, 1.0 if t == 0 else chain[i, t - 1])
-            here = [(i, *episode[t]) for i, episode in train if t < len(episode)]
-            for _, s, _, _, _ in here:
-                w[t, s] = means.total[s,] / means.count[s,]
-            level = sum(w[t, s] * pi_e[s, a] / p for _, s, a, _, p in here)
-            scale = sum(w[t, s] for _, s, _, _, _ in here) / level if here else 1.0
-            for i, s, a, _, p in here:
-                chain[i, t] = scale * w[t, s] * pi_e[s, a] / p
+            for i, episode in train:
+                if t < len(episode):
+                    s, a, _, p = episode[t]
+                    w[t, s] = means.total[s,] / means.count[s,]
+                    chain[i, t] = w[t, s] * pi_e[s, a] / p
         return w
-    out_of, logged, weighted = defaultdict(float), defaultdict(float), defaultdict(float)
-    leaving = defaultdict(float)
+    taken, logged = defaultdict(float), defaultdict(float)
+    out_of, moves = defaultdict(float), defaultdict(float)
     for _, episode in train:
         for t, (s, a, _, p) in enumerate(episode):
+            taken[s, a] += 1.0
+            logged[s, a] += p
             last = t == len(episode) - 1
             if last and len(episode) == horizon:
                 continue
-            out_of[s] += 1.0
-            leaving[s] += pi_e[s, a] / p
+            out_of[s, a] += 1.0
             if not last:
-                logged[s, episode[t + 1][0]] += 1.0
-                weighted[s, episode[t + 1][0]] += pi_e[s, a] / p
-    target = [sum(e[0][0] == s for _, e in train) / len(train) for s in range(n_states)]
-    logging = list(target)
+                moves[s, a, episode[t + 1][0]] += 1.0
 
-    def moved(d, count):
+    def moved(d, pi):
         return [
-            sum(d[s] * count[s, s2] / out_of[s] for s in range(n_states) if out_of[s])
+            sum(
+                d[s] * pi(s, a) * moves[s, a, s2] / out_of[s, a]
+                for s in range(n_states)
+                for a in range(pi_e.shape[1])
+                if out_of[s, a]
+            )
             for s2 in range(n_states)
         ]
 
+    target = [sum(e[0][0] == s for _, e in train) / len(train) for s in range(n_states)]
+    logging = list(target)
     for t in range(horizon):
         for s in range(n_states):
             if logging[s] > 0:
                 w[t, s] = target[s] / logging[s]
-        level = sum(
-            target[s] * (leaving[s] / out_of[s] if out_of[s] else 1.0) for s in range(n_states)
-        )
-        target = [x * sum(target) / level for x in target]
-        target, logging = moved(target, weighted), moved(logging, logged)
+        target = moved(target, lambda s, a: pi_e[s, a])
+        logging = moved(logging, lambda s, a: logged[s, a] / taken[s, a])
     return w
 
 

@@ -6,8 +6,8 @@ Kallus and Uehara 2020. w_t(s, a) = w_t(s) π_e(a|s) / π_b(a|s), and the state 
     w_0(s) = 1,   w_{t+1}(s') = E_b[ w_t(S_t) π_e(A_t|S_t) / π_b(A_t|S_t) | S_{t+1} = s' ].
 
 `MarginalRatio` estimates it inside a training fold: as the ratio of two state distributions carried forward
-by transitions pooled over t (discrete states, a stationary environment and policies), by cell means of the
-chain at each t, or by regressing the chain on the next state (continuous states). A state that the training
+by one pooled P̂ (discrete states, a stationary environment and behavior), by cell means of the chain at each
+t, or by regressing the chain on the next state (continuous states). A state that the training
 fold never reached at that t has no ratio; it gets 0, which leaves the value model alone there, and is
 counted.
 """
@@ -19,15 +19,17 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from offpolicy.errors import UsageError
+from offpolicy.errors import NotIdentifiedError, UsageError
 from offpolicy.nuisance.crossfit import take_rows
 from offpolicy.nuisance.learners import fitted, is_learner
-from offpolicy.nuisance.tabular import DENSE_CELLS
+from offpolicy.nuisance.tabular import DENSE_CELLS, Cells
 from offpolicy.nuisance.values import ENDED, by_step
 
 if TYPE_CHECKING:
     from offpolicy.arrays import Floats, Ints
     from offpolicy.nuisance.values import ValueData
+
+LARGEST = 1e100
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,8 +39,7 @@ class MarginalRatio:
     Parameters
     ----------
     time : {"pooled", "step"}
-        Discrete states: transitions pooled over t, or the chain's cell means at each t. A
-        time-dependent target is always taken step by step.
+        Discrete states: one P̂ for all t, or the chain's cell means at each t.
     learner : regressor, optional
         Continuous states: what the chain is regressed with at each t; default: gradient-boosted trees.
 
@@ -57,13 +58,13 @@ class MarginalRatio:
         if self.learner is not None and not is_learner(self.learner):
             raise UsageError(f"learner= must be a regressor. Got {self.learner!r} instead.")
 
-    def fit_ratio(self, data: ValueData, ratio: Floats, seed: int) -> Any:
-        """Fit on the training steps; ``ratio`` is π_e / π_b of their logged actions."""
+    def fit_ratio(self, data: ValueData, pi_e: Floats, pi_b: Floats, seed: int) -> Any:
+        """Fit on the training steps, with both policies' probabilities of their logged actions."""
         if not data.log.is_discrete:
-            return _regressed(data, ratio, self.learner, seed)
-        if self.time == "pooled" and not data.policy.is_timed:
-            return _carried(data, ratio)
-        return _chained(data, ratio)
+            return _regressed(data, pi_e / pi_b, self.learner, seed)
+        if self.time == "pooled":
+            return _carried(data, pi_b)
+        return _chained(data, pi_e / pi_b)
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,26 +79,27 @@ class _StateTable:
         return np.asarray(self.table[t, self.log.context.positions(rows)])
 
 
-def _carried(data: ValueData, ratio: Floats) -> _StateTable:
-    """d_e,t / d_b,t, both carried forward from the same S_0 by transitions pooled over t.
+def _carried(data: ValueData, pi_b: Floats) -> _StateTable:
+    """d_e,t / d_b,t, both carried forward from the same S_0 by one P̂ pooled over t.
 
-    M_b(s'|s) counts the logged transitions out of s and M_e(s'|s) weights each by π_e / π_b of its action,
-    so that a state seen with few of its actions is not taken for one that has no others. At each t the
-    weights are scaled to a mean of 1 under d_e,t, or their sampling error would compound over the horizon.
+    Over the cells (s, a) that were seen, d_e moves by Σ_a π_e(a|s) P̂(·|s, a) and d_b by
+    Σ_a π_b(a|s) P̂(·|s, a). Both lose what they give to cells never seen, so that a state seen with one action is not taken for a
+    state that has no other, and neither gains or loses by chance elsewhere.
     """
-    context = data.log.context
+    context, k = data.log.context, len(data.log.actions)
     n = context.n_table
+    cells = Cells(n, k)
     state = context.positions(data.rows)
+    cell = cells.of(state, data.action)
     weight = np.ones(len(data.rows)) if data.weight is None else data.weight
+    taken = cells.count(cell, weight)
+    logged = np.bincount(cell, weights=weight * pi_b, minlength=cells.size)
+    logging = logged / np.where(taken > 0, taken, 1.0)
     known = data.following >= ENDED
-    out_of = np.bincount(state[known], weights=weight[known], minlength=n)
+    out_of = cells.count(cell[known], weight[known])
     onward = data.following >= 0
-    start, end = state[onward], context.positions(data.following[onward])
-    scale = weight[onward] / out_of[start]
-    behave = transitions(start, end, scale, n)
-    follow = transitions(start, end, scale * ratio[onward], n)
-    leaving = np.bincount(state[known], weights=(weight * ratio)[known], minlength=n)
-    mean_ratio = np.where(out_of > 0, leaving / np.where(out_of > 0, out_of, 1.0), 1.0)
+    start, end = cell[onward], context.positions(data.following[onward])
+    move = transitions(start, end, weight[onward] / out_of[start], cells.size, n)
     first = data.step == 0
     target = behavior = np.bincount(state[first], weights=weight[first], minlength=n) / float(
         weight[first].sum()
@@ -106,20 +108,20 @@ def _carried(data: ValueData, ratio: Floats) -> _StateTable:
     for t in range(data.horizon):
         reached = behavior > 0
         table[t] = np.where(reached, target / np.where(reached, behavior, 1.0), np.nan)
-        level = float(target @ mean_ratio)
-        if level > 0:
-            target = target * (float(target.sum()) / level)
-        target, behavior = target @ follow, behavior @ behave
+        pi = data.policy.at_states(t)
+        target = (target[:, None] * pi).reshape(-1) @ move
+        behavior = np.repeat(behavior, k) * logging @ move
     return _StateTable(data.log, table)
 
 
-def transitions(start: Ints, end: Ints, mass: Floats, n: int) -> Any:
-    """(n, n) sums of mass by (start, end), sparse when there are many states."""
-    if n * n <= DENSE_CELLS:
-        return np.bincount(start * n + end, weights=mass, minlength=n * n).reshape(n, n)
+def transitions(start: Ints, end: Ints, mass: Floats, rows: int, columns: int) -> Any:
+    """(rows, columns) sums of mass by (start, end), sparse when there are many."""
+    if rows * columns <= DENSE_CELLS:
+        flat = np.bincount(start * columns + end, weights=mass, minlength=rows * columns)
+        return flat.reshape(rows, columns)
     from scipy import sparse
 
-    return sparse.coo_array((mass, (start, end)), shape=(n, n)).tocsr()
+    return sparse.coo_array((mass, (start, end)), shape=(rows, columns)).tocsr()
 
 
 def _chained(data: ValueData, ratio: Floats) -> _StateTable:
@@ -139,14 +141,18 @@ def _chained(data: ValueData, ratio: Floats) -> _StateTable:
                 state[at], weights=weight[at] * chain[data.rows[at] - 1], minlength=n
             )
             table[t] = np.where(mass > 0, total / np.where(mass > 0, mass, 1.0), np.nan)
-        chain[data.rows[at]] = _scaled(table[t, state[at]], ratio[at], weight[at])
+        chain[data.rows[at]] = _in_range(table[t, state[at]] * ratio[at])
     return _StateTable(log, table)
 
 
-def _scaled(w: Floats, ratio: Floats, mass: Floats) -> Floats:
-    """W · ratio with the ratios scaled to a mean of 1 under w, as they have in expectation."""
-    level = float((mass * w) @ ratio)
-    return w * ratio if level == 0 else w * ratio * (float(mass @ w) / level)
+def _in_range(chain: Floats) -> Floats:
+    """Propensities that are too small at every step compound, even without products inside an episode."""
+    if not np.isfinite(chain).all() or float(chain.max(initial=0.0)) > LARGEST:
+        raise NotIdentifiedError(
+            "the ratio of marginals grows beyond all bounds over the horizon: π_e / π_b is not 1 on "
+            "average. Check the propensities, or use a shorter horizon."
+        )
+    return chain
 
 
 def _regressed(data: ValueData, ratio: Floats, learner: Any, seed: int) -> _Chain:
@@ -169,8 +175,7 @@ def _regressed(data: ValueData, ratio: Floats, learner: Any, seed: int) -> _Chai
                 models[t] = float(np.average(y, weights=weight))
             else:
                 models[t] = fitted(chosen, X, y, weight, seed)
-        mass = np.ones(len(at)) if data.weight is None else data.weight[at]
-        chain[rows] = _scaled(fit.predict(rows), ratio[at], mass)
+        chain[rows] = _in_range(fit.predict(rows) * ratio[at])
     return fit
 
 

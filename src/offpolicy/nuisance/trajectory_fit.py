@@ -170,7 +170,8 @@ class TrajectoryFit(CrossFit):
 
     def _fit_ratio(self, model: Any, data: ValueData, part: Part, pi_e: Floats) -> Any:
         pi_b = self._training_behavior(part, data.rows)
-        return model.fit_ratio(data, pi_e[data.rows] / pi_b, seed_of(self.seed, RATIO, part.key))
+        seed = seed_of(self.seed, RATIO, part.key)
+        return model.fit_ratio(data, pi_e[data.rows], pi_b, seed)
 
     def _training_ratio(self, target: Target, part: Part, rows: Ints) -> Floats:
         policy = StatePolicy(target, self.log)

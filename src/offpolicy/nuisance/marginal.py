@@ -83,8 +83,8 @@ def _carried(data: ValueData, pi_b: Floats) -> _StateTable:
     """d_e,t / d_b,t, both carried forward from the same S_0 by one P̂ pooled over t.
 
     Over the cells (s, a) that were seen, d_e moves by Σ_a π_e(a|s) P̂(·|s, a) and d_b by
-    Σ_a π_b(a|s) P̂(·|s, a). Both lose what they give to cells never seen, so that a state seen with one action is not taken for a
-    state that has no other, and neither gains or loses by chance elsewhere.
+    Σ_a π_b(a|s) P̂(·|s, a). Both lose what they give to cells never seen, so that a state seen with one
+    action is not taken for a state that has no other, and neither gains or loses by chance elsewhere.
     """
     context, k = data.log.context, len(data.log.actions)
     n = context.n_table

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 UNITS_PER_COEFFICIENT = 50
 MOST_LEVERAGE = 1 - 1e-9
+# Where one unit carries more than half, no jackknife helps: the verdict refuses from 30% on.
+MOST_SHARE = 0.5
 
 
 def optimal_control(d: Decisions) -> Scored:
@@ -117,7 +119,7 @@ def best_combination(d: Decisions) -> Scored:
     base = plain - level
     mix = combine(base, base - (robust - d.mean(robust)), weight - surplus, d.mass, _single_mass(d))
     center = level - mix.beta * gain - mix.delta * surplus
-    leverage = np.minimum(mix.leverage + weight_share(d), MOST_LEVERAGE)
+    leverage = np.minimum(mix.leverage + weight_share(d), MOST_SHARE)
     stretched = mix.residual / (1 - leverage)
     note = (
         f"β = {mix.beta:.3g} between SNIPW (0) and SNDR (1), by the smallest variance; coefficient of the "

@@ -14,7 +14,7 @@ from scipy import special
 
 from offpolicy.diagnostics.finding import Finding, judged, not_applicable
 from offpolicy.diagnostics.thresholds import OVERLAP, THRESHOLDS
-from offpolicy.intervals.tails import effective_size, tail_index
+from offpolicy.intervals.tails import effective_size, tail_index, tail_is_visible
 
 if TYPE_CHECKING:
     from offpolicy.arrays import Floats, Ints
@@ -164,14 +164,19 @@ def _tail(view: View, reach: Reach) -> Finding:
     if k == -math.inf:
         return judged("pareto_k", k, "the weights take few levels: they have no tail.")
     bounded = reach.largest is not None and math.isfinite(reach.largest)
+    visible = tail_is_visible(sample.numerator, sample.count)
     sentence = f"the tail of the weights has a Pareto index of {k:.2f}"
-    sentence += (
-        f", and no weight can exceed {reach.largest:,.4g}."
-        if bounded
-        else " (their mean needs k < 0.7)."
+    if bounded:
+        sentence += f", and no weight can exceed {reach.largest:,.4g}."
+    elif visible:
+        sentence += " (their mean needs k < 0.7)."
+    else:
+        sentence += ", but no unit carries as much weight as such a tail would give it."
+    # A known bound rules out the unseen weights that a heavy tail warns of; so does, in part, a largest
+    # weight too small for such a tail.
+    return judged(
+        "pareto_k", k, sentence, at_most="alarm" if visible and not bounded else "caution"
     )
-    # A known bound rules out the unseen weights that a heavy tail warns of.
-    return judged("pareto_k", k, sentence, at_most="caution" if bounded else "alarm")
 
 
 def _by_action(view: View, reach: Reach) -> Finding:

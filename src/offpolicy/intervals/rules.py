@@ -13,7 +13,7 @@ from offpolicy.intervals.concentration import empirical_bernstein
 from offpolicy.intervals.facts import Facts, check_facts, effective_units, lumpiness
 from offpolicy.intervals.likelihood import cautious_likelihood, empirical_likelihood
 from offpolicy.intervals.sequence import confidence_sequence
-from offpolicy.intervals.tails import tail_index
+from offpolicy.intervals.tails import HEAVY_TAIL, tail_index, tail_is_visible
 from offpolicy.intervals.wald import normal, student
 from offpolicy.intervals.weight_likelihood import cressie_read
 
@@ -25,7 +25,6 @@ LUMPY = 0.25
 DOMINATED = 0.50
 FEW_UNITS = 10
 MANY_UNITS = 200
-HEAVY_TAIL = 0.7
 INSUFFICIENT = "insufficient evidence"
 
 
@@ -46,7 +45,8 @@ def choose(sample: Sample, facts: Facts | None = None) -> Choice:
 
     In this order, with κ the estimate's skewness as `lumpiness` computes it:
 
-    1. Weights without a known bound whose Pareto tail index exceeds 0.7: insufficient evidence.
+    1. Weights without a known bound whose Pareto tail index exceeds 0.7, the largest of which
+       carries at least what such a tail would give it: insufficient evidence.
     2. Fewer than 10 units (discounted for unequal sizes and weights) or κ > 0.25 (fewer than about
        16 large scores carry the estimate): an interval that needs no large sample.
        ``clopper-pearson`` for binary rewards; ``cressie-read`` where the ranges of weights and
@@ -149,7 +149,7 @@ def _unbounded_tail(sample: Sample, known: Facts) -> float | None:
     if known.weights is None or known.weight_high is not None:
         return None
     tail = tail_index(known.weights, sample.count)
-    return tail if tail > HEAVY_TAIL else None
+    return tail if tail > HEAVY_TAIL and tail_is_visible(known.weights, sample.count) else None
 
 
 def _exact(sample: Sample, known: Facts, why: str) -> Choice | None:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
 LEVELS = 5
+HEAVY_TAIL = 0.7
+VISIBLE = 0.05
 
 
 def effective_size(weights: ArrayLike, count: ArrayLike | None = None) -> float:
@@ -60,6 +62,25 @@ def tail_index(weights: ArrayLike, count: ArrayLike | None = None) -> float:
     levels = len(np.unique(np.round(excess / float(excess.max()), 9)))
     enough = float(c.sum()) >= 5 and levels >= LEVELS
     return generalized_pareto(excess, c)[0] if enough else math.nan
+
+
+def tail_is_visible(weights: ArrayLike, count: ArrayLike | None = None) -> bool:
+    """Whether the largest weight carries as much of the total as that of a heavy tail would.
+
+    The largest of n weights with tail index k carries about n^(k − 1) of their total. A fitted index
+    above 0.7 whose largest weight carries less than n^(−0.3), and less than 5%, describes a tail that
+    ends: nothing seen so far leans on a few units.
+
+    >>> tail_is_visible([1.0] * 99 + [2.0]), tail_is_visible([1.0] * 99 + [50.0])
+    (False, True)
+    """
+    w = column("weights", weights)
+    c = frequencies(count, len(w))
+    total = float(c @ w)
+    if total == 0:
+        return False
+    limit = min(VISIBLE, float(float(c.sum()) ** (HEAVY_TAIL - 1)))
+    return bool(float(w[c > 0].max()) / total > limit)
 
 
 def generalized_pareto(excess: ArrayLike, count: ArrayLike | None = None) -> tuple[float, float]:

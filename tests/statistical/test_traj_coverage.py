@@ -84,7 +84,7 @@ def test_dml_is_at_the_bound_and_covers_quickly():
 
 def test_over_fitted_values_break_dr_full_and_not_dml():
     toy = toys.random_world()
-    results = run(toy, 50, 200, ["DR-full", "DML"], value_model=op.Tabular(time="step"))
+    results = run(toy, 80, 200, ["DR-full", "DML"], value_model=op.Tabular(time="step"))
     full, cross = coverage(results, toy.value())
     assert full < 0.5
     assert cross > 0.88
@@ -169,7 +169,7 @@ def test_rmse_at_the_bound_full(n, replications, slack):
 @pytest.mark.verify
 def test_over_fitting_full():
     toy = toys.random_world()
-    results = run(toy, 50, 1000, ["DR-full", "DML"], seed=3, value_model=op.Tabular(time="step"))
+    results = run(toy, 80, 1000, ["DR-full", "DML"], seed=3, value_model=op.Tabular(time="step"))
     full, cross = coverage(results, toy.value())
     assert full < 0.5
     assert cross > 0.9

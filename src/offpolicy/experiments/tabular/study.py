@@ -75,7 +75,7 @@ class Setting:
 SETTINGS: dict[str, Setting] = {
     "random world": Setting("random_world", 200),
     "random world, unknown π_b": Setting("random_world", 200, known=False),
-    "random world, q over-fitted": Setting("random_world", 50, time="step"),
+    "random world, q over-fitted": Setting("random_world", 80, time="step"),
     "cliff walking": Setting("cliff_walking", 100),
     "ModelWin": Setting("model_win", 500),
     "ModelFail": Setting("model_fail", 500),

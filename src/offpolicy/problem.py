@@ -15,6 +15,7 @@ import numpy as np
 from offpolicy import estimators as grid
 from offpolicy.decisions import Decisions, variance_emphasis
 from offpolicy.errors import NotIdentifiedError
+from offpolicy.estimated_shares import uses_shares, without_shares
 from offpolicy.evidence import facts_of, largest_weight
 from offpolicy.inference import Estimate, Units, embedded
 from offpolicy.intervals.facts import Facts
@@ -84,8 +85,14 @@ class Problem:
         scored = facts = None
         for repeat in range(repeats):
             units = self.scored_units(estimator.split, repeat)
-            d = self.decisions(target, estimator, repeat, together)
-            psi, note = self._psi(estimator, d)
+            try:
+                d = self.decisions(target, estimator, repeat, together)
+                psi, note = self._psi(estimator, d)
+            except NotIdentifiedError as error:
+                # One estimator that a horizon defeats must not take the others with it.
+                return self._undefined(target, estimator, [*notes, str(error)])
+            if units is None and "behavior" in estimator.needs:
+                psi = self._with_estimated_shares(psi)
             products = "behavior" in estimator.needs and "marginal" not in estimator.needs
             if facts is None and products and (units is None or repeats == 1):
                 facts = facts_of(d, self.units, self._weight_bound(target))
@@ -105,6 +112,14 @@ class Problem:
             facts,
         )
 
+    def _with_estimated_shares(self, psi: Floats) -> Floats:
+        """Scores with the variance that estimated action shares leave."""
+        model = getattr(self.nuisances, "behavior_model", None)
+        if not uses_shares(model, self.log):
+            return psi
+        per_batch = getattr(model, "per_batch", True)
+        return without_shares(psi, self.log, self.units, per_batch=per_batch)
+
     def _weight_bound(self, target: Target) -> float | None:
         """Largest weight that can occur, where logged propensities tell."""
         if getattr(self.nuisances, "behavior_model", None) is not None:
@@ -114,14 +129,16 @@ class Problem:
         )
         return bound
 
+    def _undefined(self, target: Target, estimator: Estimator, notes: list[str]) -> Estimate:
+        """An estimate that the data do not identify, and why."""
+        psi = np.full((1, self.units.n_rows), math.nan)
+        label = f"{target.name} ({estimator.name})"
+        return Estimate(psi, self.units, label, tuple(dict.fromkeys(notes)))
+
     def _psi(self, estimator: Estimator, d: Decisions) -> tuple[Floats, str]:
         if "behavior" in estimator.needs and not np.any(d.pi_e > 0):
             return np.full(d.n, math.nan), NO_OVERLAP
-        try:
-            result = grid.apply(estimator, d)
-        except NotIdentifiedError as error:
-            # One estimator that a horizon defeats must not take the others with it.
-            return np.full(d.n, math.nan), str(error)
+        result = grid.apply(estimator, d)
         if not d.layout.is_single and np.isnan(result.psi).all() and not result.note:
             return result.psi, NO_SURVIVOR
         return result.psi, result.note

@@ -107,7 +107,9 @@ def _carried(data: ValueData, pi_b: Floats) -> _StateTable:
     table = np.empty((data.horizon, n))
     for t in range(data.horizon):
         reached = behavior > 0
-        table[t] = np.where(reached, target / np.where(reached, behavior, 1.0), np.nan)
+        with np.errstate(over="ignore"):
+            ratio = target / np.where(reached, behavior, 1.0)
+        table[t] = np.where(reached, _in_range(ratio), np.nan)
         pi = data.policy.at_states(t)
         target = (target[:, None] * pi).reshape(-1) @ move
         behavior = np.repeat(behavior, k) * logging @ move
@@ -147,7 +149,7 @@ def _chained(data: ValueData, ratio: Floats) -> _StateTable:
 
 def _in_range(chain: Floats) -> Floats:
     """Propensities that are too small at every step compound, even without products inside an episode."""
-    if not np.isfinite(chain).all() or float(chain.max(initial=0.0)) > LARGEST:
+    if float(np.nanmax(chain, initial=0.0)) > LARGEST:
         raise NotIdentifiedError(
             "the ratio of marginals grows beyond all bounds over the horizon: π_e / π_b is not 1 on "
             "average. Check the propensities, or use a shorter horizon."

@@ -77,6 +77,7 @@ SETTINGS: dict[str, Setting] = {
     "random world, unknown π_b": Setting("random_world", 200, known=False),
     "random world, q over-fitted": Setting("random_world", 80, time="step"),
     "cliff walking": Setting("cliff_walking", 100),
+    "cliff walking, noisy rewards": Setting("noisy_cliff", 1000),
     "ModelWin": Setting("model_win", 500),
     "ModelFail": Setting("model_fail", 500),
     "gridworld": Setting("gridworld", 20),

@@ -117,11 +117,14 @@ def gridworld() -> Toy:
     return Toy(world, 0.4 * best + 0.15, 0.3 * best + 0.175)
 
 
-def cliff_walking(target: float = 0.9, logging: float = 0.7, horizon: int = 60) -> Toy:
+def cliff_walking(
+    target: float = 0.9, logging: float = 0.7, horizon: int = 60, noise: float = 0.0
+) -> Toy:
     """Four by twelve, −1 a step, −100 and the end on the cliff; policies a·greedy + (1 − a)·uniform.
 
     The walker starts in one corner of the cliff's side and ends in the other; a walk of ``horizon`` steps
-    is cut off there.
+    is cut off there. Without noise in the rewards nothing is random given state and action: a tabular model
+    is exact once it has seen every pair, and all error comes from pairs it has not.
     """
     width, height = 12, 4
     size = width * height
@@ -135,7 +138,7 @@ def cliff_walking(target: float = 0.9, logging: float = 0.7, horizon: int = 60) 
                     mean[x + width * y, a] = -100.0
                 elif to != (width - 1, 0):
                     transition[x + width * y, a, to[0] + width * to[1]] = 1.0
-    world = Mdp(np.eye(size)[0], transition, mean, 0.0, horizon)
+    world = Mdp(np.eye(size)[0], transition, mean, noise, horizon)
     best = optimal(world)
     uniform = np.full((size, 4), 0.25)
     return Toy(
@@ -143,6 +146,14 @@ def cliff_walking(target: float = 0.9, logging: float = 0.7, horizon: int = 60) 
         target * best + (1 - target) * uniform,
         logging * best + (1 - logging) * uniform,
     )
+
+
+def noisy_cliff() -> Toy:
+    """Cliff walking with rewards of standard deviation 1, and policies that reach a cell by many ways.
+
+    Only then do weights of marginals differ from products of ratios: along the cliff's edge there is one way.
+    """
+    return cliff_walking(0.6, 0.2, noise=1.0)
 
 
 def optimal(world: Mdp) -> Floats:

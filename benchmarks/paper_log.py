@@ -81,9 +81,7 @@ def make_campaign(
     # Thompson-like: shares sharpen towards the better ads as batches pass, with noise of their own.
     sharpness = np.linspace(0.0, 1.5, batches)[:, None]
     standard = (quality - quality.mean()) / quality.std()
-    shares = softmax(
-        sharpness * standard + rng.normal(scale=0.5, size=(batches, actions)), axis=1
-    )
+    shares = softmax(sharpness * standard + rng.normal(scale=0.5, size=(batches, actions)), axis=1)
     shares = 0.9 * shares + 0.1 / actions
     target = softmax(3.0 * logit, axis=1) * 0.9 + 0.1 / actions
     return Campaign(number, codes, frequency, click, shares, target)

@@ -206,6 +206,8 @@ def _collect(engine: Engine, expression: Any, limit: int) -> Any:
     batches = []
     total = 0
     schema = None
+    if engine.name != "duckdb":
+        expression = expression.limit(limit + 1)
     for batch in engine.batches(expression):
         schema = batch.schema
         total += batch.num_rows

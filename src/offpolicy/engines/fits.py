@@ -146,6 +146,16 @@ def _sample(log: LogScan, schema: Schema, fits: Fits) -> _Sample:
     kept = []
     numbers = []
     constants = hash_constants(schema.plan.seed, 0xFA17)
+    queried = normalized(log.table, log.roles, log.facts.labels, schema.extra)
+    if "id" in queried.columns and log.engine.name != "duckdb":
+        # Draw where the rows are, and put them in an order that does not depend on who sent them.
+        if share < 1:
+            limit = int(np.ceil(share * RESOLUTION))
+            queried = queried.filter(hash_arithmetic(queried.id, RESOLUTION, constants) < limit)
+        rows = log.engine.table(queried).sort_by("id")
+        _note_share(rows.num_rows, log.n, fits)
+        chunk, folds = schema.chunk(rows, 0)
+        return _Sample(chunk, folds.labels[0], schema)
     for table, first in chunks(log, schema):
         ids = (
             table["id"].to_numpy()
@@ -156,14 +166,20 @@ def _sample(log: LogScan, schema: Schema, fits: Fits) -> _Sample:
         kept.append(table if share >= 1 else table.filter(pa.array(drawn)))
         numbers.append(ids if share >= 1 else ids[drawn])
     rows = pa.concat_tables(kept)
-    if share < 1:
-        fits.notes.append(
-            f"models were fitted on {rows.num_rows:,} of {log.n:,} rows (fit_rows=), drawn by a hash"
-        )
-    if "id" not in rows.column_names:
+    _note_share(rows.num_rows, log.n, fits)
+    if "id" in rows.column_names:
+        rows = rows.sort_by("id")
+    else:
         rows = rows.append_column("id", pa.array(np.concatenate(numbers)))
     chunk, folds = schema.chunk(rows, 0)
     return _Sample(chunk, folds.labels[0], schema)
+
+
+def _note_share(used: int, n: int, fits: Fits) -> None:
+    if used < n:
+        fits.notes.append(
+            f"models were fitted on {used:,} of {n:,} rows (fit_rows=), drawn by a hash"
+        )
 
 
 def _fit_shares(

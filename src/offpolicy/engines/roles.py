@@ -85,11 +85,16 @@ def number(column: Any, role: str) -> Any:
 
 
 def normalized(
-    table: Any, roles: Roles, labels: Sequence[Any] | None, extra: Sequence[str] = ()
+    table: Any,
+    roles: Roles,
+    labels: Sequence[Any] | None,
+    extra: Sequence[str] = (),
+    dialect: str | None = None,
 ) -> Any:
     """The log with one column for each part.
 
-    ``labels`` are the actions, needed only to pick the logged action's propensity out of K columns.
+    ``labels`` are the actions, needed only to pick the logged action's propensity out of K columns;
+    ``dialect`` is the engine's name, where the table does not know it.
     """
     ibis = ibis_module()
     columns: dict[str, Any] = {f"x{j}": table[name] for j, name in enumerate(roles.context)}
@@ -114,7 +119,7 @@ def normalized(
         columns["weight"] = columns.get("weight", ibis.literal(1.0)) / kept
     unit = roles.cluster or roles.id
     if unit is not None:
-        columns["id"] = integer_id(table[unit], table)
+        columns["id"] = integer_id(table[unit], table, dialect)
     for j, name in enumerate(extra):
         if name not in table.columns:
             raise DataError(
@@ -142,7 +147,7 @@ def distribution_columns(propensity: Any, labels: Sequence[Any]) -> dict[Any, st
     return dict(zip(labels, propensity, strict=True))
 
 
-def integer_id(column: Any, table: Any) -> Any:
+def integer_id(column: Any, table: Any, dialect: str | None = None) -> Any:
     """A row or cluster id as int64: integers as they are, text by 32 bits of its MD5 digest."""
     ibis = ibis_module()
     dtype = column.type()
@@ -152,15 +157,16 @@ def integer_id(column: Any, table: Any) -> Any:
         raise DataError(
             f"column {column.get_name()!r} holds {dtype}. An id or cluster must be an integer or text."
         )
-    digest = _digest(column, table)
+    digest = _digest(column, dialect or _dialect_of(table))
     digits = ibis.literal("0123456789abcdef")
-    value: Any = ibis.literal(0, type="int64")
+    # Engines find a position as a 32-bit integer, which the sum would overflow: 32 bits are exact as floats.
+    value: Any = ibis.literal(0.0)
     for place in range(8):
-        value = value * 16 + digits.find(digest.substr(place, 1)).cast("int64")
-    return value
+        value = value * 16.0 + digits.find(digest.substr(place, 1)).cast("float64")
+    return value.cast("int64")
 
 
-def _digest(column: Any, table: Any) -> Any:
+def _digest(column: Any, dialect: str) -> Any:
     """Hexadecimal MD5, by the engine's own function: Ibis has no word for it that all engines know."""
     ibis = ibis_module()
 
@@ -170,11 +176,14 @@ def _digest(column: Any, table: Any) -> Any:
     @ibis.udf.scalar.builtin(name="to_hex", signature=(("string",), "string"))
     def to_hex(raw: Any) -> Any: ...
 
-    try:
-        dialect = table.get_backend().name
-    except ibis.common.exceptions.IbisError:
-        dialect = "duckdb"
     return to_hex(md5(column)) if dialect == "bigquery" else md5(column)
+
+
+def _dialect_of(table: Any) -> str:
+    try:
+        return str(table.get_backend().name)
+    except ibis_module().common.exceptions.IbisError:
+        return "duckdb"
 
 
 def fold_column(rows: Any, k: int, seed: int, repeat: int) -> Any:

@@ -24,7 +24,7 @@ from offpolicy.nuisance.crossfit import Behavior, Values
 from offpolicy.problem import NO_OVERLAP, Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from offpolicy.engines.compress import FoldPlan
@@ -98,34 +98,54 @@ def evaluate_stream(
     return finish(log, task, part, sample, tuple(fits.notes))
 
 
-def _passes_here(log: LogScan, task: Task) -> tuple[Part, Any]:
-    """Pass over the chunks until every mean that a score asks for is the whole log's."""
-    again = any(e.score in WITH_MEANS for e in task.estimators)
+def passes(task: Task, one_pass: Callable[[dict[Key, list[float]]], Part]) -> Part:
+    """Pass over the log until every mean that a score asks for is the whole log's."""
     known: dict[Key, list[float]] = {}
+    again = any(e.score in WITH_MEANS for e in task.estimators)
+    for _ in range(MOST_PASSES):
+        total = one_pass(known)
+        found = means_of(total)
+        if not again or _settled(found, known):
+            return total
+        known = found
+    raise AssertionError("the means of a self-normalised score did not settle.")
+
+
+def _settled(found: dict[Key, list[float]], known: dict[Key, list[float]]) -> bool:
+    """Whether a pass found the means it was given (to rounding: engines may sum in any order)."""
+    return known.keys() == found.keys() and all(
+        len(found[key]) == len(known[key])
+        and np.allclose(found[key], known[key], rtol=1e-13, atol=0.0, equal_nan=True)
+        for key in found
+    )
+
+
+def _passes_here(log: LogScan, task: Task) -> tuple[Part, Any]:
+    """Pass over chunks in this process; predictions of the first pass are spilled for the next."""
+    again = any(e.score in WITH_MEANS for e in task.estimators)
     spilled: dict[int, Path] = {}
     sample: list[Any] = []
+
+    def one_pass(known: dict[Key, list[float]]) -> Part:
+        total: Part | None = None
+        for table, first in chunks(log, task.schema):
+            kept = _thaw(spilled[first]) if first in spilled else None
+            part, problem = score_chunk(task, table, first, known, kept)
+            if not known:
+                sample.append(drawn(table, first, log.n, task.schema.plan.seed))
+                if again:
+                    spilled[first] = log.engine.workspace.path(".npz")
+                    _freeze(spilled[first], problem._kept)  # noqa: SLF001
+            total = part if total is None else total + part
+            log.report("score", float(total.rows[0]) / log.n)
+        assert total is not None
+        return total
+
     try:
-        for number in range(MOST_PASSES):
-            total: Part | None = None
-            for table, first in chunks(log, task.schema):
-                kept = _thaw(spilled[first]) if first in spilled else None
-                part, problem = score_chunk(task, table, first, known, kept)
-                if number == 0:
-                    sample.append(drawn(table, first, log.n, task.schema.plan.seed))
-                    if again:
-                        spilled[first] = log.engine.workspace.path(".npz")
-                        _freeze(spilled[first], problem._kept)  # noqa: SLF001
-                total = part if total is None else total + part
-                log.report("score", float(total.rows[0]) / log.n)
-            assert total is not None
-            found = means_of(total)
-            if found == known or not again:
-                return total, _concat(sample)
-            known = found
+        return passes(task, one_pass), _concat(sample)
     finally:
         for path in spilled.values():
             path.unlink(missing_ok=True)
-    raise AssertionError("the means of a self-normalised score did not settle.")
 
 
 def means_of(part: Part) -> dict[Key, list[float]]:
@@ -150,6 +170,14 @@ def drawn(table: Any, first: int, n: int, seed: int) -> Any:
         SAMPLE_ROWS / n
     )
     return table.filter(pa.array(kept))
+
+
+def sample_filter(rows: Any, n: int, seed: int) -> Any:
+    """The rows that `drawn` keeps, as a query."""
+    if n <= SAMPLE_ROWS:
+        return rows
+    number = hash_arithmetic(rows.id, RESOLUTION, hash_constants(seed, 0x5A3))
+    return rows.filter(number < int(np.ceil(RESOLUTION * (SAMPLE_ROWS / n))))
 
 
 def _concat(tables: list[Any]) -> Any:

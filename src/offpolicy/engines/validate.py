@@ -136,16 +136,7 @@ def _checks(table: Any, roles: Roles, labels: tuple[Any, ...]) -> list[_Check]:
     elif roles.propensity is not None:
         found += _distribution(table, roles, labels)
     if roles.weight is not None:
-        column, name = number(table[roles.weight], "weight"), roles.weight
-        found.append(_finite(table, name, "weight", "weight"))
-        found.append(
-            _Check(
-                "weight_low",
-                column < 0,
-                column,
-                lambda where: messages.negative_weight(name, where),
-            )
-        )
+        found += _weight(table, roles.weight)
     if roles.keep_probability is not None:
         found += _probability(table, roles.keep_probability, "keep-probability", "keep")
     for role in ("batch", "cluster", "id", "fold"):
@@ -159,6 +150,16 @@ def _finite(table: Any, name: str, role: str, key: str) -> _Check:
     column = number(table[name], role)
     bad = column.isnull() | column.isnan() | column.isinf()
     return _Check(key, bad, column, lambda where: messages.not_finite(name, role, where))
+
+
+def _weight(table: Any, name: str) -> list[_Check]:
+    column = number(table[name], "weight")
+    return [
+        _finite(table, name, "weight", "weight"),
+        _Check(
+            "weight_low", column < 0, column, lambda where: messages.negative_weight(name, where)
+        ),
+    ]
 
 
 def _present(table: Any, name: str, role: str) -> _Check:

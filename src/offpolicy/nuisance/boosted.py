@@ -3,9 +3,10 @@
 Section 5.2: split the data into a training and a validation part, tune the hyper-parameters on the
 validation part, then refit the tuned model on all of it. Limits that LightGBM counts in rows are left to
 weights here (``min_data_in_leaf=0``, ``min_sum_hessian_in_leaf``), so that a row that stands for many
-(a compressed log) is the same fit as the many rows, but for two things that LightGBM counts all the same:
+(a compressed log) is the same fit as the many rows, but for what LightGBM counts all the same:
 cut points of numeric columns with more than 255 values are quantiles of the rows it is given, and splits of
-a category of more than 4 levels skip levels that weigh less than ``cat_smooth`` average rows.
+a category of more than 4 levels skip levels that weigh less than ``cat_smooth`` average rows. (Gradients are
+32-bit inside LightGBM, so a near-tie between two splits may also fall either way.)
 """
 
 from __future__ import annotations

@@ -1,0 +1,228 @@
+"""Spark gives DuckDB's numbers: by cells and by chunks, with two executor processes, one of them killed."""
+
+import os
+import shutil
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import offpolicy as op
+from offpolicy.errors import DataError, UsageError
+
+pytest.importorskip("duckdb")
+pytest.importorskip("ibis")
+pyspark = pytest.importorskip("pyspark")
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.skipif(shutil.which("java") is None, reason="Spark needs Java"),
+    pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas"),
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.xdist_group("spark"),
+]
+NAMED = {"context": ["x", "kind"], "action": "arm", "reward": "r", "propensity": "p", "id": "key"}
+
+
+@pytest.fixture(scope="module")
+def session():
+    """A cluster of two executor processes on this machine."""
+    from pyspark.sql import SparkSession
+
+    # Executors cannot import this file: what it defines travels by value.
+    pyspark.cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ.setdefault("SPARK_HOME", str(Path(pyspark.__file__).parent))
+    made = (
+        SparkSession.builder.master("local-cluster[2,1,1024]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.executor.memory", "512m")
+        .config("spark.driver.memory", "512m")
+        .config("spark.sql.shuffle.partitions", "3")
+        .config("spark.sql.files.openCostInBytes", str(1 << 30))
+        .config("spark.executorEnv.OMP_NUM_THREADS", "1")
+        .getOrCreate()
+    )
+    yield made
+    made.stop()
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """Four Parquet files of one log: discrete x for cells, continuous y for chunks."""
+    folder = tmp_path_factory.mktemp("log")
+    rng = np.random.default_rng(0)
+    n = 2_000
+    x = rng.integers(0, 5, n)
+    arm = rng.integers(0, 3, n)
+    frame = pd.DataFrame(
+        {
+            "key": rng.permutation(n) * 977 - 5_000,
+            "x": x,
+            "y": rng.normal(size=n),
+            "kind": rng.choice(["a", "b", None], n),
+            "arm": np.array(["u", "v", "w"])[arm],
+            "r": (rng.random(n) < 0.2 + 0.1 * arm + 0.05 * x).astype(float),
+            "p": rng.choice([0.2, 0.4, 0.8], n),
+            "user": [f"user{i}" for i in rng.integers(0, n // 4, n)],
+            "hour": rng.integers(0, 3, n),
+        }
+    )
+    for i in range(4):
+        frame.iloc[i::4].to_parquet(folder / f"part{i}.parquet")
+    return folder
+
+
+def soft(column):
+    def probabilities(frame):
+        logits = np.outer(np.tanh(frame[column].to_numpy(dtype=float)), np.arange(3))
+        return np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+
+    return probabilities
+
+
+def assert_same(ours, theirs):
+    assert ours.estimates.keys() == theirs.estimates.keys()
+    for key, e in ours.estimates.items():
+        other = theirs.estimates[key]
+        assert other.value == pytest.approx(e.value, rel=1e-9, abs=1e-12), key
+        assert other.std_error == pytest.approx(e.std_error, rel=1e-9, abs=1e-12), key
+        a, b = (e - ours.logged).std_error, (other - theirs.logged).std_error
+        assert b == pytest.approx(a, rel=1e-9, abs=1e-12)
+
+
+def both(session, files, policy, settings, **options):
+    with op.scan(str(files / "*.parquet"), **options) as log:
+        ours = op.evaluate(log, policy, **settings)
+    frame = session.read.parquet(str(files))
+    with op.scan(frame, **options) as log:
+        theirs = op.evaluate(log, policy, **settings)
+    assert theirs.settings["engine"]["engine"] == "spark"
+    return ours, theirs
+
+
+def test_cells_made_by_spark_are_those_of_duckdb(session, files):
+    model = op.BoostedReward(rounds=10, validation=0, threads=1)
+    settings = {"estimators": ["DML", "DR-half", "SNIPW"], "reward_model": model}
+    ours, theirs = both(
+        session, files, soft("x"), settings, **NAMED, batch="hour", cluster="user", way="cells"
+    )
+    assert theirs.problem.log.rows == ours.problem.log.rows
+    assert_same(ours, theirs)
+
+
+def test_scores_summed_by_executors_are_those_of_duckdb(session, files):
+    options = {**NAMED, "context": ["y", "kind"], "batch": "hour", "way": "stream"}
+    # LightGBM sums rows in the order they come, which is another one here: fit means instead.
+    settings = {"estimators": ["DML", "SNIPW", "DR-half"], "reward_model": Means()}
+    policies = {"soft": soft("y"), "fixed": op.policies.Fixed("v")}
+    ours, theirs = both(
+        session, files, policies, settings, **options, cluster="user", chunk_rows=300
+    )
+    assert_same(ours, theirs)
+
+
+class Means:
+    """Mean reward of each action: a reward model whose fit does not depend on the order of rows."""
+
+    def fit_reward(self, data, seed):
+        count = np.bincount(data.action, minlength=len(data.actions))
+        return MeanOf(np.bincount(data.action, weights=data.reward) / count)
+
+
+class MeanOf:
+    def __init__(self, means):
+        self.means = means
+
+    def predict(self, X, codes):
+        return self.means[codes]
+
+
+@pytest.mark.skipif(not Path("/proc").exists(), reason="finds the executor in /proc")
+def test_an_executor_killed_in_the_middle_changes_nothing(session, files, tmp_path):
+    folder = str(tmp_path)
+
+    def slow(frame):
+        import os
+        import time
+        from pathlib import Path
+
+        import numpy as np
+
+        if "spark" in os.environ.get("PYTHONPATH", "") or "SPARK_HOME" in os.environ:
+            Path(folder, f"worker{os.getpid()}").touch()
+            patience = time.monotonic() + 60
+            while not Path(folder, "killed").exists() and time.monotonic() < patience:
+                time.sleep(0.05)
+        logits = np.outer(frame["y"].to_numpy(), np.arange(3))
+        return np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+
+    options = {**NAMED, "context": ["y"], "way": "stream"}
+    with op.scan(str(files / "*.parquet"), **options) as log:
+        ours = op.evaluate(log, soft_of_y, estimators=["IPW"])
+    killed = []
+
+    def kill():
+        while not (workers := list(tmp_path.glob("worker*"))):
+            time.sleep(0.05)
+        pid = executor_of(int(workers[0].name.removeprefix("worker")))
+        os.kill(pid, signal.SIGKILL)
+        killed.append(pid)
+        time.sleep(0.5)
+        Path(folder, "killed").touch()
+
+    thread = threading.Thread(target=kill, daemon=True)
+    thread.start()
+    with op.scan(session.read.parquet(str(files)), **options) as log:
+        theirs = op.evaluate(log, slow, estimators=["IPW"])
+    thread.join(timeout=60)
+    assert len(killed) == 1
+    assert not Path(f"/proc/{killed[0]}/cmdline").exists() or executor_gone(killed[0])
+    assert theirs["IPW"].value == pytest.approx(ours["IPW"].value, rel=1e-9)
+    assert theirs["IPW"].std_error == pytest.approx(ours["IPW"].std_error, rel=1e-9)
+
+
+def soft_of_y(frame):
+    logits = np.outer(frame["y"].to_numpy(), np.arange(3))
+    return np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+
+
+def executor_of(pid):
+    """The executor process that a Python worker belongs to: an ancestor of it."""
+    while pid > 1:
+        if b"CoarseGrainedExecutorBackend" in Path(f"/proc/{pid}/cmdline").read_bytes():
+            return pid
+        status = Path(f"/proc/{pid}/status").read_text()
+        pid = int(next(x for x in status.splitlines() if x.startswith("PPid:")).split()[1])
+    raise AssertionError("no executor above the worker")
+
+
+def executor_gone(pid):
+    """A killed process whose parent has not collected it is a zombie without a command line."""
+    return Path(f"/proc/{pid}/cmdline").read_bytes() == b""
+
+
+def test_bad_rows_are_counted_by_spark(session, files):
+    frame = session.read.parquet(str(files)).selectExpr(
+        "*", "IF(key < 0, 25.0D, p) AS percent", "CAST(NULL AS INT) AS nothing"
+    )
+    named = {**NAMED, "propensity": "percent"}
+    with op.scan(frame, **named) as log, pytest.raises(DataError, match="divide by 100"):
+        log.check()
+    with (
+        op.scan(frame, **NAMED, batch="nothing") as log,
+        pytest.raises(DataError, match="2,000 of 2,000"),
+    ):
+        log.check()
+    without = {k: v for k, v in NAMED.items() if k != "id"}
+    with (
+        op.scan(frame, **without, way="stream") as log,
+        pytest.raises(UsageError, match="no order of their own"),
+    ):
+        op.evaluate(log, soft_of_y, estimators=["IPW"])

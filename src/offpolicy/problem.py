@@ -15,7 +15,6 @@ import numpy as np
 from offpolicy import estimators as grid
 from offpolicy.decisions import Decisions, variance_emphasis
 from offpolicy.errors import NotIdentifiedError
-from offpolicy.estimated_shares import uses_shares, without_shares
 from offpolicy.evidence import facts_of, largest_weight
 from offpolicy.inference import Estimate, Units, embedded
 from offpolicy.intervals.facts import Facts
@@ -91,8 +90,6 @@ class Problem:
             except NotIdentifiedError as error:
                 # One estimator that a horizon defeats must not take the others with it.
                 return self._undefined(target, estimator, [*notes, str(error)])
-            if units is None and "behavior" in estimator.needs:
-                psi = self._with_estimated_shares(psi)
             products = "behavior" in estimator.needs and "marginal" not in estimator.needs
             if facts is None and products and (units is None or repeats == 1):
                 facts = facts_of(d, self.units, self._weight_bound(target))
@@ -111,14 +108,6 @@ class Problem:
             scored if repeats == 1 else None,
             facts,
         )
-
-    def _with_estimated_shares(self, psi: Floats) -> Floats:
-        """Scores with the variance that estimated action shares leave."""
-        model = getattr(self.nuisances, "behavior_model", None)
-        if not uses_shares(model, self.log):
-            return psi
-        per_batch = getattr(model, "per_batch", True)
-        return without_shares(psi, self.log, self.units, per_batch=per_batch)
 
     def _weight_bound(self, target: Target) -> float | None:
         """Largest weight that can occur, where logged propensities tell."""

@@ -29,6 +29,7 @@ OVERLAP = {
     "strong": (1.5, 0.1),
     "poor": (3.0, 0.02),
     "none": (8.0, 0.0005),
+    "logistic": (0.4, 0.0),
 }
 Rewards = Literal["continuous", "binary", "rare", "heavy", "negative"]
 
@@ -41,8 +42,9 @@ class Bandit:
     ----------
     n, actions : int
         Rows of a log, and actions.
-    overlap : {"uniform", "mild", "strong", "poor", "none"}
-        How much the logging policy explores.
+    overlap : {"uniform", "mild", "strong", "poor", "none", "logistic"}
+        How much the logging policy explores; "logistic" is a softmax without exploration, which a
+        logistic model of π_b can get right.
     rewards : {"continuous", "binary", "rare", "heavy", "negative"}
         Normal; 0/1 at about 40%; 0/1 at about 1%; log-normal with σ = 1.5; normal around −5.
     model : {"good", "weak", "overfit", "auto"}

@@ -49,11 +49,14 @@ WORLDS: dict[str, World] = {
     # Unknown propensities.
     "shares, good model": Bandit(propensities="shares", easy=True),
     "shares, weak model": Bandit(propensities="shares", model="weak", easy=True),
-    "logistic π_b, good model": Bandit(propensities="classifier", easy=True),
-    "logistic π_b, weak model": Bandit(propensities="classifier", model="weak"),
-    "logistic π_b, over-fitting model": Bandit(
-        propensities="classifier", rewards="binary", model="overfit"
+    "logistic π_b, good model": Bandit(overlap="logistic", propensities="classifier", easy=True),
+    "logistic π_b, weak model": Bandit(
+        overlap="logistic", propensities="classifier", model="weak", easy=True
     ),
+    "logistic π_b, over-fitting model": Bandit(
+        overlap="logistic", propensities="classifier", rewards="binary", model="overfit", easy=True
+    ),
+    "mis-specified π_b, good model": Bandit(propensities="classifier"),
     # Clusters, small samples.
     "200 clusters": Bandit(n=2000, clusters=200, easy=True),
     "200 clusters, binary": Bandit(n=2000, clusters=200, rewards="binary", easy=True),
@@ -67,6 +70,7 @@ WORLDS: dict[str, World] = {
     "adaptive, no difference": Adaptive((0.0, 0.0)),
     "adaptive, Thompson, no difference": Adaptive((0.0, 0.0), thompson=True),
     "adaptive, binary, no difference": Adaptive((0.3, 0.3, 0.3), rewards="binary"),
+    "adaptive, little exploration": Adaptive((0.0, 0.0), batch=50, batches=20, explored=0.02),
     # Episodes.
     "episodes, 3 steps": Episodes(easy=True),
     "episodes, 3 steps, unknown π_b": Episodes(known=False, easy=True),

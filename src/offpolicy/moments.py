@@ -2,8 +2,8 @@
 
 For an independent unit g (a row or a cluster) z_g holds Σ_{i∈g} ω_i ψ_i for every score and Σ_{i∈g} ω_i for
 every set of rows that a split scores. An estimate is a ratio of two entries of Σz, and its influence is
-linear in z: with value = Σz_j / Σz_d and a = (e_j − value·e_d) / Σz_d, std_error² = aᵀ C a, where C is the centered
-Σzzᵀ. Differences and lifts are linear in the influences, so they stay paired.
+linear in z: with value = Σz_j / Σz_d and a = (e_j − value·e_d) / Σz_d, std_error² = aᵀ C a, where C is the
+centered Σzzᵀ. Differences and lifts are linear in the influences, so they stay paired.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ OVERLAP = {
     "strong": (1.5, 0.1),
     "poor": (3.0, 0.02),
     "none": (8.0, 0.0005),
-    "logistic": (0.4, 0.0),
+    "logistic": (0.25, 0.0),
 }
 Rewards = Literal["continuous", "binary", "rare", "heavy", "negative"]
 

@@ -11,6 +11,7 @@ import json
 import math
 import multiprocessing
 import os
+import time
 import zlib
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass
@@ -216,7 +217,17 @@ def _run(
 
 
 def one_thread() -> None:
-    """Keep linear algebra in a worker to one thread: the workers fill the cores already."""
+    """Keep linear algebra in a worker to one thread, and end the worker when its parent has gone."""
+    import threading
+
     from threadpoolctl import threadpool_limits
 
     threadpool_limits(1)
+    threading.Thread(target=_follow_parent, args=(os.getppid(),), daemon=True).start()
+
+
+def _follow_parent(parent: int) -> None:
+    """A worker whose parent was killed would wait for work for ever."""
+    while os.getppid() == parent:
+        time.sleep(2)
+    os._exit(1)

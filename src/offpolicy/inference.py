@@ -26,13 +26,17 @@ Alternative: TypeAlias = Literal["two-sided", "greater", "less"]
 
 @dataclass(frozen=True, eq=False)
 class Units:
-    """The independent units of a log: how many rows each stands for, its weight, cluster and batch."""
+    """The independent units of a log: how many rows each stands for, its weight, cluster and batch.
+
+    ``summed`` units have the mean and variance of the rows they stand for, and no more of them.
+    """
 
     n_rows: int
     count: Floats | None = None
     weight: Floats | None = None
     cluster: Ints | None = None
     batch: Ints | None = None
+    summed: bool = False
 
     @cached_property
     def mass(self) -> Floats | None:
@@ -208,6 +212,13 @@ class Estimate:
         """
         from offpolicy import confidence
 
+        if self.units.summed and method not in {"normal", "t"}:
+            if method != "auto":
+                raise UsageError(
+                    f"method={method!r} looks at every score, and the log was compressed to sums of rewards. "
+                    "Use 'normal' or 't', or scan(…, way='cells')."
+                )
+            method = "normal"
         key = (level, method, reward_range, weight_high, seed)
         if key not in self._intervals:
             facts = self._facts(reward_range, weight_high)

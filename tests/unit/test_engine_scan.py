@@ -218,6 +218,12 @@ def test_sums_give_value_and_variance_of_the_rows():
         assert sums[name].value == pytest.approx(rows[name].value, rel=exact)
         assert sums[name].std_error == pytest.approx(rows[name].std_error, rel=exact)
         assert sums[name].n == rows[name].n
+        assert (sums[name] - sums.logged).std_error == pytest.approx(
+            (rows[name] - rows.logged).std_error, rel=exact
+        )
+    assert sums["IPW"].interval().method == "normal"
+    with pytest.raises(UsageError, match="compressed to sums"):
+        sums["IPW"].interval(0.95, method="bootstrap")
 
 
 def test_folds_of_a_column_are_used():

@@ -208,6 +208,23 @@ def executor_gone(pid):
     return Path(f"/proc/{pid}/cmdline").read_bytes() == b""
 
 
+def test_trees_fitted_by_the_executors_are_as_good_as_here(session, files):
+    pytest.importorskip("xgboost")
+    from offpolicy.engines.spark_boosted import SparkBoosted
+
+    settings = {"estimators": ["DML", "DM-cf"], "reward_model": SparkBoosted(rounds=15, depth=3)}
+    options = {**NAMED, "context": ["y", "x", "kind"], "way": "stream"}
+    ours, theirs = both(session, files, soft("y"), settings, **options)
+    quality = []
+    for ev in (ours, theirs):
+        predicted = ev.problem.decisions(ev.targets["policy"], ev.estimators[0]).q
+        quality.append(np.var(ev.problem.log.reward - predicted) / np.var(ev.problem.log.reward))
+    assert max(quality) < 0.99
+    assert quality[1] == pytest.approx(quality[0], rel=0.02)
+    gap = abs(theirs["DML"].value - ours["DML"].value)
+    assert gap < 0.3 * ours["DML"].std_error
+
+
 def test_bad_rows_are_counted_by_spark(session, files):
     frame = session.read.parquet(str(files)).selectExpr(
         "*", "IF(key < 0, 25.0D, p) AS percent", "CAST(NULL AS INT) AS nothing"

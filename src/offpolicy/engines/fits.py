@@ -82,6 +82,9 @@ def fit_nuisances(
     if rewards and isinstance(model, BoostedReward):
         _fit_boosted(log, schema, model, rewards, fits)
         rewards = []
+    if rewards and hasattr(model, "fit_on_spark") and log.engine.name == "spark":
+        _fit_on_spark(log, schema, model, rewards, fits)
+        rewards = []
     spec = as_behavior_model("auto" if behavior_model is None else behavior_model)
     if behaviors and isinstance(spec, Shares):
         _fit_shares(log, schema, spec, behaviors, fits)
@@ -284,6 +287,34 @@ def _fit_boosted(
     finally:
         for path in spilled:
             path.unlink(missing_ok=True)
+
+
+def _fit_on_spark(
+    log: LogScan, schema: Schema, model: Any, keys: list[tuple[Any, ...]], fits: Fits
+) -> None:
+    """Fit by the executors; the rows stay where they are."""
+    rows = normalized(log.table, log.roles, log.facts.labels, schema.extra)
+    width = len(log.roles.context) + 1
+    encoded = model.encoded(log.engine.frame(rows), schema, width).cache()  # type: ignore[attr-defined]
+    try:
+        low, high = encoded.selectExpr("min(label)", "max(label)").first()
+        whole = encoded.where("label NOT IN (0, 1)").limit(1).count() == 0
+        for key in keys:
+            condition = {
+                "full": "true",
+                "half": f"fold >= {(schema.plan.k + 1) // 2}",
+                "fold": f"fold != {key[-1]}",
+            }[key[0]]
+            seed = seed_of(schema.plan.seed, REWARD, key)
+            fits.models[REWARD, "", *key] = (
+                ConstantReward(float(low))
+                if low == high
+                else model.fit_on_spark(
+                    encoded, condition, width, "binary" if whole else "regression", seed
+                )
+            )
+    finally:
+        encoded.unpersist()
 
 
 def _dataset(

@@ -78,6 +78,11 @@ def evaluate_scan(
         n_jobs=n_jobs,
     )
     log.report("score", 1.0)
+    if way == "sums":
+        units = replace(result.problem.units, summed=True)
+        result.problem.units = units
+        estimates = {key: replace(e, units=units) for key, e in result.estimates.items()}
+        result = replace(result, estimates=estimates)
     about = {"engine": log.engine.name, "way": way, "rows": log.n, "held": cells.log.rows}
     return replace(result, settings={**result.settings, "engine": about})
 

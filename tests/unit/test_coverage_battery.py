@@ -106,3 +106,14 @@ def test_a_clear_miss_is_named():
     assert summary.meets(world) == (False, True)
     text = summary.markdown({"bad world": world})
     assert "more than two Monte Carlo errors: bad world." in text
+
+
+def test_the_default_alone_sees_the_same_logs():
+    both = [
+        study.reproduce(
+            study.Args(replications=3, worlds=("60 rows, cont",), workers=1, default_only=alone)
+        )["worlds"]["60 rows, continuous"]["estimators"]["auto"]
+        for alone in (True, False)
+    ]
+    assert both[0]["rmse"] == pytest.approx(both[1]["rmse"])
+    assert both[0]["refused"] == both[1]["refused"]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import offpolicy as op
 from offpolicy.errors import UsageError, did_you_mean
-from offpolicy.experiments.coverage.summary import markdown, summarize
+from offpolicy.experiments.coverage.summary import DEFAULT, markdown, summarize
 from offpolicy.experiments.coverage.worlds import QUICK, WORLDS
 from offpolicy.experiments.monte_carlo import simulate
 
@@ -49,6 +49,8 @@ class Args:
     """Processes; 0 takes one for each core."""
     quick: bool = False
     """Eight worlds with the default and the normal interval only, for a first look."""
+    default_only: bool = False
+    """The default estimator alone, with the default and the normal interval: for many replications."""
     out: Path | None = None
     """Folder for replications.jsonl (which makes a run resumable), results.json and table.md."""
 
@@ -59,14 +61,17 @@ class Cell:
 
     world: str
     folds: int
-    quick: bool
+    quick: bool = False
+    default_only: bool = False
 
 
 def replicate(cell: Cell, rng: np.random.Generator) -> dict[str, Any]:
     """One log: {estimator: {"error", "se", "level", "intervals": {method: [covered, width]}}}."""
     drawn = WORLDS[cell.world].draw(rng)
     episodes = drawn.log.kind == "trajectories"
-    names = EPISODES if episodes else BANDIT
+    names: tuple[str, ...] = EPISODES if episodes else BANDIT
+    if cell.default_only:
+        names = (DEFAULT,)
     ev = op.evaluate(
         drawn.log,
         drawn.policy,
@@ -80,7 +85,7 @@ def replicate(cell: Cell, rng: np.random.Generator) -> dict[str, Any]:
     for name in names:
         e = ev[name]
         methods = ["auto", "normal"]
-        if name in MORE:
+        if name in MORE and not cell.default_only:
             methods += [] if cell.quick else MORE[name]
             methods += BATCHED if batched else []
         level = ev.verdict(estimator=name).level if e.is_defined else "insufficient evidence"
@@ -110,8 +115,8 @@ def reproduce(options: Args) -> dict[str, Any]:
         numbers by interval method.
     """
     names = _chosen(options)
-    cells = {name: Cell(name, options.folds, options.quick) for name in names}
-    settings = {"folds": options.folds, "quick": options.quick}
+    settings = {k: getattr(options, k) for k in ("folds", "quick", "default_only")}
+    cells = {name: Cell(name, **settings) for name in names}
     drawn = simulate(
         replicate,
         cells,

@@ -68,7 +68,8 @@ def meets(world: dict[str, Any]) -> tuple[bool, bool]:
 
 def markdown(worlds: dict[str, Any]) -> str:
     """The default in every world, then every cell."""
-    return "\n".join([*_default(worlds), "", *_every(worlds)])
+    alone = all(list(w["estimators"]) == [DEFAULT] for w in worlds.values())
+    return "\n".join([*_default(worlds), *([] if alone else ["", *_every(worlds)])])
 
 
 def _default(worlds: dict[str, Any]) -> list[str]:

@@ -92,6 +92,8 @@ def _need_range(name: str, facts: Facts | None) -> None:
 
 
 def _auto(estimate: Estimate, sample: Sample, facts: Facts | None, level: float) -> Interval:
+    if estimate.parts is not None and _is_same(*estimate.parts):
+        return Interval(0.0, 0.0, level, "exact", "the two are the same on every unit of the log")
     if estimate.relation == "lift" and _baseline_near_zero(estimate):
         found = _ratio(estimate, level, "fieller")
         why = "the baseline is within four standard errors of 0"
@@ -102,6 +104,24 @@ def _auto(estimate: Estimate, sample: Sample, facts: Facts | None, level: float)
         if bracket is not None:
             return bracket
     return replace(by_name(choice.method, sample, facts, level), note=choice.reason)
+
+
+def _is_same(a: Estimate, b: Estimate) -> bool:
+    """Whether two estimates agree in every weight and score, so that nothing is left to estimate.
+
+    Equal scores alone do not show it: where nobody clicked, every weight gives the score 0.
+    """
+    if a is b:
+        return True
+    facts = [e.facts for e in (a, b)]
+    if any(f is None or f.weights is None for f in facts):
+        return False
+    (v, w) = (f.weights for f in facts if f is not None)
+    return bool(
+        np.array_equal(np.asarray(v), np.asarray(w))
+        and a.psi.shape == b.psi.shape
+        and np.allclose(a.psi, b.psi, rtol=1e-12, atol=0)
+    )
 
 
 def _bracket(estimate: Estimate, level: float) -> Interval | None:

@@ -54,6 +54,10 @@ def did_you_mean(name: object, known: Iterable[object]) -> str:
     """
     names = [str(k) for k in known]
     close = difflib.get_close_matches(str(name), names, n=1, cutoff=0.6)
+    if not close:  # names that differ in case only
+        folded = {n.casefold(): n for n in reversed(names)}
+        like = difflib.get_close_matches(str(name).casefold(), folded, n=1, cutoff=0.6)
+        close = [folded[c] for c in like]
     if close:
         return f" Did you mean {close[0]!r}?"
     if not names:

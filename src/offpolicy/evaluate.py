@@ -8,8 +8,9 @@ import numpy as np
 
 from offpolicy import estimators as grid
 from offpolicy import targets
+from offpolicy.data.layout import in_log_order
 from offpolicy.errors import DataError, UsageError
-from offpolicy.evaluation import Evaluation
+from offpolicy.evaluation import Evaluation, describe
 from offpolicy.folds import Folds, KFold, make_folds
 from offpolicy.inference import Units
 from offpolicy.nuisance.crossfit import CrossFit
@@ -18,6 +19,8 @@ from offpolicy.problem import Problem
 
 if TYPE_CHECKING:
     from offpolicy.arrays import Array
+
+NUMBER = int | float | np.integer | np.floating
 
 
 def evaluate(
@@ -54,9 +57,10 @@ def evaluate(
     behavior_model : classifier, "shares", "auto", (n, K) array, or None
         None uses the logged propensities exactly; without them the default model is fitted.
     ratio_model : MarginalRatio, (steps,) array or {policy: array}, optional
-        Trajectories: ratio of state-action marginals, for DRL.
+        Trajectories: ratio of state-action marginals, for DRL. Arrays of policies and models have one row a
+        row of the log: for episodes read from a frame, a row of that frame, in its order.
     folds : int, KFold, or labels
-        Number of folds for cross-fitting, or one label a unit.
+        Number of folds for cross-fitting, or one label a unit (episodes of a frame: in sorted order).
     repeats : int
         How often to redraw the folds. The estimate is the mean over repetitions and its variance the mean
         of (standard error² + (estimate − mean)²).
@@ -84,6 +88,8 @@ def evaluate(
     True
     """
     _check_arguments(log, reward_model, value_model, discount, seed, n_jobs)
+    if log.kind == "bandit" and ratio_model is not None:
+        raise UsageError("ratio_model= is for trajectories; a bandit log has one decision a unit.")
     if getattr(log, "is_scan", False):
         from offpolicy.engines.run import evaluate_scan
 
@@ -116,19 +122,19 @@ def evaluate(
         nuisances = TrajectoryFit(
             log,
             splits,
-            _as_array(value_model),
-            _as_array(behavior_model),
+            in_log_order(_as_array(value_model), log),
+            in_log_order(_as_array(behavior_model), log),
             seed,
             n_jobs,
             discount=float(discount),
-            ratio_model=_as_array(ratio_model),
+            ratio_model=in_log_order(_as_array(ratio_model), log),
         )
     problem = Problem(log, splits, units, float(discount), nuisances)
     settings = {
         "estimators": [e.name for e in chosen],
-        "reward_model": _describe(reward_model) if log.kind == "bandit" else None,
-        "value_model": _describe(value_model) if log.kind != "bandit" else None,
-        "behavior_model": _describe(behavior_model, log),
+        "reward_model": describe(reward_model) if log.kind == "bandit" else None,
+        "value_model": describe(value_model) if log.kind != "bandit" else None,
+        "behavior_model": describe(behavior_model, log),
         "folds": splits.k,
         "repeats": splits.repeats,
         "repeats_rule": "mean; variance = mean(se² + (estimate − mean)²)",
@@ -174,7 +180,7 @@ def _folds(log: Any, folds: Any, repeats: int, seed: int) -> Folds:
 
 
 def _check_arguments(
-    log: Any, reward_model: Any, value_model: Any, discount: float, seed: int, n_jobs: int | None
+    log: Any, reward_model: Any, value_model: Any, discount: Any, seed: Any, n_jobs: Any
 ) -> None:
     if getattr(log, "kind", None) not in {"bandit", "trajectories"}:
         raise UsageError(
@@ -185,18 +191,11 @@ def _check_arguments(
         raise UsageError("value_model= is for trajectories; a bandit log takes reward_model=.")
     if log.kind == "trajectories" and reward_model is not None:
         raise UsageError("reward_model= is for bandit logs; trajectories take value_model=.")
-    if isinstance(discount, bool) or not 0 <= discount <= 1:
+    if isinstance(discount, bool) or not isinstance(discount, NUMBER) or not 0 <= discount <= 1:
         raise UsageError(f"discount= must be in the range [0, 1]. Got {discount!r} instead.")
-    if n_jobs is not None and (isinstance(n_jobs, bool) or not n_jobs):
+    if n_jobs is not None and (
+        isinstance(n_jobs, bool) or not isinstance(n_jobs, int | np.integer) or not n_jobs
+    ):
         raise UsageError(f"n_jobs= must be a non-zero int or None. Got {n_jobs!r} instead.")
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
         raise UsageError(f"seed= must be an int of at least 0. Got {seed!r} instead.")
-
-
-def _describe(model: Any, log: Any = None) -> str:
-    if model is None:
-        known = log is not None and log.propensity is not None
-        return "logged propensities" if known else "auto"
-    if isinstance(model, np.ndarray | list | tuple):
-        return "given array"
-    return model if isinstance(model, str) else repr(model).split("\n", maxsplit=1)[0][:200]

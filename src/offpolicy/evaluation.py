@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from offpolicy import targets
+from offpolicy.data.layout import in_log_order
 from offpolicy.errors import PolicyError, UsageError, did_you_mean, missing_dependency
 
 if TYPE_CHECKING:
@@ -89,8 +93,8 @@ class Evaluation:
         behavior_model : classifier, "shares", "auto" or None
             As in `evaluate`; None uses the logged propensities.
         """
-        problem = self.problem.with_behavior(behavior_model)
-        settings = {**self.settings, "behavior_model": str(behavior_model or "logged propensities")}
+        problem = self.problem.with_behavior(in_log_order(behavior_model, self.problem.log))
+        settings = {**self.settings, "behavior_model": describe(behavior_model, self.problem.log)}
         estimates = problem.run(self.targets, self.estimators)
         return replace(self, problem=problem, estimates=estimates, settings=settings)
 
@@ -98,15 +102,16 @@ class Evaluation:
         """One dictionary per policy and estimator: what `frame` and the reports show."""
         table = []
         for (policy, estimator), e in self.estimates.items():
-            low, high = e.interval(level)
+            interval = e.interval(level)
             table.append(
                 {
                     "policy": policy,
                     "estimator": estimator,
                     "value": e.value,
                     "std_error": e.std_error,
-                    "low": low,
-                    "high": high,
+                    "low": interval.low,
+                    "high": interval.high,
+                    "method": interval.method,
                     "n": e.n,
                     "difference": (e - self.logged).value,
                     "difference_std_error": (e - self.logged).std_error,
@@ -177,11 +182,11 @@ class Evaluation:
 
         return compare(self, level, estimator)
 
-    def to_json(self, path: str | Path | None = None) -> str:
-        """Versioned JSON of everything shown; written to ``path`` when given."""
+    def to_json(self, path: str | Path | None = None, *, level: float = 0.95) -> str:
+        """Versioned JSON of everything shown, intervals at ``level``; written to ``path`` when given."""
         from offpolicy.report.schema import dump
 
-        return dump(self, path)
+        return dump(self, path, level)
 
     def report(
         self,
@@ -257,3 +262,15 @@ class Evaluation:
         from offpolicy.report.notebook import evaluation_html
 
         return evaluation_html(self)
+
+
+def describe(model: Any, log: Any = None) -> str:
+    """A model in a few words, for the settings of a result."""
+    if model is None:
+        known = log is not None and log.propensity is not None
+        return "logged propensities" if known else "auto"
+    if isinstance(model, np.ndarray | list | tuple):
+        return "given array"
+    if isinstance(model, Mapping):
+        return "given arrays"
+    return model if isinstance(model, str) else repr(model).split("\n", maxsplit=1)[0][:200]

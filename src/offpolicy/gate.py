@@ -21,6 +21,8 @@ from offpolicy.intervals.sample import check_level
 from offpolicy.verdict import headline, policy_name
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from offpolicy.evaluation import Evaluation
     from offpolicy.inference import Estimate
     from offpolicy.intervals.sample import Interval
@@ -155,6 +157,25 @@ def _quantity(
     raise UsageError(f"gate {text!r}: cannot read the left side.{hint} {EXAMPLES}")
 
 
+def verify(expression: str, policies: Sequence[str]) -> Expression:
+    """Parse a gate and check the policies it names, before anything is fitted.
+
+    >>> verify("new lift > 0", ["new"]).policy
+    'new'
+    """
+    asked = parse(expression)
+    if asked.policy is None and len(policies) != 1:
+        raise UsageError(
+            f"the gate names no policy, and there are {len(policies)}: {list(policies)}. Write, for "
+            f'example, "{policies[0]} {asked.kind} > …".'
+        )
+    allowed = [*policies, LOGGED] if asked.kind == "difference" else list(policies)
+    for name in (asked.policy, asked.other):
+        if name is not None and name not in allowed:
+            raise UsageError(f"no policy is called {name!r}.{did_you_mean(name, allowed)}")
+    return asked
+
+
 def check(
     ev: Evaluation, expression: str, level: float = 0.95, *, estimator: str | None = None
 ) -> GateResult:
@@ -182,7 +203,7 @@ def check(
     (0, 3)
     """
     check_level(level)
-    asked = parse(expression)
+    asked = verify(expression, ev.policies)
     names = _policies(ev, asked)
     weak = [n for n in names if ev.verdict(n, estimator).level == INSUFFICIENT]
     if weak:
@@ -219,17 +240,8 @@ def _decided(
 
 
 def _policies(ev: Evaluation, asked: Expression) -> list[str]:
-    if asked.policy is None and len(ev.policies) != 1:
-        raise UsageError(
-            f"the gate names no policy, and there are {len(ev.policies)}: {ev.policies}. Write, for "
-            f'example, "{ev.policies[0]} {asked.kind} > …".'
-        )
-    if asked.kind != "difference":
-        return [policy_name(ev, asked.policy)]
-    assert asked.policy is not None
-    assert asked.other is not None
-    named = [n for n in (asked.policy, asked.other) if n in ev.targets or n != LOGGED]
-    return [policy_name(ev, n) for n in named]
+    named = (asked.policy or ev.policies[0], asked.other)
+    return [n for n in named if n is not None and (n in ev.targets or n != LOGGED)]
 
 
 def _estimate(ev: Evaluation, asked: Expression, estimator: str | None) -> Estimate:

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from offpolicy.data.actions import encode
-from offpolicy.data.frame import Columns, is_frame
-from offpolicy.errors import DataError, PolicyError, first_rows
+from offpolicy.data.frame import Columns, is_frame, is_reordered
+from offpolicy.data.layout import in_log_order
+from offpolicy.errors import DataError, OffPolicyError, PolicyError, first_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -109,6 +110,10 @@ def named_policies(policies: Any) -> dict[str, Any]:
 def resolve(name: str, policy: Any, log: Any) -> Target:
     """Turn any form of policy into a `Target` on the rows of ``log``."""
     labels = log.actions
+    if inspect.isclass(policy):
+        raise PolicyError(
+            f"policy {name!r} is the class {policy.__name__}. Give an instance: {policy.__name__}(…)."
+        )
     if hasattr(policy, "bind"):
         policy = policy.bind(labels)
     if isinstance(policy, str):
@@ -131,7 +136,12 @@ def resolve(name: str, policy: Any, log: Any) -> Target:
             f"policy {name!r}: {policy!r} is not a policy. Give an object with probabilities(context), a "
             "callable, an (n, K) array, or the name of a column; offpolicy.policies has adapters."
         )
-    return _from_array(name, array, log)
+    if getattr(log, "row_order", None) is None and is_reordered(policy, log.source):
+        raise PolicyError(
+            f"policy {name!r}: its index has the labels of the log's frame in another order. Align it with "
+            ".reindex(frame.index), or pass .to_numpy() if the rows do match."
+        )
+    return _from_array(name, in_log_order(array, log), log)
 
 
 def _from_array(name: str, array: Array, log: Any) -> Target:
@@ -159,6 +169,11 @@ def _from_label_column(name: str, column: str, log: Any) -> Target:
     if log.source is None:
         raise PolicyError(
             f"policy {name!r}: {column!r} names a column, but the log was not built from a frame."
+        )
+    if column == log.names.action:
+        raise PolicyError(
+            f"policy {name!r}: {column!r} holds the actions that were logged. A policy must not know them; "
+            "name the column with the actions it would take. What the log itself earned is ev.logged."
         )
     columns = Columns(log.source)
     columns.require(column, f"policy {name!r}")
@@ -227,7 +242,19 @@ class _Asked:
             function = self.policy.choices
         else:
             function = getattr(self.policy, "probabilities", self.policy)
-        answer = function(*arguments, **keywords)
+        try:
+            answer = function(*arguments, **keywords)
+        except OffPolicyError:
+            raise
+        except Exception as error:  # the user's own code: say whose, and keep its traceback
+            raise PolicyError(
+                f"policy {self.name!r} failed on {len(at)} rows with {type(error).__name__}: {error}"
+            ) from error
+        if is_reordered(answer, arguments[0]):
+            raise PolicyError(
+                f"policy {self.name!r}: its answer has the index of the context in another order. Return it "
+                "in the order of the rows it was given."
+            )
         if is_frame(answer):
             names = Columns(answer)
             order = _column_order(self.name, names.names, self.log.actions)

@@ -5,6 +5,7 @@ Exit codes: 0 done (gate passed), 1 bad data or usage, 3 gate failed, 4 not enou
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import TYPE_CHECKING
 
@@ -29,6 +30,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OffPolicyError as error:
         print(f"offpolicy {options.command}: {error}", file=sys.stderr)
         return BAD
+    except BrokenPipeError:  # the reader, such as head, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left to flush
+        return DONE
     except (OSError, ImportError) as error:
         print(f"offpolicy {options.command}: {error}", file=sys.stderr)
         return BAD

@@ -83,10 +83,22 @@ def evaluate(options: argparse.Namespace) -> int:
     """Estimate, print, write, and judge the gate."""
     from offpolicy.cli.policies import parse_policies
     from offpolicy.evaluate import evaluate as run
+    from offpolicy.gate import check as judge
+    from offpolicy.gate import verify
+    from offpolicy.intervals.sample import check_level
 
     runfile.apply(options)
     log = logs.open_log(options)
     policies = parse_policies(options.policy, log)
+    level = 0.95 if options.level is None else check_level(options.level)
+    if options.gate:
+        verify(options.gate, list(policies))
+    _check_folders(options)
+    known = log.roles if getattr(log, "is_scan", False) else log
+    if options.behavior_model == "logged" and known.propensity is None:
+        raise UsageError(
+            "--behavior-model logged: the log has no propensities. Name them: --propensity."
+        )
     behavior = None if options.behavior_model in {None, "logged"} else options.behavior_model
     ev = run(
         log,
@@ -100,22 +112,26 @@ def evaluate(options: argparse.Namespace) -> int:
         n_jobs=options.jobs,
         **_value_model(log.kind, options),
     )
-    print(table(ev))
+    print(table(ev, level))
     for name in ev.policies:
         print(f"\n{name}: {ev.verdict(name)}")
     if options.json:
-        ev.to_json(options.json)
+        ev.to_json(options.json, level=level)
     if options.report:
-        ev.report(options.report)
+        ev.report(options.report, level=level)
     if options.gate:
-        from offpolicy.gate import check as judge
-
-        result = judge(
-            ev, options.gate, level=options.level or 0.95, estimator=options.gate_estimator
-        )
+        result = judge(ev, options.gate, level=level, estimator=options.gate_estimator)
         print(f"\n{result.sentence}")
         return int(result.exit_code)
     return DONE
+
+
+def _check_folders(options: argparse.Namespace) -> None:
+    """Where to write is known before anything is fitted."""
+    for flag in ("json", "report"):
+        path = getattr(options, flag)
+        if path and not Path(path).resolve().parent.is_dir():
+            raise UsageError(f"--{flag} {path}: there is no folder {str(Path(path).parent)!r}.")
 
 
 def _value_model(kind: str, options: argparse.Namespace) -> dict[str, Any]:

@@ -42,6 +42,11 @@ def _differs(value: Any) -> bool:
 
 def action_list(actions: Iterable[Label], where: str) -> tuple[Label, ...]:
     """Check an explicit list of actions: not empty, no label twice."""
+    if isinstance(actions, str | bytes) or not hasattr(actions, "__iter__"):
+        raise DataError(
+            f"{where}: actions={actions!r} is not a list of actions. Give a list of labels, for example "
+            "actions=['a', 'b'], or range(K) for 0 … K−1."
+        )
     labels = tuple(plain(a) for a in actions)
     if not labels:
         raise DataError(f"{where}: the list of actions is empty. Give at least one action.")

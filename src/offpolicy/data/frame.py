@@ -34,6 +34,18 @@ def is_frame(value: Any) -> bool:
     return hasattr(value, "columns") or hasattr(value, "column_names")
 
 
+def is_reordered(values: Any, frame: Any) -> bool:
+    """Whether a pandas object carries the labels of ``frame``'s rows in another order.
+
+    Such values are meant to be matched by label, and taking them by position would mix up the rows.
+    """
+    mine: Any = getattr(values, "index", None)
+    theirs: Any = getattr(frame, "index", None)
+    if not (hasattr(mine, "equals") and hasattr(theirs, "equals")) or len(mine) != len(theirs):
+        return False
+    return not mine.equals(theirs) and set(mine) == set(theirs)
+
+
 class Columns:
     """Read access to the columns of a native frame, with errors that name them."""
 

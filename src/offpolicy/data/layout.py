@@ -6,9 +6,10 @@ contextual bandit is the case of one decision a unit (the paper's T = 0).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,6 +17,21 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from offpolicy.arrays import Array, Floats, Ints
+
+
+def in_log_order(given: Any, log: Any) -> Any:
+    """Arrays with one entry a row of the user's frame, in the order of the log's rows.
+
+    Episodes are sorted when a log is built from a frame, so arrays made beside that frame follow it.
+    """
+    order = getattr(log, "row_order", None)
+    if order is None:
+        return given
+    if isinstance(given, Mapping):
+        return {name: in_log_order(part, log) for name, part in given.items()}
+    if isinstance(given, np.ndarray) and given.ndim > 0 and len(given) == len(order):
+        return given[order]
+    return given
 
 
 @dataclass(frozen=True, eq=False)

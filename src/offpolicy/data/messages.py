@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+ROUNDING = 1.001
+
 
 def not_finite(column: str, role: str, where: str) -> str:
     """A number is missing or infinite."""
@@ -17,27 +19,32 @@ def not_finite(column: str, role: str, where: str) -> str:
 
 def probability_missing(column: str, role: str, where: str) -> str:
     """A probability is missing."""
+    drop = f"column {column!r}: the {role} is missing in {where}. Drop these rows"
     return (
-        f"column {column!r}: the {role} is missing in {where}. Drop these rows, or "
-        f"leave {role}= out so that it is estimated."
+        f"{drop}."
+        if role != "propensity"
+        else f"{drop}, or leave {role}= out so that it is estimated."
     )
 
 
 def probability_low(column: str, role: str, where: str) -> str:
     """A probability is 0 or negative."""
+    what = "the row was kept" if role == "keep-probability" else "the logged action was taken"
     return (
         f"column {column!r}: {where} are zero or negative. The {role} is the "
-        "probability with which the logged action was taken, which cannot be 0; check the column."
+        f"probability with which {what}, which cannot be 0; check the column."
     )
 
 
 def probability_high(column: str, role: str, where: str, largest: float) -> str:
     """A probability is above 1."""
-    percent = " They look like percentages: divide by 100." if 1 < largest <= 100 else ""
-    return (
-        f"column {column!r}: {where} are above 1. A {role} is a probability in "
-        f"(0, 1].{percent or ' Check the column.'}"
-    )
+    if largest <= ROUNDING:
+        remedy = " They exceed 1 by rounding only: set them to 1."
+    elif largest <= 100:
+        remedy = " They look like percentages: divide by 100."
+    else:
+        remedy = " Check the column."
+    return f"column {column!r}: {where} are above 1. A {role} is a probability in (0, 1].{remedy}"
 
 
 def negative_weight(column: str, where: str) -> str:

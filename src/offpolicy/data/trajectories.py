@@ -77,6 +77,7 @@ class Trajectories:
     source: Any = None
     names: Names = field(default_factory=Names)
     notes: tuple[str, ...] = ()
+    row_order: Ints | None = None  # row of the frame each step came from, when they were sorted
 
     kind: ClassVar[str] = "trajectories"
     batch: ClassVar[None] = None
@@ -154,6 +155,7 @@ class Trajectories:
             weight=pick(self.weight, units),
             fold=pick(self.fold, units),
             source=source,
+            row_order=None,
         )
 
     @classmethod
@@ -363,6 +365,7 @@ def _checked(
     fold: Array | None,
     source: Any,
     names: Names,
+    row_order: Ints | None = None,
 ) -> Trajectories:
     """Validate every part and build the log: the one door all trajectories come through."""
     n, steps = len(lengths), len(codes)
@@ -401,6 +404,7 @@ def _checked(
         fold=None if fold is None else checks.groups(fold, "fold", "fold")[1],
         source=source,
         names=names,
+        row_order=row_order,
     )
     return _treated(log, lengths, truncated, flagged=terminated is not None)
 

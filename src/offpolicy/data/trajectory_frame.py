@@ -91,6 +91,7 @@ def read(
         "weight": None if weights is None else checks.one_dimensional(weights, "weight", "weight"),
         "fold": units(fold, "fold"),
         "source": Context.from_frame(frame).native(order),
+        "row_order": None if bool((np.diff(order) > 0).all()) else order,
         "names": Names(action, reward, propensity_name, "batch", cluster or "cluster"),
     }
 

@@ -156,6 +156,11 @@ class Diagnostics:
             f"no policy or check is called {key!r}.{did_you_mean(key, [*self.policies, *own, *self.log])}"
         )
 
+    def __iter__(self) -> Iterator[Finding]:
+        """Every finding once: the log's, then each policy's."""
+        for findings in (self.log, *self._own.values()):
+            yield from findings.values()
+
     def rows(self) -> list[dict[str, Any]]:
         """One dictionary per finding, the log's first (``policy`` is None for these)."""
         groups: list[tuple[str | None, Findings]] = [(None, self.log), *self._own.items()]

@@ -142,6 +142,8 @@ def clipping(view: View) -> Finding:
     if view.scale != 1 or not matched.any():
         return not_applicable(name, "there are no weights to clip.")
     positive, mass = view.weight[matched], view.mass[matched]
+    if not view.units.mean(view.weight) > 0:  # products over a long horizon may underflow
+        return not_applicable(name, "the weights are too small for floating-point numbers.")
     whole = view.estimate(clipped(view, math.inf))
     caps = np.unique(quantile(positive, mass, QUANTILES))
     curve = []

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -184,9 +184,13 @@ def frequencies(count: ArrayLike | None, length: int) -> Floats:
     return c
 
 
-def check_level(level: float) -> float:
+def check_level(level: Any) -> float:
     """Return ``level`` if it is a confidence level in (0, 1)."""
-    if not 0 < level < 1:
+    if (
+        isinstance(level, bool)
+        or not isinstance(level, float | int | np.floating)
+        or not 0 < level < 1
+    ):
         raise UsageError(
             f"The 'level' parameter must be a float in the range (0, 1). Got {level!r} instead."
         )

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from offpolicy.errors import ModelError
+from offpolicy.errors import ModelError, first_rows
 from offpolicy.nuisance.behavior import (
     BehaviorData,
     BehaviorModel,
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 PREDICT_ROWS = 250_000
 GRID_SHARE = 0.1
+SUM_TOLERANCE = 1e-4  # single precision
 REWARD, BEHAVIOR, MRDR = 1, 2, 3
 
 
@@ -414,5 +415,12 @@ def _given_behavior(array: Floats, log: Any) -> Floats:
     if not (np.isfinite(p).all() and (p > 0).all() and (p <= 1).all()):
         raise ModelError(
             "the behavior array gives logged actions a probability that is not in (0, 1]."
+        )
+    total = array.sum(axis=1, dtype=np.float64)
+    off = np.asarray(~(np.abs(total - 1) <= SUM_TOLERANCE) | (array < 0).any(axis=1))
+    if off.any():
+        raise ModelError(
+            f"the behavior array must hold a distribution over log.actions in every row: the sums of "
+            f"{first_rows(off, total)} are not 1, or an entry is negative."
         )
     return p

@@ -55,7 +55,7 @@ def encode_table(table: Any) -> Encoded:
             seconds = series.astype("int64").to_numpy().astype(np.float64)
             columns.append(np.where(series.isna().to_numpy(), np.nan, seconds))
         else:
-            codes = series.astype("category").cat.codes.to_numpy().astype(np.float64)
+            codes = _codes(series, str(name))
             columns.append(np.where(codes < 0, np.nan, codes))
             categorical.append(j)
     matrix = np.column_stack(columns) if columns else np.empty((len(table), 0))
@@ -71,6 +71,17 @@ def _no_infinity(matrix: Floats, names: list[str]) -> Floats:
                 "cannot use. Make them missing or large but finite, or leave the column out."
             )
     return matrix
+
+
+def _codes(series: Any, name: str) -> Floats:
+    try:
+        coded = series.astype("category").cat.codes
+    except TypeError as error:  # lists, dictionaries, arrays
+        raise ModelError(
+            f"context {name!r} holds values such as {series.iloc[0]!r}, which the built-in models cannot use "
+            f"({error}). Spread them over columns of numbers or text, or leave the column out."
+        ) from error
+    return np.asarray(coded.to_numpy(), dtype=np.float64)
 
 
 def _is_boolean(series: Any) -> bool:

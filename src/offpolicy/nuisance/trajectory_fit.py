@@ -139,6 +139,11 @@ class TrajectoryFit(CrossFit):
         log, spec = self.log, self.ratio_model
         given = self._given(spec, target, "ratio_model")
         if given is not None:
+            if given.shape != log.action.shape or not np.isfinite(given).all() or (given < 0).any():
+                raise ModelError(
+                    f"ratio_model= must hold one finite ratio ≥ 0 a step: shape {log.action.shape}. Got "
+                    f"{given.shape}."
+                )
             return Ratios(given)
         scored_pi_b = self.behavior(split, repeat).probability
         model = self._ratio_model()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from offpolicy.report.figures import count, measured, plain
 from offpolicy.report.markup import esc
-from offpolicy.report.text import HEADINGS, cells
+from offpolicy.report.text import cells, headings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,7 +27,7 @@ def evaluation_html(evaluation: Evaluation) -> str:
         f'<span style="opacity:.8">{"<br>".join(esc(r) for r in v.reasons)}</span></div>'
         for name, v in ((p, evaluation.verdict(p)) for p in evaluation.policies)
     )
-    return verdicts + _table(HEADINGS, cells(evaluation), left=2)
+    return verdicts + _table(headings(0.95), cells(evaluation), left=2)
 
 
 def estimate_html(e: Estimate, level: float = 0.95) -> str:

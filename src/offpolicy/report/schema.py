@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 SCHEMA = "offpolicy.evaluation/1"
 
 
-def document(evaluation: Evaluation) -> dict[str, Any]:
+def document(evaluation: Evaluation, level: float = 0.95) -> dict[str, Any]:
     """The result as plain values that JSON can hold."""
     from offpolicy import __version__
 
     log, logged = evaluation.problem.log, evaluation.logged
-    low, high = logged.interval()
+    low, high = logged.interval(level)
     return {
         "schema": SCHEMA,
         "version": __version__,
@@ -35,6 +35,7 @@ def document(evaluation: Evaluation) -> dict[str, Any]:
             "propensities": "logged" if log.propensity is not None else "unknown",
         },
         "settings": evaluation.settings,
+        "level": level,
         "logged": {
             "value": logged.value,
             "std_error": logged.std_error,
@@ -42,7 +43,7 @@ def document(evaluation: Evaluation) -> dict[str, Any]:
             "high": high,
             "n": logged.n,
         },
-        "estimates": evaluation.rows(),
+        "estimates": evaluation.rows(level),
         "diagnostics": evaluation.diagnostics.rows(),
         "verdicts": {
             name: {"level": v.level, "reasons": list(v.reasons)}
@@ -51,9 +52,11 @@ def document(evaluation: Evaluation) -> dict[str, Any]:
     }
 
 
-def dump(evaluation: Evaluation, path: str | Path | None = None) -> str:
+def dump(evaluation: Evaluation, path: str | Path | None = None, level: float = 0.95) -> str:
     """Serialise, writing to ``path`` when given. Numbers that are not defined become null."""
-    text = json.dumps(_plain(document(evaluation)), indent=2, ensure_ascii=False, allow_nan=False)
+    text = json.dumps(
+        _plain(document(evaluation, level)), indent=2, ensure_ascii=False, allow_nan=False
+    )
     if path is not None:
         Path(path).write_text(text + "\n", encoding="utf-8")
     return text

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from offpolicy.evaluation import Evaluation
     from offpolicy.inference import Estimate
 
-HEADINGS = ("policy", "estimator", "value", "std error", "95% interval", "vs logged", "n")
+HEADINGS = ("policy", "estimator", "value", "std error", "{level} interval", "vs logged", "n")
 
 
 def number(value: float, digits: int = 4) -> str:
@@ -23,7 +23,7 @@ def number(value: float, digits: int = 4) -> str:
     return "—" if math.isnan(value) else f"{value:.{digits}g}"
 
 
-def cells(evaluation: Evaluation) -> list[tuple[str, ...]]:
+def cells(evaluation: Evaluation, level: float = 0.95) -> list[tuple[str, ...]]:
     """The result as rows of text."""
     logged = evaluation.logged
     rows: list[tuple[str, ...]] = [
@@ -32,7 +32,7 @@ def cells(evaluation: Evaluation) -> list[tuple[str, ...]]:
             "mean",
             number(logged.value),
             number(logged.std_error, 2),
-            _interval(*logged.interval()),
+            _interval(*logged.interval(level)),
             "",
             f"{logged.n:,}",
         )
@@ -40,14 +40,14 @@ def cells(evaluation: Evaluation) -> list[tuple[str, ...]]:
     for (policy, name), e in evaluation.estimates.items():
         change = ""
         if e.is_defined and logged.value != 0:
-            change = _change(e.lift(logged))
+            change = _change(e.lift(logged), level)
         rows.append(
             (
                 policy,
                 name,
                 number(e.value),
                 number(e.std_error, 2),
-                _interval(*e.interval()),
+                _interval(*e.interval(level)),
                 change,
                 f"{e.n:,}",
             )
@@ -55,8 +55,8 @@ def cells(evaluation: Evaluation) -> list[tuple[str, ...]]:
     return rows
 
 
-def _change(lift: Estimate) -> str:
-    low, high = lift.interval()
+def _change(lift: Estimate, level: float) -> str:
+    low, high = lift.interval(level)
     return f"{100 * lift.value:+.1f}% [{100 * low:+.1f}, {100 * high:+.1f}]"
 
 
@@ -79,9 +79,14 @@ def align(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join([line(headings), rule, *(line(r) for r in rows)])
 
 
-def table(evaluation: Evaluation) -> str:
+def headings(level: float) -> tuple[str, ...]:
+    """Headings of the table of estimates, with the level of its intervals."""
+    return tuple(h.format(level=f"{100 * level:g}%") for h in HEADINGS)
+
+
+def table(evaluation: Evaluation, level: float = 0.95) -> str:
     """The whole result as text: estimates, then what a reader should know about them."""
-    text = align(HEADINGS, cells(evaluation))
+    text = align(headings(level), cells(evaluation, level))
     notes = [f"{e.label}: {note}" for e in evaluation.estimates.values() for note in e.notes]
     settings = evaluation.settings
     model = settings["reward_model"] or settings["value_model"]

@@ -1,0 +1,82 @@
+"""The command line says what is wrong before it fits anything, and does what its flags say."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from offpolicy.cli import main
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def flags(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    rng = np.random.default_rng(0)
+    n = 500
+    df = pd.DataFrame({"x": rng.normal(size=n), "ad": rng.choice(["u", "v"], n), "p": 0.5})
+    df["r"] = rng.normal(size=n) + 2
+    df["new"] = "u"
+    df.to_csv(tmp_path / "log.csv", index=False)
+    (tmp_path / "qa_policies.py").write_text("def bad(context):\n    return context['nope']\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    roles = ["--context", "x", "--action", "ad", "--reward", "r", "--propensity", "p"]
+    return ["evaluate", "log.csv", *roles, "--policy", "new=new", "--estimator", "IPW"]
+
+
+def test_level_reaches_table_and_json(flags: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*flags, "--level", "0.8", "--json", "out.json"]) == 0
+    assert "80% interval" in capsys.readouterr().out
+    with open("out.json", encoding="utf-8") as file:  # noqa: PTH123
+        made = json.load(file)
+    assert made["level"] == 0.8
+    first = made["estimates"][0]
+    assert (first["high"] - first["low"]) / first["std_error"] == pytest.approx(
+        2 * 1.2816, rel=0.01
+    )
+
+
+@pytest.mark.parametrize(
+    ("extra", "said"),
+    [
+        (["--level", "95"], "level"),
+        (["--gate", "old lift > 0"], "no policy is called 'old'"),
+        (["--gate", "lift >"], "one number"),
+        (["--json", "nowhere/out.json"], "no folder 'nowhere'"),
+        (["--policy", "b=qa_policies:bad"], "policy 'b' failed on 1 rows with KeyError: 'nope'"),
+        (["--policy", "b=ad"], "holds the actions that were logged"),
+    ],
+)
+def test_mistakes_are_said_before_anything_is_printed(
+    flags: list[str], extra: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*flags, *extra]) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert said in err
+
+
+def test_logged_propensities_must_be_there(
+    flags: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    unknown = [f for f in flags if f not in {"--propensity", "p"}]
+    assert main([*unknown, "--behavior-model", "logged"]) == 1
+    assert "has no propensities" in capsys.readouterr().err
+
+
+def test_a_closed_pipe_is_no_error(flags: list[str]) -> None:
+    command = [sys.executable, "-c", "from offpolicy.cli import entry; entry()", *flags]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.close()
+        assert process.stderr is not None
+        assert process.stderr.read() == b""
+        assert process.wait() == 0

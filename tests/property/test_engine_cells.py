@@ -13,7 +13,18 @@ from offpolicy.folds import hash_folds
 pytest.importorskip("duckdb")
 pytest.importorskip("ibis")
 
-ESTIMATORS = ["IPW", "SNIPW", "DM", "DR-full", "DR-half", "DML", "SNDR-cf", "SWITCH", "DRos", "MRDR"]
+ESTIMATORS = [
+    "IPW",
+    "SNIPW",
+    "DM",
+    "DR-full",
+    "DR-half",
+    "DML",
+    "SNDR-cf",
+    "SWITCH",
+    "DRos",
+    "MRDR",
+]
 
 
 class Table:
@@ -45,6 +56,7 @@ def make(n, seed, *, clusters=False, continuous=False):
             "u": rng.integers(0, 4, n),
             "v": rng.choice(["a", "b"], n),
             "arm": rng.choice(["x", "y", "z"], n),
+            "choice": rng.choice(["x", "y", "z"], n),
             "hour": rng.integers(0, 2, n),
             "p": rng.choice([0.2, 0.5, 0.7], n),
             "w": rng.choice([0.5, 1.0, 2.0], n),
@@ -69,9 +81,11 @@ def columns(*, weight, clusters):
     }
 
 
-def both(frame, *, way="cells", k=2, repeats=1, weight=False, clusters=False, estimators=ESTIMATORS):
+def both(
+    frame, *, way="cells", k=2, repeats=1, weight=False, clusters=False, estimators=ESTIMATORS
+):
     named = columns(weight=weight, clusters=clusters)
-    policies = {"soft": soft, "sharp": sharp, "column": "arm"}
+    policies = {"soft": soft, "sharp": sharp, "column": "choice"}
     ids = frame["user"].to_numpy(dtype=object) if clusters else frame["key"].to_numpy()
     labels = np.stack([hash_folds(ids, k, 5, repeat=r) for r in range(repeats)])
     log = op.BanditLog.from_frame(frame, **named)

@@ -36,6 +36,7 @@ def make(n=3_000, seed=0):
             "x": x,
             "z": z,
             "kind": rng.choice(["a", "b", "c"], n),
+            "choice": rng.choice(["u", "v", "w"], n),
             "arm": np.array(["u", "v", "w"])[arm],
             "r": np.sin(x) + 0.5 * arm * (x > 0) + rng.normal(size=n),
             "p": rng.choice([0.2, 0.4, 0.8], n),
@@ -55,7 +56,7 @@ def sharp(frame):
     return np.where(frame["x"].to_numpy() > 0, "w", "u")
 
 
-POLICIES = {"soft": soft, "sharp": sharp, "column": "arm"}
+POLICIES = {"soft": soft, "sharp": sharp, "column": "choice"}
 
 
 @pytest.mark.parametrize("more", [{}, {"weight": "w"}, {"cluster": "user"}], ids=str)
@@ -175,3 +176,16 @@ def test_moments_merge_in_any_order():
         assert total.n == whole.n
         assert total.mean == pytest.approx(whole.mean, rel=1e-14)
         assert total.scatter == pytest.approx(whole.scatter, rel=1e-9)
+
+
+def test_a_streamed_evaluation_can_be_shown(tmp_path):
+    with op.scan(make(), **NAMED, id="key", way="stream") as log:
+        ev = op.evaluate(log, POLICIES, estimators=["DML", "IPW"], reward_model=Given())
+    assert len(ev.frame()) == 6
+    assert ev.verdict("soft").level in {"trust", "caution", "insufficient evidence"}
+    assert "soft" in repr(ev)
+    assert '"soft"' in ev.to_json()
+    assert "effective" in str(ev.diagnostics)
+    assert ev.problem.weights["sharp"]["effective_size"] > 0
+    ev.report(tmp_path / "report.html")
+    assert (tmp_path / "report.html").stat().st_size > 1_000

@@ -117,11 +117,12 @@ def by_group(
 ) -> list[Row]:
     """Estimate and logged value inside groups of units, in the order of ``labels``.
 
-    Repeated half-sample splits score different units each time and have no subgroup mean: no rows.
+    Repeated half-sample splits score different units each time and have no subgroup mean, and a streamed
+    log keeps no scores: no rows.
     """
     e, logged = evaluation[policy, headline(evaluation, policy)], evaluation.logged
     split = next(x.split for x in evaluation.estimators if x.name == headline(evaluation, policy))
-    if not e.is_defined or (split == "half" and len(e.psi) > 1):
+    if not e.is_defined or e.psi.shape[1] == 0 or (split == "half" and len(e.psi) > 1):
         return []
     total = float(_mass(logged).sum())
     rows: list[Row] = []

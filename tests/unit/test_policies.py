@@ -259,7 +259,7 @@ def test_softmax_does_not_overflow():
         lambda: Mixture([Uniform()], [0.5]),
         lambda: Mixture([Uniform(), Uniform()], [1.5, -0.5]),
         lambda: Mixture([], []),
-        lambda: Mixture([scores], [1.0]),
+        lambda: Mixture(["column"], [1.0]),
         lambda: BetaThompson([1], [1], method="exact"),
         lambda: BetaThompson([1], [1], draws=0),
         lambda: TimeDependent(3),

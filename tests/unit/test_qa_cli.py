@@ -80,3 +80,8 @@ def test_a_closed_pipe_is_no_error(flags: list[str]) -> None:
         assert process.stderr is not None
         assert process.stderr.read() == b""
         assert process.wait() == 0
+
+
+def test_the_package_can_be_run() -> None:
+    command = [sys.executable, "-m", "offpolicy", "--version"]
+    assert subprocess.run(command, capture_output=True, check=True).stdout.startswith(b"offpolicy ")

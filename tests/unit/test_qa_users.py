@@ -136,3 +136,19 @@ def test_level_and_method_are_in_the_outputs() -> None:
         high,
     )
     assert ev.frame()["method"][0] == ev["policy", "IPW"].interval().method
+
+
+def test_a_mixture_takes_functions() -> None:
+    df = frame()
+    mixed = op.policies.Mixture(
+        [
+            lambda c: np.where(c["x"] > 0, "u", "v"),
+            lambda c: np.tile([0.5, 0.3, 0.2], (len(c), 1)),
+            op.policies.Uniform(),
+        ],
+        [0.5, 0.3, 0.2],
+    )
+    pi = 0.5 * (df["new"] == df["a"]) + 0.3 * df["p"] + 0.2 / 3
+    assert value(log(df), mixed) == pytest.approx(float((pi / df["p"] * df["r"]).mean()))
+    with pytest.raises(UsageError, match="Got str instead"):
+        op.policies.Mixture(["new"], [1.0])

@@ -9,7 +9,8 @@ import numpy as np
 
 from offpolicy.errors import PolicyError, UsageError
 from offpolicy.policies.context import n_rows
-from offpolicy.policies.distribution import check_rows, eligibility
+from offpolicy.policies.distribution import check_rows, eligibility, one_hot
+from offpolicy.policies.labels import action_codes
 from offpolicy.policies.protocol import (
     bind,
     bound,
@@ -36,7 +37,8 @@ class Mixture:
     Parameters
     ----------
     policies
-        Objects with ``probabilities(context)``.
+        Objects with ``probabilities(context)``, or functions of the context that give (n, K) probabilities
+        or one action label per row.
     weights
         One probability per policy; they sum to 1.
 
@@ -66,10 +68,10 @@ class Mixture:
                 f"Got {weights.tolist()} instead."
             )
         for policy in self.policies:
-            if not hasattr(policy, "probabilities"):
+            if not hasattr(policy, "probabilities") and not callable(policy):
                 raise UsageError(
-                    "The 'policies' parameter of Mixture must be objects with "
-                    f"probabilities(context). Got {type(policy).__name__} instead."
+                    "The 'policies' parameter of Mixture must be objects with probabilities(context) or "
+                    f"functions of the context. Got {type(policy).__name__} instead."
                 )
             no_time(policy, "Mixture")
 
@@ -85,12 +87,28 @@ class Mixture:
 
     def probabilities(self, context: Any, *, eligible: Bools | None = None) -> Floats:
         """Return the weighted mean of the members' probabilities; (n, K)."""
-        shape = n_rows(context), len(bound(self.actions, self))
+        labels = bound(self.actions, self)
+        shape = n_rows(context), len(labels)
         mask = eligibility(eligible, *shape)
         out = np.zeros(shape)
         for weight, policy in zip(self.weights, self.policies, strict=True):
-            out += weight * member_probabilities(policy, context, mask, shape)
+            if hasattr(policy, "probabilities"):
+                out += weight * member_probabilities(policy, context, mask, shape)
+            else:
+                out += weight * _function_probabilities(policy, context, labels, shape)
         return out
+
+
+def _function_probabilities(
+    function: Callable[[Any], Any],
+    context: Any,
+    labels: tuple[Hashable, ...],
+    shape: tuple[int, int],
+) -> Floats:
+    values = function(context)
+    if np.ndim(values) == 1:
+        return one_hot(action_codes(values, labels, "Mixture", shape[0]), shape[1])
+    return check_rows(values, shape, "Mixture")
 
 
 @dataclass(frozen=True, eq=False)

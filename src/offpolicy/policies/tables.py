@@ -121,7 +121,10 @@ class Table:
         p = numeric_columns(self.frame, [self.probability], "Table")[:, 0]
         bad = ~(np.isfinite(p) & (p >= 0))
         if bad.any():
-            raise PolicyError(f"Table: column {self.probability!r} has {first_rows(bad, p)}.")
+            raise PolicyError(
+                f"Table: column {self.probability!r} holds probabilities that are missing or negative in "
+                f"{first_rows(bad, p)}."
+            )
         steps, ids = _index(key_columns(self.frame, self.context, "Table"), m)
         cell = ids * len(actions) + codes
         first = np.unique(cell, return_index=True)[1]

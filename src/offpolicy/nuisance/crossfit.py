@@ -250,11 +250,11 @@ class CrossFit:
 
     def _mass(self, rows: Ints) -> Floats | None:
         log = self.log
-        units = log.layout.unit[rows]
+        units = rows if log.layout.is_single else log.layout.unit[rows]
         parts = [p[units] for p in (log.weight, log.count) if p is not None]
         if not parts:
             return None
-        return np.asarray(np.prod(parts, axis=0), dtype=np.float64)
+        return np.asarray(parts[0] if len(parts) == 1 else parts[0] * parts[1], dtype=np.float64)
 
     def _table(self, model: Any) -> Any:
         return self.table_of(encoded=bool(getattr(model, "wants_encoded", False)))

@@ -141,6 +141,10 @@ def make_folds(
     if isinstance(folds, int | np.integer | KFold):
         spec = folds if isinstance(folds, KFold) else KFold(int(folds))
         return _draw(n, spec.k, repeats, seed, cluster, strata)
+    if folds is None or np.ndim(folds) == 0:
+        raise UsageError(
+            f"folds= must be an int of at least 2 or fold labels. Got {folds!r} instead."
+        )
     return _given(n, np.asarray(folds), repeats, cluster)
 
 

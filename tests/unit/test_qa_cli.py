@@ -52,6 +52,10 @@ def test_level_reaches_table_and_json(flags: list[str], capsys: pytest.CaptureFi
         (["--gate", "lift >"], "one number"),
         (["--json", "nowhere/out.json"], "no folder 'nowhere'"),
         (["--policy", "b=qa_policies:bad"], "policy 'b' failed on 1 rows with KeyError: 'nope'"),
+        (["--state", "x"], "--state is for episodes"),
+        (["--step", "x"], "--step is for episodes"),
+        (["--episode", "x", "--batch", "x"], "--batch is not for episodes"),
+        (["--episode", "ad", "--state", "x"], "--context is not for episodes"),
         (["--policy", "b=ad"], "holds the actions that were logged"),
     ],
 )
@@ -85,3 +89,19 @@ def test_a_closed_pipe_is_no_error(flags: list[str]) -> None:
 def test_the_package_can_be_run() -> None:
     command = [sys.executable, "-m", "offpolicy", "--version"]
     assert subprocess.run(command, capture_output=True, check=True).stdout.startswith(b"offpolicy ")
+
+
+def test_actions_take_the_type_of_their_column(
+    flags: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = pd.read_csv("log.csv")
+    log.assign(ad=log["ad"] == "u", new=True).to_csv("log.csv", index=False)
+    assert main([*flags, "--actions", "true,false"]) == 0
+    capsys.readouterr()
+    log.assign(ad=(log["ad"] == "u") + 3, new=3).to_csv("log.csv", index=False)
+    assert main([*flags, "--actions", "3,4,5"]) == 0
+    assert main([*flags, "--actions", "u,v"]) == 1
+    assert "does not fit the column 'ad', which holds int64" in capsys.readouterr().err
+    wrong = ["nope" if f == "ad" else f for f in flags]
+    assert main([*wrong, "--actions", "u,v"]) == 1
+    assert "no such column" in capsys.readouterr().err

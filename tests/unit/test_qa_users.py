@@ -74,7 +74,15 @@ def test_rows_of_a_behavior_array_are_distributions() -> None:
 
 @pytest.mark.parametrize(
     ("option", "wrong"),
-    [("discount", "0.9"), ("n_jobs", "2"), ("n_jobs", 1.5), ("ratio_model", np.ones(N))],
+    [
+        ("folds", "two"),
+        ("folds", 2.5),
+        ("folds", None),
+        ("discount", "0.9"),
+        ("n_jobs", "2"),
+        ("n_jobs", 1.5),
+        ("ratio_model", np.ones(N)),
+    ],
 )
 def test_arguments_of_the_wrong_kind(option: str, wrong: Any) -> None:
     with pytest.raises(UsageError, match=f"{option}="):

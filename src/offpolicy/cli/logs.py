@@ -13,7 +13,9 @@ from offpolicy.errors import DataError, UsageError
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Callable
 
+BOOLEANS = {"True": True, "true": True, "1": True, "False": False, "false": False, "0": False}
 LARGE = 500_000_000  # bytes of a file that an engine should read
 
 
@@ -38,11 +40,28 @@ def open_log(options: argparse.Namespace) -> Any:
     """The log in the form that fits it: episodes, a scan where an engine should read it, or rows."""
     if not options.log:
         raise UsageError("which log? Give a CSV or Parquet file (or `log = …` in the run file).")
+    _check_flags(options)
     if options.episode:
         return trajectories(frame_of(options), options)
     if _wants_engine(options):
         return scanned(options)
     return bandit_log(frame_of(options), options)
+
+
+def _check_flags(options: argparse.Namespace) -> None:
+    """No flag of the other kind of log is passed over."""
+    if options.episode:
+        wrong = ["batch", "keep_probability", "eligible", "engine", "memory_limit", "id", "table"]
+        wrong += ["context"] if options.state else []
+        said = "is not for episodes (--episode)"
+    else:
+        wrong, said = (
+            ["step", "state", "terminated"],
+            "is for episodes: name their column, --episode",
+        )
+    for name in wrong:
+        if getattr(options, name, None):
+            raise UsageError(f"--{name.replace('_', '-')} {said}.")
 
 
 def _wants_engine(options: argparse.Namespace) -> bool:
@@ -123,7 +142,7 @@ def trajectories(frame: Any, options: argparse.Namespace) -> Any:
         terminated=options.terminated,
         cluster=options.cluster,
         weight=options.weight,
-        actions=_typed(options.actions, frame[options.action]) if options.actions else None,
+        actions=_typed(options.actions, frame, options.action),
     )
 
 
@@ -150,15 +169,27 @@ def bandit_log(frame: Any, options: argparse.Namespace) -> BanditLog:
         batch=options.batch,
         cluster=options.cluster,
         weight=options.weight,
-        actions=_typed(options.actions, frame[options.action]) if options.actions else None,
+        actions=_typed(options.actions, frame, options.action),
         eligible=options.eligible,
         keep_probability=options.keep_probability,
     )
 
 
-def _typed(labels: list[str], column: Any) -> list[Any]:
+def _typed(labels: list[str] | None, frame: Any, column: str) -> list[Any] | None:
     """Labels from the command line in the type of the column."""
-    kind = column.dtype.kind
-    if kind in "iu":
-        return [int(label) for label in labels]
-    return [float(label) for label in labels] if kind == "f" else list(labels)
+    if not labels or column not in frame.columns:  # the log says that the column is missing
+        return labels
+    kind = frame[column].dtype.kind
+    make: dict[str, Callable[[str], Any]] = {
+        "i": int,
+        "u": int,
+        "f": float,
+        "b": BOOLEANS.__getitem__,
+    }
+    try:
+        return [make[kind](label) if kind in make else label for label in labels]
+    except (ValueError, KeyError) as error:
+        raise UsageError(
+            f"--actions: {','.join(labels)} does not fit the column {column!r}, which holds "
+            f"{frame[column].dtype}."
+        ) from error

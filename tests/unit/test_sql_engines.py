@@ -147,7 +147,9 @@ def postgres(tmp_path_factory):
                     break
                 time.sleep(0.1)
             time.sleep(0.5)
-            yield ibis.postgres.connect(host=str(folder), user="tester", database="postgres")
+            connection = ibis.postgres.connect(host=str(folder), user="tester", database="postgres")
+            yield connection
+            connection.disconnect()
         finally:
             server.send_signal(signal.SIGINT)  # SIGTERM would wait for clients to leave
             server.wait(timeout=60)

@@ -100,8 +100,9 @@ def test_actions_take_the_type_of_their_column(
     capsys.readouterr()
     log.assign(ad=(log["ad"] == "u") + 3, new=3).to_csv("log.csv", index=False)
     assert main([*flags, "--actions", "3,4,5"]) == 0
+    assert main([*flags, "--engine", "duckdb", "--actions", "3,4,5"]) == 0
     assert main([*flags, "--actions", "u,v"]) == 1
-    assert "does not fit the column 'ad', which holds int64" in capsys.readouterr().err
+    assert "does not fit the column 'ad', which holds integers" in capsys.readouterr().err
     wrong = ["nope" if f == "ad" else f for f in flags]
     assert main([*wrong, "--actions", "u,v"]) == 1
     assert "no such column" in capsys.readouterr().err

@@ -160,3 +160,33 @@ def test_a_mixture_takes_functions() -> None:
     assert value(log(df), mixed) == pytest.approx(float((pi / df["p"] * df["r"]).mean()))
     with pytest.raises(UsageError, match="Got str instead"):
         op.policies.Mixture(["new"], [1.0])
+
+
+def test_eligible_actions_as_lists_or_as_a_mask() -> None:
+    rng = np.random.default_rng(0)
+    lists = [["b", "c"] if i % 2 else ["a", "b", "c"] for i in range(N)]
+    taken = [rng.choice(row) for row in lists]
+    rewards, p = rng.normal(size=N), [1 / len(row) for row in lists]
+    mask = [["a" in row, True, True] for row in lists]
+    for eligible in (lists, mask, np.array(mask)):
+        data = op.BanditLog.from_arrays(None, taken, rewards, p, eligible=eligible)
+        assert value(data, op.policies.Uniform()) == pytest.approx(rewards.mean())
+    codes = np.tile([0, 1], N // 2)
+    pairs = op.BanditLog.from_arrays(None, codes, rewards, [0.5] * N, eligible=[[0, 1]] * N)
+    assert pairs.eligible is not None
+    assert pairs.eligible.all()  # labels, not truth values
+    with pytest.raises(DataError, match="lists an action twice"):
+        op.BanditLog.from_arrays(None, codes, rewards, [0.5] * N, eligible=[[1, 1]] * N)
+    with pytest.raises(DataError, match="'eligible' has 3 rows"):
+        op.BanditLog.from_arrays(None, taken, rewards, p, eligible=lists[:3])
+
+
+@pytest.mark.parametrize("shape", ["series", "text"])
+def test_one_column_of_text_may_come_from_pandas(shape: str) -> None:
+    words = pd.Series(np.where(np.arange(N) % 2, "ph", "pc"))
+    given = {"series": words, "text": words.to_numpy(str)}
+    df = frame()
+    data = op.BanditLog.from_arrays(given[shape], df["a"], df["r"], df["p"])
+    got = value(data, lambda c: np.where(c == "ph", "u", "v"))
+    want = ((np.where(words == "ph", "u", "v") == df["a"]) / df["p"] * df["r"]).mean()
+    assert got == pytest.approx(want)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import sys
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 BOOLEANS = {"True": True, "true": True, "1": True, "False": False, "false": False, "0": False}
+NAMES = {"i": "integers", "u": "integers", "f": "numbers", "b": "true and false"}
 LARGE = 500_000_000  # bytes of a file that an engine should read
 
 
@@ -81,7 +83,7 @@ def scanned(options: argparse.Namespace) -> Any:
     from offpolicy.engines.scan import scan
 
     _require(options, None)
-    return scan(
+    log = scan(
         options.log,
         context=options.context,
         action=options.action,
@@ -91,13 +93,18 @@ def scanned(options: argparse.Namespace) -> Any:
         cluster=options.cluster,
         weight=options.weight,
         keep_probability=options.keep_probability,
-        actions=options.actions,
         id=options.id,
         table=options.table,
         engine=options.engine,
         memory_limit=options.memory_limit,
         progress=_stages(),
     )
+    if not options.actions:
+        return log
+    held = log.table.schema()[options.action]
+    kinds = {"i": held.is_integer(), "f": held.is_floating(), "b": held.is_boolean()}
+    kind = next((k for k, found in kinds.items() if found), "O")
+    return replace(log, given_actions=tuple(_as_kind(options.actions, kind, options.action)))
 
 
 def _stages() -> Any:
@@ -179,7 +186,10 @@ def _typed(labels: list[str] | None, frame: Any, column: str) -> list[Any] | Non
     """Labels from the command line in the type of the column."""
     if not labels or column not in frame.columns:  # the log says that the column is missing
         return labels
-    kind = frame[column].dtype.kind
+    return _as_kind(labels, frame[column].dtype.kind, column)
+
+
+def _as_kind(labels: list[str], kind: str, column: str) -> list[Any]:
     make: dict[str, Callable[[str], Any]] = {
         "i": int,
         "u": int,
@@ -190,6 +200,5 @@ def _typed(labels: list[str] | None, frame: Any, column: str) -> list[Any] | Non
         return [make[kind](label) if kind in make else label for label in labels]
     except (ValueError, KeyError) as error:
         raise UsageError(
-            f"--actions: {','.join(labels)} does not fit the column {column!r}, which holds "
-            f"{frame[column].dtype}."
+            f"--actions: {','.join(labels)} does not fit the column {column!r}, which holds {NAMES[kind]}."
         ) from error

@@ -284,7 +284,7 @@ class BanditLog:
         propensity : (n,) or (n, K) array or None
             Of the logged action, or the whole distribution.
         batch, cluster, weight, actions, eligible, keep_probability, count, fold
-            As in `from_frame`; ``eligible`` is an (n, K) mask.
+            As in `from_frame`; ``eligible`` may also be an (n, K) mask of booleans.
 
         Examples
         --------
@@ -296,7 +296,7 @@ class BanditLog:
             raise DataError(f"'action' must be one label a row. Got shape {taken.shape}.")
         n = len(taken)
         checks.not_empty(n)
-        table = np.empty((n, 0)) if context is None else np.asarray(context)
+        table = np.empty((n, 0)) if context is None else checks.text_column(np.asarray(context))
         if table.dtype.kind not in "biufUS" or (table.ndim > 1 and table.dtype.kind in "US"):
             raise DataError(
                 f"'context' is an array of dtype {table.dtype}. Give numbers (or one column of text), or a "
@@ -309,11 +309,7 @@ class BanditLog:
         def numbers(values: Any, role: str) -> Floats | None:
             return None if values is None else checks.one_dimensional(values, role, role)
 
-        mask = None if eligible is None else np.asarray(eligible, dtype=bool)
-        if mask is not None and mask.shape != (n, len(labels)):
-            raise DataError(
-                f"'eligible' must have shape (n, K) = ({n}, {len(labels)}). Got {mask.shape}."
-            )
+        mask = None if eligible is None else checks.eligible_mask(eligible, n, labels)
         probabilities = None
         if propensity is not None:
             probabilities = np.asarray(propensity)

@@ -150,6 +150,33 @@ def eligible_from_lists(lists: Sequence[Any], actions: Sequence[Any], column: st
     return mask
 
 
+def eligible_mask(eligible: Any, n: int, actions: Sequence[Any]) -> Bools:
+    """(n, K) mask from such an array, from lists of booleans, or from a list of eligible labels a row."""
+    is_mask = isinstance(eligible, np.ndarray) and eligible.ndim == 2
+    if is_mask or all(isinstance(v, bool | np.bool_) for row in eligible for v in row):
+        mask = np.asarray(eligible)
+        if mask.shape != (n, len(actions)) or not ((mask == 0) | (mask == 1)).all():
+            raise DataError(
+                f"'eligible' must have shape (n, K) = ({n}, {len(actions)}) and hold True and False, or be "
+                f"one list of labels a row. Got shape {mask.shape}."
+            )
+        return mask.astype(bool)
+    if len(eligible) != n:
+        raise DataError(f"'eligible' has {len(eligible):,} rows, the actions have {n:,}.")
+    for row, labels in enumerate(eligible):
+        if len(set(labels)) < len(labels):  # zeros and ones meant as a mask would pass for labels
+            raise DataError(
+                f"'eligible': row {row} lists an action twice. Give labels, or a mask of booleans."
+            )
+    return eligible_from_lists(list(eligible), actions, "eligible")
+
+
+def text_column(values: Array) -> Array:
+    """One column of text held as objects, as pandas gives it, becomes an array of text."""
+    is_text = values.dtype == object and values.ndim == 1
+    return values.astype(str) if is_text and all(isinstance(v, str) for v in values) else values
+
+
 def logged_is_eligible(mask: Bools, action: Ints, column: str) -> Bools:
     """The action that was taken was one that could be taken."""
     bad = ~mask[np.arange(len(mask)), action]

@@ -66,6 +66,22 @@ def test_pairing_is_the_t_statistic_of_differences_over_cells():
     assert uci.paired(cells, 0, 1) == pytest.approx(expected)
 
 
+def test_coverage_of_a_set_counts_answered_results_only():
+    blank = np.zeros((4, len(uci.ESTIMATORS), 5))
+    blank[:, :, 2] = 1.0
+    results = {(f"glass/{b}", t): blank.copy() for b in bandits.LOGGING for t in bandits.TARGETS}
+    j = uci.ESTIMATORS.index("DML")
+    results["glass/skewed", "soft"][:2, j, 2] = 0.0
+    for t in bandits.TARGETS:
+        results["glass/uniform", t][:, j, 3] = 1.0
+        results["glass/skewed", t][:, j, 4] = results["glass/adverse", t][:, j, 4] = 1.0
+    found = uci.coverage("glass", "DML", results)
+    assert found["normal"]["skewed"].value == 0.75
+    assert found["normal_without_adverse"].value == 0.875
+    assert found["default"].value == 1.0
+    assert found["refused"] == pytest.approx(2 / 3)
+
+
 def test_a_small_run_reports_every_estimator_and_resumes(folder, tmp_path):
     options = uci.Args(folder, ("glass",), replications=3, workers=1, out=tmp_path / "out")
     result = uci.reproduce(options)
@@ -73,7 +89,7 @@ def test_a_small_run_reports_every_estimator_and_resumes(folder, tmp_path):
     assert set(result["cells"][0]["estimators"]) == set(uci.ESTIMATORS)
     assert uci.reproduce(options)["cells"] == result["cells"]
     text = uci.show(result)
-    assert text.count("| glass |") == 6 * len(uci.ESTIMATORS) + 4
+    assert text.count("| glass |") == 6 * len(uci.ESTIMATORS) + 4 + 2
     assert (tmp_path / "out" / "table.md").read_text().strip() == text
 
 

@@ -29,6 +29,7 @@ ESTIMATORS = (
     "DM", "IPW", "SNIPW", "DR-full", "DML", "SNDR-cf", "OCV", "auto", "SWITCH-cf", "DRos-cf",
 )  # fmt: skip
 RECOMMENDED = "auto"
+LEADING = ("DML", RECOMMENDED)
 Z = 1.959963984540054
 
 
@@ -127,6 +128,7 @@ def reproduce(options: Args) -> dict[str, Any]:
         "options": {**settings, "replications": options.replications, "seed": options.seed},
         "cells": [_summary(name, t, numbers) for (name, t), numbers in results.items()],
         "sets": {s: _ranking(s, results) for s in options.sets},
+        "coverage": {s: {e: coverage(s, e, results) for e in LEADING} for s in options.sets},
     }
     if options.out is not None:
         (options.out / "results.json").write_text(json.dumps(answer, indent=1) + "\n")
@@ -181,6 +183,28 @@ def _ranking(name: str, results: dict[tuple[str, str], Any]) -> dict[str, Any]:
     return {part: _against_best(losses) for part, losses in parts.items()}
 
 
+def coverage(name: str, estimator: str, results: dict[tuple[str, str], Any]) -> dict[str, Any]:
+    """Coverage on a set over logging policies and targets: the normal interval, and the default if answered.
+
+    Both targets of a replication share its log, so they are averaged before the Monte Carlo error is taken.
+    """
+    j = ESTIMATORS.index(estimator)
+    logs = {
+        b: np.stack([results[f"{name}/{b}", t][:, j] for t in bandits.TARGETS], axis=1)
+        for b in bandits.LOGGING
+    }
+    normal = {b: x[:, :, 2].mean(axis=1) for b, x in logs.items()}
+    kept = [np.where(x[:, :, 4] == 0, x[:, :, 3], np.nan) for x in logs.values()]
+    answered = np.concatenate(kept)
+    answered = answered[np.isfinite(answered).any(axis=1)]
+    return {
+        "normal": {b: mean(x) for b, x in normal.items()},
+        "normal_without_adverse": mean(np.concatenate([normal["uniform"], normal["skewed"]])),
+        "default": mean(np.nanmean(answered, axis=1)),
+        "refused": float(np.mean([x[:, :, 4].mean() for x in logs.values()])),
+    }
+
+
 def _against_best(losses: list[np.ndarray[Any, Any]]) -> dict[str, Any]:
     total = np.sum([np.nan_to_num(x.mean(axis=0), nan=np.inf) for x in losses], axis=0)
     best = int(np.argmin(total))
@@ -216,6 +240,22 @@ def show(result: dict[str, Any]) -> str:
             z = r["z"][RECOMMENDED]
             tied = "yes" if r["default_tied"] else "no"
             lines.append(f"| {name} | {part} | {r['best']} | {ratios} | {z:.1f} | {tied} |")
+    by_set = (
+        "Coverage by set, with Monte Carlo errors: the normal interval by logging policy, and the default "
+        "interval where the verdict does not refuse, over all logging policies."
+    )
+    lines += [
+        "",
+        by_set,
+        "",
+        "| set | estimator | uniform | skewed | adverse | uniform and skewed | default, answered | refused |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for name, rows in result["coverage"].items():
+        for estimator, r in rows.items():
+            cells = [*r["normal"].values(), r["normal_without_adverse"], r["default"]]
+            shown = " | ".join(f"{value:.1%} ± {error:.1%}" for value, error in cells)
+            lines.append(f"| {name} | {estimator} | {shown} | {r['refused']:.1%} |")
     won = sum(parts["all"]["default_tied"] for parts in result["sets"].values())
     lines += ["", f"{RECOMMENDED} is best or tied on {won} of {len(result['sets'])} sets."]
     return "\n".join(lines)

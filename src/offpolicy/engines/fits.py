@@ -7,6 +7,7 @@ learners are fitted on at most ``fit_rows`` rows, drawn by a hash, and the resul
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ from offpolicy.nuisance.reward import ConstantReward, RewardData, as_reward_mode
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from offpolicy.arrays import Bools, Floats, Ints
     from offpolicy.engines.scan import LogScan
@@ -261,8 +263,8 @@ def _fit_boosted(
         features = chunk.context.learner_table
         features = schema.coded(features) if hasattr(features, "iloc") else features
         matrix, categories = joined(encode_table(features), chunk.action)
-        path = log.engine.workspace.path(".npy")
-        np.save(path, matrix)
+        path = log.engine.workspace.path(".bin")
+        np.ascontiguousarray(matrix).tofile(path)
         spilled.append(path)
         rewards.append(chunk.reward)
         weights.append(chunk.weight)
@@ -274,7 +276,8 @@ def _fit_boosted(
     if all(w is not None for w in weights):
         weight = np.concatenate([w for w in weights if w is not None])
     try:
-        dataset = _dataset(spilled, reward, weight, categories, model)
+        width = len(log.roles.context) + 1
+        dataset = _dataset(spilled, width, reward, weight, categories, model)
         for i, key in enumerate(keys):
             use = np.flatnonzero(trains(key, fold, schema.plan.k))
             seed = seed_of(schema.plan.seed, REWARD, key)
@@ -318,7 +321,8 @@ def _fit_on_spark(
 
 
 def _dataset(
-    spilled: list[Any],
+    spilled: list[Path],
+    width: int,
     reward: Floats,
     weight: Floats | None,
     categories: list[int],
@@ -330,14 +334,23 @@ def _dataset(
     class Spilled(lgb.Sequence):  # type: ignore[name-defined]
         batch_size = 65_536
 
-        def __init__(self, path: Any) -> None:
-            self.rows = np.load(path, mmap_mode="r")
+        def __init__(self, path: Path) -> None:
+            self.file = os.open(path, os.O_RDONLY)
+            self.n = path.stat().st_size // (8 * width)
 
         def __getitem__(self, at: Any) -> Any:
-            return np.asarray(self.rows[at])
+            # Plain reads: pages of a memory map would stay counted as this process's memory.
+            first, count = (at.start, at.stop - at.start) if isinstance(at, slice) else (at, 1)
+            size = 8 * width
+            data = os.pread(self.file, int(count) * size, int(first) * size)
+            rows = np.frombuffer(data).reshape(-1, width)
+            return rows if isinstance(at, slice) else rows[0]
 
         def __len__(self) -> int:
-            return len(self.rows)
+            return self.n
+
+        def __del__(self) -> None:
+            os.close(self.file)
 
     dataset = lgb.Dataset(
         [Spilled(path) for path in spilled],
@@ -345,6 +358,7 @@ def _dataset(
         weight=weight,
         categorical_feature=categories,
         params=model.parameters(objective_of(reward), 0, {}),
-        free_raw_data=False,
+        # Rows are not asked for again: a subset takes their bins.
+        free_raw_data=True,
     )
     return dataset.construct()

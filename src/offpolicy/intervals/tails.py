@@ -67,9 +67,9 @@ def tail_index(weights: ArrayLike, count: ArrayLike | None = None) -> float:
 def tail_is_visible(weights: ArrayLike, count: ArrayLike | None = None) -> bool:
     """Whether the largest weight carries as much of the total as that of a heavy tail would.
 
-    The largest of n weights with tail index k carries about n^(k − 1) of their total. A fitted index
-    above 0.7 whose largest weight carries less than n^(−0.3), and less than 5%, describes a tail that
-    ends: nothing seen so far leans on a few units.
+    The largest of n Pareto weights with index k carries about (1 − k) n^(k − 1) of their total. A fitted
+    index above 0.7 whose largest weight carries less than 0.3 n^(−0.3), and less than 5%, describes a
+    tail that ends: nothing seen so far leans on a few units.
 
     >>> tail_is_visible([1.0] * 99 + [2.0]), tail_is_visible([1.0] * 99 + [50.0])
     (False, True)
@@ -79,7 +79,7 @@ def tail_is_visible(weights: ArrayLike, count: ArrayLike | None = None) -> bool:
     total = float(c @ w)
     if total == 0:
         return False
-    limit = min(VISIBLE, float(float(c.sum()) ** (HEAVY_TAIL - 1)))
+    limit = min(VISIBLE, (1 - HEAVY_TAIL) * math.exp((HEAVY_TAIL - 1) * math.log(float(c.sum()))))
     return bool(float(w[c > 0].max()) / total > limit)
 
 

@@ -44,4 +44,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def entry() -> None:
     """Console script."""
+    # Threads that spin while they wait cost several times the work where cores are shared.
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     sys.exit(main())

@@ -14,6 +14,8 @@ def test_there_are_enough_worlds_of_every_kind():
     assert min(kinds.count(k) for k in ("Episodes", "Adaptive", "RareArm")) >= 2
     assert set(QUICK) <= set(WORLDS)
     assert sum(w.easy for w in WORLDS.values()) >= 10
+    # The command line separates names by commas.
+    assert not any("," in name for name in WORLDS)
 
 
 # Worlds in which the weights are light enough for a mean over few draws to be close to its expectation.
@@ -65,14 +67,14 @@ def test_the_quick_battery_reports_every_cell():
     result = study.reproduce(study.Args(replications=2, quick=True, workers=1))
     assert set(result["worlds"]) == set(QUICK)
     text = study.show(result)
-    assert text.count("| rare arm, n = 1,000 |") == 1 + 2 * len(study.BANDIT)
+    assert text.count("| rare arm / 1000 rows |") == 1 + 2 * len(study.BANDIT)
     assert "batch-pooled" in text
     assert "Below 94% among answered" in text
 
 
 def test_worlds_are_found_by_the_beginning_of_their_names():
     chosen = study._chosen(study.Args(worlds=("rare arm",)))
-    assert chosen == ["rare arm, n = 1,000", "rare arm, n = 5,000"]
+    assert chosen == ["rare arm / 1000 rows", "rare arm / 5000 rows"]
     with pytest.raises(UsageError, match="no world is called"):
         study._chosen(study.Args(worlds=("rare leg",)))
 
@@ -111,8 +113,8 @@ def test_a_clear_miss_is_named():
 def test_the_default_alone_sees_the_same_logs():
     both = [
         study.reproduce(
-            study.Args(replications=3, worlds=("60 rows, cont",), workers=1, default_only=alone)
-        )["worlds"]["60 rows, continuous"]["estimators"]["auto"]
+            study.Args(replications=3, worlds=("60 rows / cont",), workers=1, default_only=alone)
+        )["worlds"]["60 rows / continuous"]["estimators"]["auto"]
         for alone in (True, False)
     ]
     assert both[0]["rmse"] == pytest.approx(both[1]["rmse"])

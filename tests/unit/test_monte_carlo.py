@@ -19,7 +19,7 @@ CELLS = {"one": 1.0, "ten": 10.0}
 
 
 def test_any_number_of_workers_gives_the_same_numbers():
-    cells = {"small": Cell("60 rows, continuous", folds=2, quick=True)}
+    cells = {"small": Cell("60 rows / continuous", folds=2, quick=True)}
     alone = simulate(replicate, cells, 12, seed=3, workers=1)
     # As text, since a number that is not defined does not equal itself.
     assert json.dumps(alone) == json.dumps(simulate(replicate, cells, 12, seed=3, workers=2))

@@ -89,7 +89,12 @@ WORLDS: dict[str, World] = {
     "30 episodes": Episodes(n=30),
 }
 QUICK = (
-    "uniform / binary", "mild skew / binary / weak model", "hardly any overlap / binary",
+    "uniform / binary",
+    "mild skew / binary / weak model",
+    "hardly any overlap / binary",
     "rare arm / 1000 rows",
-    "200 clusters", "adaptive / no difference", "shares / weak model", "episodes / 3 steps",
-)  # fmt: skip
+    "200 clusters",
+    "adaptive / no difference",
+    "shares / weak model",
+    "episodes / 3 steps",
+)

@@ -21,6 +21,7 @@ _NAMES = {
     "KFold": "offpolicy.folds",
     "evaluate": "offpolicy.evaluate",
     "scan": "offpolicy.engines.scan",
+    "SparkBoosted": "offpolicy.engines.spark_boosted",
     "PerAction": "offpolicy.nuisance.reward",
     "ActionFeature": "offpolicy.nuisance.reward",
     "BoostedReward": "offpolicy.nuisance.boosted",
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from offpolicy.data.bandit import BanditLog as BanditLog
     from offpolicy.data.trajectories import Trajectories as Trajectories
     from offpolicy.engines.scan import scan as scan
+    from offpolicy.engines.spark_boosted import SparkBoosted as SparkBoosted
     from offpolicy.estimators import Estimator as Estimator
     from offpolicy.evaluate import evaluate as evaluate
     from offpolicy.evaluation import Evaluation as Evaluation

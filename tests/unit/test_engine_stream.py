@@ -189,3 +189,36 @@ def test_a_streamed_evaluation_can_be_shown(tmp_path):
     assert ev.problem.weights["sharp"]["effective_size"] > 0
     ev.report(tmp_path / "report.html")
     assert (tmp_path / "report.html").stat().st_size > 1_000
+
+
+@pytest.mark.parametrize("unit", [{"id": "key"}, {"cluster": "user"}])
+@pytest.mark.parametrize("way", ["stream", "rows"])
+def test_the_order_of_rows_in_the_file_changes_nothing(tmp_path, unit, way):
+    frame = make(2_000)
+    found = []
+    for i in range(2):
+        path = tmp_path / f"log{i}.parquet"
+        frame.sample(frac=1.0, random_state=i).to_parquet(path)
+        options = {**NAMED, **unit, "way": way, "chunk_rows": 300}
+        with op.scan(str(path), **options) as log:
+            found.append(
+                op.evaluate(
+                    log,
+                    soft,
+                    estimators=["DML", "SNIPW"],
+                    reward_model=op.BoostedReward(rounds=10, validation=0.2, threads=1),
+                )
+            )
+    for name in ("DML", "SNIPW"):
+        assert found[0][name].value == found[1][name].value
+        assert found[0][name].std_error == found[1][name].std_error
+
+
+def test_rows_without_ids_that_come_in_another_order_raise():
+    import duckdb
+
+    connection = duckdb.connect()
+    connection.register("made", make(2_000))
+    log = op.scan(connection.sql("FROM made ORDER BY random()"), **NAMED, way="stream")
+    with log, pytest.raises(UsageError, match="another order"):
+        op.evaluate(log, soft, estimators=["SNIPW"])

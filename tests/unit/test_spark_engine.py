@@ -119,29 +119,13 @@ def test_cells_made_by_spark_are_those_of_duckdb(session, files):
 
 def test_scores_summed_by_executors_are_those_of_duckdb(session, files):
     options = {**NAMED, "context": ["y", "kind"], "batch": "hour", "way": "stream"}
-    # LightGBM sums rows in the order they come, which is another one here: fit means instead.
-    settings = {"estimators": ["DML", "SNIPW", "DR-half"], "reward_model": Means()}
+    model = op.BoostedReward(rounds=10, validation=0, threads=1)
+    settings = {"estimators": ["DML", "SNIPW", "DR-half"], "reward_model": model}
     policies = {"soft": soft("y"), "fixed": op.policies.Fixed("v")}
     ours, theirs = both(
         session, files, policies, settings, **options, cluster="user", chunk_rows=300
     )
     assert_same(ours, theirs)
-
-
-class Means:
-    """Mean reward of each action: a reward model whose fit does not depend on the order of rows."""
-
-    def fit_reward(self, data, seed):
-        count = np.bincount(data.action, minlength=len(data.actions))
-        return MeanOf(np.bincount(data.action, weights=data.reward) / count)
-
-
-class MeanOf:
-    def __init__(self, means):
-        self.means = means
-
-    def predict(self, X, codes):
-        return self.means[codes]
 
 
 @pytest.mark.skipif(not Path("/proc").exists(), reason="finds the executor in /proc")
@@ -210,9 +194,7 @@ def executor_gone(pid):
 
 def test_trees_fitted_by_the_executors_are_as_good_as_here(session, files):
     pytest.importorskip("xgboost")
-    from offpolicy.engines.spark_boosted import SparkBoosted
-
-    settings = {"estimators": ["DML", "DM-cf"], "reward_model": SparkBoosted(rounds=15, depth=3)}
+    settings = {"estimators": ["DML", "DM-cf"], "reward_model": op.SparkBoosted(rounds=15, depth=3)}
     options = {**NAMED, "context": ["y", "x", "kind"], "way": "stream"}
     ours, theirs = both(session, files, soft("y"), settings, **options)
     quality = []

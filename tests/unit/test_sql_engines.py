@@ -172,8 +172,6 @@ def test_postgresql_gives_the_same_number(table, way, unit):
         "estimators": ["DML", "SNIPW"],
         "reward_model": op.BoostedReward(rounds=5, validation=0, threads=1),
     }
-    if way == "stream":
-        settings = {"estimators": ["IPW", "SNIPW"]}  # fits see rows in the order they come
     values = []
     for source in (make(), table):
         with op.scan(source, **{**NAMED, **unit}, way=way) as log:

@@ -13,7 +13,7 @@ import numpy as np
 
 from offpolicy.engines.compress import FoldPlan, codes_of
 from offpolicy.engines.fetch import NEEDS_ID, log_of, row_folds
-from offpolicy.engines.roles import normalized
+from offpolicy.engines.roles import in_order, normalized
 from offpolicy.errors import UsageError
 from offpolicy.folds import Folds
 from offpolicy.nuisance.crossfit import CrossFit
@@ -109,16 +109,23 @@ def make_schema(log: LogScan, plan: FoldPlan, extra: tuple[str, ...]) -> Schema:
 
 
 def chunks(log: LogScan, schema: Schema) -> Iterator[tuple[Any, int]]:
-    """Arrow tables of rows and the number of their first row; clusters stay whole."""
+    """Arrow tables of rows and the number of their first row; clusters stay whole.
+
+    Rows with ids come in the order of their ids, so that every pass and every engine gives the same chunks.
+    Rows without come in the order of the file, and a pass that finds another order raises.
+    """
     import pyarrow as pa
 
     rows = normalized(log.table, log.roles, log.facts.labels, schema.extra)
-    if log.roles.cluster is not None:
-        rows = rows.order_by(["id", "cluster"])
+    named = "id" in rows.columns
+    if named:
+        rows = in_order(rows)
     first = 0
     left: Any = None
     for batch in log.engine.batches(rows, log.limits.chunk):
         table = pa.Table.from_batches([batch])
+        if not named:
+            _check_order(log, first, table)
         if log.roles.cluster is not None:
             table = table if left is None else pa.concat_tables([left, table])
             cut = last_cluster_start(table)
@@ -128,6 +135,19 @@ def chunks(log: LogScan, schema: Schema) -> Iterator[tuple[Any, int]]:
             first += table.num_rows
     if left is not None and left.num_rows:
         yield left, first
+
+
+def _check_order(log: LogScan, first: int, table: Any) -> None:
+    """Folds and predictions go by the number of a row: raise when it is another row than before."""
+    from pandas.util import hash_pandas_object
+
+    values = table.select(["action", "reward"]).to_pandas()
+    seen = hash(hash_pandas_object(values, index=False).to_numpy().tobytes())
+    if log.kept.setdefault(f"order of row {first}", seen) != seen:
+        raise UsageError(
+            "the rows came in another order the second time they were read, so that their numbers cannot "
+            "draw the folds. Name id=: a column that tells rows apart (or cluster=)."
+        )
 
 
 def last_cluster_start(table: Any) -> int:

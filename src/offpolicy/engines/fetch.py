@@ -9,7 +9,7 @@ import numpy as np
 from offpolicy.data.bandit import BanditLog
 from offpolicy.data.frame import Context
 from offpolicy.engines.compress import Cells, FoldPlan, codes_of, names_of
-from offpolicy.engines.roles import normalized
+from offpolicy.engines.roles import in_order, normalized
 from offpolicy.errors import UsageError
 from offpolicy.folds import hash_folds
 
@@ -38,11 +38,11 @@ def fetch(
 ) -> Cells:
     """All rows, in the order of their ids (of the file, where DuckDB reads one without ids)."""
     rows = normalized(table, roles, facts.labels, extra)
-    found = engine.table(rows)
-    if "id" in rows.columns and engine.name != "duckdb":
-        found = found.sort_by("id")
-    elif "id" not in rows.columns and roles.fold is None and engine.name != "duckdb":
+    if "id" in rows.columns:
+        rows = in_order(rows)
+    elif roles.fold is None and engine.name != "duckdb":
         raise UsageError(NEEDS_ID.format(name=engine.name))
+    found = engine.table(rows)
     return Cells(log_of(found, roles, facts.labels, extra), row_folds(found, plan, 0))
 
 

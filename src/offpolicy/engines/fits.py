@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from offpolicy.engines.chunks import Schema, chunks
-from offpolicy.engines.roles import fold_column, normalized
+from offpolicy.engines.roles import fold_column, in_order, normalized
 from offpolicy.folds import hash_arithmetic, hash_constants
 from offpolicy.nuisance.behavior import BehaviorData, Shares, as_behavior_model
 from offpolicy.nuisance.boosted import BoostedReward, fit_dataset, joined, lightgbm, objective_of
@@ -148,34 +148,23 @@ def _sample(log: LogScan, schema: Schema, fits: Fits) -> _Sample:
     import pyarrow as pa
 
     share = log.limits.fit_rows / log.n
-    kept = []
-    numbers = []
+    limit = int(np.ceil(share * RESOLUTION))
     constants = hash_constants(schema.plan.seed, 0xFA17)
     queried = normalized(log.table, log.roles, log.facts.labels, schema.extra)
-    if "id" in queried.columns and log.engine.name != "duckdb":
+    if "id" in queried.columns:
         # Draw where the rows are, and put them in an order that does not depend on who sent them.
         if share < 1:
-            limit = int(np.ceil(share * RESOLUTION))
             queried = queried.filter(hash_arithmetic(queried.id, RESOLUTION, constants) < limit)
-        rows = log.engine.table(queried).sort_by("id")
-        _note_share(rows.num_rows, log.n, fits)
-        chunk, folds = schema.chunk(rows, 0)
-        return _Sample(chunk, folds.labels[0], schema)
-    for table, first in chunks(log, schema):
-        ids = (
-            table["id"].to_numpy()
-            if "id" in table.column_names
-            else np.arange(first, first + table.num_rows)
-        )
-        drawn = hash_arithmetic(ids, RESOLUTION, constants) < share * RESOLUTION
-        kept.append(table if share >= 1 else table.filter(pa.array(drawn)))
-        numbers.append(ids if share >= 1 else ids[drawn])
-    rows = pa.concat_tables(kept)
-    _note_share(rows.num_rows, log.n, fits)
-    if "id" in rows.column_names:
-        rows = rows.sort_by("id")
+        rows = log.engine.table(in_order(queried))
     else:
-        rows = rows.append_column("id", pa.array(np.concatenate(numbers)))
+        kept = []
+        for table, first in chunks(log, schema):
+            ids = np.arange(first, first + table.num_rows)
+            numbered = table.append_column("id", pa.array(ids))
+            drawn = hash_arithmetic(ids, RESOLUTION, constants) < limit
+            kept.append(numbered if share >= 1 else numbered.filter(pa.array(drawn)))
+        rows = pa.concat_tables(kept)
+    _note_share(rows.num_rows, log.n, fits)
     chunk, folds = schema.chunk(rows, 0)
     return _Sample(chunk, folds.labels[0], schema)
 

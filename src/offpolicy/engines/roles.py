@@ -130,6 +130,12 @@ def normalized(
     return table.select(**columns)
 
 
+def in_order(rows: Any) -> Any:
+    """Rows in an order of their own, whoever reads them: by id, then by all they hold."""
+    first = [name for name in ("id", "cluster") if name in rows.columns]
+    return rows.order_by([*first, *(name for name in rows.columns if name not in first)])
+
+
 def distribution_columns(propensity: Any, labels: Sequence[Any]) -> dict[Any, str]:
     """{action: column} of a whole logging distribution."""
     if isinstance(propensity, Mapping):

@@ -38,7 +38,7 @@ def save(name: str) -> None:
 
 
 def cross_fitting(replications: int = 300, n: int = 400) -> None:
-    """DR-full and DML with a tree that memorises its training rows; the truth is 1."""
+    """DR-full and DML with a tree that memorizes its training rows; the truth is 1."""
     rng = np.random.default_rng(0)
     found: dict[str, list[float]] = {"DR-full": [], "DML": []}
     covered = {"DR-full": 0, "DML": 0}

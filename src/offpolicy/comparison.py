@@ -18,6 +18,7 @@ from offpolicy.intervals.multiple import (
     best_policy,
     simultaneous,
 )
+from offpolicy.targets import LOGGING_POLICY
 from offpolicy.verdict import headline
 
 if TYPE_CHECKING:
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
     from offpolicy.evaluation import Evaluation
     from offpolicy.inference import Estimate
     from offpolicy.intervals.sample import Interval
-
-LOGGED = "(logging policy)"
 
 
 @dataclass(frozen=True)
@@ -90,7 +89,7 @@ def compare(ev: Evaluation, level: float = 0.95, estimator: str | None = None) -
                 "Leave it out."
             )
     everyone = [*chosen.values(), ev.logged]
-    names = [*chosen, LOGGED]
+    names = [*chosen, LOGGING_POLICY]
     theta, sigma = np.array([e.value for e in everyone]), covariance(everyone)
     contrast = np.hstack([np.eye(len(chosen)), -np.ones((len(chosen), 1))])
     gaps, spread = contrast @ theta, contrast @ sigma @ contrast.T

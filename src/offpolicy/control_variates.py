@@ -9,7 +9,7 @@ smallest variance (OCV): asymptotically no worse than any of them. The coefficie
 all other units, which costs no more than one regression: β_{−i} = β − G x_i e_i / (1 − h_i), h_i = x_i'G x_i.
 
 With few large weights two free coefficients are one too many. The recommended ``auto`` starts from
-self-normalised weights and chooses how much of the value model to use, and what is left to gain from the
+self-normalized weights and chooses how much of the value model to use, and what is left to gain from the
 mean weight:
 
     ψ = (1 − β) ψ_SNIPW + β ψ_SNDR − δ Σ γ^t (ρ_t − ρ_{t−1}),    β ∈ [0, 1] and δ of smallest variance.

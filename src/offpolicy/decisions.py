@@ -102,7 +102,7 @@ class Decisions:
             raise NotIdentifiedError(
                 f"an importance weight reaches e^{highest:.0f}, beyond what a float can hold: at a horizon "
                 f"of {self.layout.horizon} steps these data cannot support products of ratios. Use a "
-                "self-normalised (SNIPW, WDR), marginalised (DRL) or model-based (DM) estimator, a "
+                "self-normalized (SNIPW, WDR), marginalized (DRL) or model-based (DM) estimator, a "
                 "shorter horizon, or a target closer to the logging policy."
             )
         return np.exp(self.log_rho)
@@ -143,7 +143,7 @@ class Decisions:
 def variance_emphasis(d: Decisions) -> Floats:
     """(S,) weights γ^{2t} ρ_t² (1 − π_b) of the regressions of MRDR, up to a common factor.
 
-    Farajtabar et al. 2018: with them the fitted q_t minimises the variance of the doubly robust score. Here
+    Farajtabar et al. 2018: with them the fitted q_t minimizes the variance of the doubly robust score. Here
     they weight the recursion's own targets R_t + γ v_{t+1}, which are far less noisy than the importance-
     weighted returns of the original. A common factor changes no weighted mean, so the largest weight is 1
     and no horizon overflows.

@@ -44,7 +44,7 @@ class Estimator:
     needs : set of {"value", "behavior", "marginal"}
         Nuisances the score looks at; those it does not need are not fitted.
     emphasis : {"mrdr"} or None
-        Fits the value model with weights that minimise the variance of the score.
+        Fits the value model with weights that minimize the variance of the score.
 
     Examples
     --------

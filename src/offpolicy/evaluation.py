@@ -154,7 +154,9 @@ class Evaluation:
 
         return diagnose(self.problem, self.targets, self.estimates)
 
-    def verdict(self, policy: str | None = None, estimator: str | None = None) -> Verdict:
+    def verdict(
+        self, policy: str | None = None, estimator: str | None = None, *, level: float = 0.95
+    ) -> Verdict:
         """Whether the estimate of a policy can be relied on: a level and its reasons.
 
         Parameters
@@ -163,10 +165,12 @@ class Evaluation:
             Name of the policy; may be left out when there is one.
         estimator : str, optional
             Whose estimate to judge; default: the recommended one among those computed.
+        level : float
+            Of the intervals that the reasons quote.
         """
         from offpolicy.verdict import judge
 
-        return judge(self, policy, estimator)
+        return judge(self, policy, estimator, level)
 
     def compare(self, level: float = 0.95, estimator: str | None = None) -> Comparison:
         """Simultaneous intervals of all policies, and which of them may be the best.

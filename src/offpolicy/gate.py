@@ -205,9 +205,9 @@ def check(
     check_level(level)
     asked = verify(expression, ev.policies)
     names = _policies(ev, asked)
-    weak = [n for n in names if ev.verdict(n, estimator).level == INSUFFICIENT]
+    weak = [n for n in names if ev.verdict(n, estimator, level=level).level == INSUFFICIENT]
     if weak:
-        why = ev.verdict(weak[0], estimator).reasons[0]
+        why = ev.verdict(weak[0], estimator, level=level).reasons[0]
         return GateResult(
             None, UNSURE, f"gate {expression!r}: not enough evidence on {weak[0]!r}. {why}"
         )  # fmt: skip

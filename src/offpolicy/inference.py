@@ -86,7 +86,7 @@ class Estimate:
     n : int
         Units the score was taken on.
     psi : (R, N) array
-        Linearised scores of every unit in each repetition of the folds; ``psi[r].mean()`` (by weight) is
+        Linearized scores of every unit in each repetition of the folds; ``psi[r].mean()`` (by weight) is
         the estimate of repetition r. Units that a half-sample split does not score hold the value.
     units : Units
         What the N entries are.

@@ -4,10 +4,10 @@ Thomas and Brunskill 2016. With w_t = ρ_t / Σ ρ_t, the j-step return is
 
     g_j = Σ_{t≤j} γ^t w_t (R_t − q_t) + Σ_{t≤j+1} γ^t w_{t−1} v_t,   j = −1 (DM), 0, …, T (WDR),
 
-and the estimate Σ_j x_j g_j, where x minimises x'(Ω + b b')x over the simplex: Ω is the covariance of the g_j
+and the estimate Σ_j x_j g_j, where x minimizes x'(Ω + b b')x over the simplex: Ω is the covariance of the g_j
 and b_j the distance of g_j from an interval around g_T.
 
-Two choices differ from the original: Ω and the 50% interval come from the linearised scores rather than
+Two choices differ from the original: Ω and the 50% interval come from the linearized scores rather than
 from a bootstrap. **Variance**: the score is Σ_j x_j ψ_j with x taken as given; the uncertainty of x is not
 counted.
 """
@@ -54,7 +54,7 @@ def _name(j: int, d: Decisions) -> str:
 
 
 def j_step_scores(d: Decisions) -> tuple[Floats, list[int]]:
-    """(J, N) linearised scores of the j-step returns, and their j."""
+    """(J, N) linearized scores of the j-step returns, and their j."""
     last = d.layout.horizon - 1
     chosen = sorted({-1, *np.unique(np.linspace(0, last, MOST_RETURNS - 1).round()).astype(int)})
     rows: list[Floats] = []
@@ -69,7 +69,7 @@ def j_step_scores(d: Decisions) -> tuple[Floats, list[int]]:
 
 
 def simplex_minimum(matrix: Floats) -> Floats:
-    """The x ≥ 0, Σ x = 1 that minimises x'Ax, A positive semi-definite.
+    """The x ≥ 0, Σ x = 1 that minimizes x'Ax, A positive semi-definite.
 
     The minimiser of ½ y'Ay − Σ y over y ≥ 0 points the same way, and that is a non-negative least squares
     problem in a square root of A.

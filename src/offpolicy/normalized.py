@@ -1,7 +1,7 @@
-"""Step-wise self-normalisation of trajectory weights, linearised.
+"""Step-wise self-normalization of trajectory weights, linearized.
 
 For a per-decision quantity x, mean_ρt(x) = Σ_i m_i ρ_it x_it / Σ_i m_i ρ_it, where a unit that has ended
-keeps its last ρ and counts with x = 0. Its linearised score is level + (M ρ_it / D_t)(x_it − level), with
+keeps its last ρ and counts with x = 0. Its linearized score is level + (M ρ_it / D_t)(x_it − level), with
 D_t = Σ_i m_i ρ_it and M = Σ_i m_i. Weights enter as logarithms and only through ρ / D, so no horizon
 overflows.
 """
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def normalized_sum(d: Decisions, weighted: Floats, before: Floats) -> Floats:
-    """(N,) linearised score of Σ_t γ^t {mean_ρt(weighted_t) + mean_ρ(t−1)(before_t)}.
+    """(N,) linearized score of Σ_t γ^t {mean_ρt(weighted_t) + mean_ρ(t−1)(before_t)}.
 
     The work is proportional to the number of decisions: what a unit contributes after its end depends on
     its last weight and on sums over the later steps only. All NaN when at some step every weight is 0.
@@ -93,7 +93,7 @@ def _after_the_end(
 
 
 def step_scores(d: Decisions, weighted: Floats, before: Floats) -> Iterator[tuple[Floats, Floats]]:
-    """Yield, for t = 0, 1, …, the (N,) linearised scores of γ^t mean_ρ(t−1)(before_t) and
+    """Yield, for t = 0, 1, …, the (N,) linearized scores of γ^t mean_ρ(t−1)(before_t) and
     γ^t mean_ρt(weighted_t); a plain pass over all units at every step.
     """
     log_now = np.zeros(d.n)

@@ -267,7 +267,7 @@ class Problem:
     def _emphasized(
         self, target: Target, split: Split, repeat: int, pi_b: Floats
     ) -> dict[str, Values]:
-        """Q fitted to minimise the variance of the doubly robust score."""
+        """Q fitted to minimize the variance of the doubly robust score."""
         log, pi_e = self.log, self.pi_e(target)
         if log.layout.is_single:
             emphasis = (pi_e / pi_b) ** 2 * (1 - pi_b)

@@ -1,7 +1,7 @@
 """Scores ψ: pure functions from decisions to one number per unit, whose mean is the estimate.
 
 Each docstring gives its formula. ρ_t, q_t, v_t are those of `Decisions`; sums run over t inside a unit and
-γ^t is left out of the formulas where it only multiplies. A ratio estimator returns its linearised score:
+γ^t is left out of the formulas where it only multiplies. A ratio estimator returns its linearized score:
 the number whose mean is the estimate and whose variance is the estimate's (the delta method).
 """
 
@@ -43,7 +43,7 @@ def trajectory_weighted(d: Decisions) -> Floats:
 
 
 def trajectory_normalized(d: Decisions) -> Floats:
-    """ψ linearises Σ_i ρ_iT G_i / Σ_i ρ_iT, G = Σ γ^t R_t: weighted importance sampling (WIS)."""
+    """ψ linearizes Σ_i ρ_iT G_i / Σ_i ρ_iT, G = Σ γ^t R_t: weighted importance sampling (WIS)."""
     log_last = d.layout.last(d.log_rho)
     highest = float(log_last.max())
     if np.isneginf(highest):
@@ -62,14 +62,14 @@ def doubly_robust(d: Decisions) -> Floats:
 
 
 def self_normalized(d: Decisions) -> Floats:
-    """ψ linearises Σ_t γ^t Σ_i ρ_it R_it / Σ_i ρ_it: weights normalised step by step (SNIPW, WIS)."""
+    """ψ linearizes Σ_t γ^t Σ_i ρ_it R_it / Σ_i ρ_it: weights normalized step by step (SNIPW, WIS)."""
     return normalized_sum(d, d.reward, np.zeros(d.layout.n_steps))
 
 
 def self_normalized_dr(d: Decisions) -> Floats:
-    """ψ linearises Σ_t γ^t {Σ_i ρ_it (R_it − q_it) / Σ_i ρ_it + Σ_i ρ_{i,t−1} v_it / Σ_i ρ_{i,t−1}}.
+    """ψ linearizes Σ_t γ^t {Σ_i ρ_it (R_it − q_it) / Σ_i ρ_it + Σ_i ρ_{i,t−1} v_it / Σ_i ρ_{i,t−1}}.
 
-    At T = 0 this is the self-normalised doubly robust estimator (SNDR); for trajectories it is the
+    At T = 0 this is the self-normalized doubly robust estimator (SNDR); for trajectories it is the
     weighted doubly robust estimator of Thomas and Brunskill 2016 (WDR).
     """
     return normalized_sum(d, d.reward - d.q, d.v)

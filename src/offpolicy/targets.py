@@ -95,6 +95,10 @@ def blocks(n: int, width: int) -> Iterator[Ints]:
         yield np.arange(start, min(n, start + step), dtype=np.int64)
 
 
+# Tables and comparisons show the log itself under this name.
+LOGGING_POLICY = "(logging policy)"
+
+
 def named_policies(policies: Any) -> dict[str, Any]:
     """One policy is called "policy"; a mapping keeps its names."""
     if isinstance(policies, Mapping) and not hasattr(policies, "probabilities"):
@@ -103,6 +107,8 @@ def named_policies(policies: Any) -> dict[str, Any]:
         for name in policies:
             if not isinstance(name, str) or not name:
                 raise PolicyError(f"policy names must be non-empty strings. Got {name!r} instead.")
+            if name == LOGGING_POLICY:
+                raise PolicyError(f"{name!r} stands for the log in tables. Choose another name.")
         return dict(policies)
     return {"policy": policies}
 
@@ -381,7 +387,7 @@ def check_distribution(matrix: Floats, name: str, eligible: Bools | None, rows: 
     if bad.any():
         raise PolicyError(
             f"policy {name!r}: probabilities do not sum to 1 in {where(bad)}, whose sum is "
-            f"{total[int(bad.argmax())]:.6g}. Nothing is normalised unasked."
+            f"{total[int(bad.argmax())]:.6g}. Nothing is normalized unasked."
         )
     if eligible is not None:
         bad = ((matrix > 0) & ~eligible[rows]).any(axis=1)

@@ -59,6 +59,8 @@ class ABTest:
         What is counted: impressions, episodes, or clusters by their name.
     difference : float
         Difference of means to detect: the estimated one.
+    assumed : bool
+        Whether the difference is not the estimated one but 10% of the logged value.
     level, power : float
     """
 
@@ -68,11 +70,13 @@ class ABTest:
     difference: float
     level: float = TEST_LEVEL
     power: float = TEST_POWER
+    assumed: bool = False
 
     def __str__(self) -> str:
+        known = f" ({100 * RELEVANT:.0f}% of the logged value)" if self.assumed else ""
         return (
             f"an A/B test of {self.total:,} {self.unit} (half on each policy) would detect a difference of "
-            f"{self.difference:+.3g} with {100 * self.power:.0f}% power at level {self.level:g}"
+            f"{self.difference:+.3g}{known} with {100 * self.power:.0f}% power at level {self.level:g}"
         )
 
 
@@ -133,7 +137,9 @@ def _relevant(ev: Evaluation, policy: str, estimator: str | None) -> list[Findin
     return [f for f in found if not (marginal and f.name in PRODUCTS)]
 
 
-def judge(ev: Evaluation, policy: str | None = None, estimator: str | None = None) -> Verdict:
+def judge(
+    ev: Evaluation, policy: str | None = None, estimator: str | None = None, level: float = 0.95
+) -> Verdict:
     """Verdict on one policy; see `Evaluation.verdict`."""
     name = policy_name(ev, policy)
     estimate = ev[name, estimator or headline(ev, name)]
@@ -143,19 +149,20 @@ def judge(ev: Evaluation, policy: str | None = None, estimator: str | None = Non
         test = ab_test(ev, None)
         advice = [f"To find out, {test}."] if test else []
         return Verdict("insufficient evidence", [_sentence(why), *_texts(findings), *advice], test)
-    interval = estimate.interval()
+    interval = estimate.interval(level)
     # Sorting is stable: what decides comes first, then alarms, then cautions.
     findings = sorted(findings, key=lambda f: not f.decides)
     refused = interval.note.startswith(INSUFFICIENT)
     decided = refused or any(f.decides for f in findings)
-    modelled = is_direct(ev, name, estimator)
-    doubtful = bool(findings) or modelled
-    level: VerdictLevel = "insufficient evidence" if decided else "caution" if doubtful else "trust"
+    modeled = is_direct(ev, name, estimator)
+    doubtful = bool(findings) or modeled
+    said: VerdictLevel = "insufficient evidence" if decided else "caution" if doubtful else "trust"
     reasons = [_sentence(interval.note)] if refused else []
     reasons += _texts(findings)
-    reasons += [DIRECT] if modelled else []
-    test = ab_test(ev, None if level == INSUFFICIENT else estimate.value - ev.logged.value)
-    return Verdict(level, [*reasons, *_conclusion(ev, estimate, interval, level, test)], test)
+    reasons += [DIRECT] if modeled else []
+    test = ab_test(ev, None if decided else estimate.value - ev.logged.value)
+    reasons += _conclusion(ev, estimate, interval, test, decided=decided)
+    return Verdict(said, reasons, test)
 
 
 def _texts(findings: list[Finding]) -> list[str]:
@@ -178,19 +185,21 @@ def _conclusion(
     ev: Evaluation,
     estimate: Estimate,
     interval: Interval,
-    level: VerdictLevel,
     test: ABTest | None,
+    *,
+    decided: bool,
 ) -> list[str]:
     logged = ev.logged
     said = (
-        f"{estimate.label} is {estimate.value:.4g} (95% interval {interval.low:.4g} to "
-        f"{interval.high:.4g}, {interval.method}); the logged value is {logged.value:.4g}."
+        f"{estimate.label} is {estimate.value:.4g} ({100 * interval.level:.4g}% interval "
+        f"{interval.low:.4g} to {interval.high:.4g}, {interval.method}); "
+        f"the logged value is {logged.value:.4g}."
     )
-    if level == INSUFFICIENT:
+    if decided:
         advice = "These data cannot tell whether it is better. "
         advice += f"To find out, {test}." if test else "No test size follows from them."
         return [said, advice]
-    change = (estimate - logged).interval()
+    change = (estimate - logged).interval(interval.level)
     if change.low > 0 and test is not None:
         return [said, f"Worth an A/B test of {test.total:,} {test.unit}: {test}."]
     if change.high < 0:
@@ -208,6 +217,7 @@ def ab_test(ev: Evaluation, difference: float | None) -> ABTest | None:
     """
     logged = ev.logged
     base, control = logged.value, logged.variance
+    assumed = difference is None
     if difference is None:
         difference = RELEVANT * abs(base)
     small = 1e-12 * (1 + abs(base))
@@ -217,7 +227,7 @@ def ab_test(ev: Evaluation, difference: float | None) -> ABTest | None:
     trial = trial_for_means(difference, control, treated, level=TEST_LEVEL, power=TEST_POWER)
     unit, per_row = _unit(ev)
     per_arm = max(1, math.ceil(trial.control * per_row))
-    return ABTest(2 * per_arm, per_arm, unit, difference)
+    return ABTest(2 * per_arm, per_arm, unit, difference, assumed=assumed)
 
 
 def _treated_variance(ev: Evaluation, value: float, control: float) -> float:
@@ -236,7 +246,7 @@ def _treated_variance(ev: Evaluation, value: float, control: float) -> float:
 
 
 def _unit(ev: Evaluation) -> tuple[str, float]:
-    """What an A/B test would randomise, and how many there are to a unit of the log."""
+    """What an A/B test would randomize, and how many there are to a unit of the log."""
     log, units = ev.problem.log, ev.problem.units
     if units.cluster is not None:
         name = log.names.cluster

@@ -217,7 +217,7 @@ def step_weights(H, pi_e, t):
 
 
 def normalized_parts(H, pi_e, values, before, horizon):
-    """(N, T+1) linearised contributions of both kinds at each step."""
+    """(N, T+1) linearized contributions of both kinds at each step."""
     n = len(H)
     first, second = np.zeros((n, horizon)), np.zeros((n, horizon))
     for t in range(horizon):

@@ -156,7 +156,7 @@ def test_drift_between_batches():
 
 
 def test_estimators_that_disagree():
-    # Propensities off by a factor: IPW moves, the self-normalised estimate does not.
+    # Propensities off by a factor: IPW moves, the self-normalized estimate does not.
     rng = np.random.default_rng(1)
     r = 5 + rng.normal(size=N)
     a = (rng.random(N) < 0.5).astype(int)

@@ -135,6 +135,8 @@ def test_names_of_policies():
         named_policies({})
     with pytest.raises(PolicyError, match="non-empty strings"):
         named_policies({3: "choice"})
+    with pytest.raises(PolicyError, match="stands for the log"):
+        named_policies({"(logging policy)": policies.Fixed("a")})
 
 
 def test_a_policy_sees_blocks_and_answers_as_if_whole(log, monkeypatch):

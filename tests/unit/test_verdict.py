@@ -43,6 +43,12 @@ def test_the_size_of_the_test_is_the_textbook_one(ev):
     assert test.difference == pytest.approx(p1 - p0)
 
 
+def test_the_intervals_that_a_verdict_quotes_have_its_level(ev):
+    low, high = ev["one", "DML"].interval(0.8)
+    quoted = f"(80% interval {low:.4g} to {high:.4g}"
+    assert any(quoted in reason for reason in ev.verdict("one", level=0.8).reasons)
+
+
 def test_a_clear_loss_is_not_worth_a_test(ev):
     assert any("no reason to test" in r for r in ev.verdict("zero").reasons)
 
@@ -56,7 +62,7 @@ def test_names_are_checked(ev):
         ev.verdict("one", "DMM")
 
 
-def test_clusters_are_what_a_test_would_randomise():
+def test_clusters_are_what_a_test_would_randomize():
     log = op.BanditLog.from_arrays(X, A, R, np.full(N, 0.5), cluster=np.arange(N) // 4)
     test = op.evaluate(log, op.policies.Fixed(1), estimators=["SNIPW"]).verdict().test
     alone = op.evaluate(LOG, op.policies.Fixed(1), estimators=["SNIPW"]).verdict().test

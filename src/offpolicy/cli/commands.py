@@ -114,7 +114,7 @@ def evaluate(options: argparse.Namespace) -> int:
     )
     print(table(ev, level))
     for name in ev.policies:
-        print(f"\n{name}: {ev.verdict(name)}")
+        print(f"\n{name}: {ev.verdict(name, level=level)}")
     if options.json:
         ev.to_json(options.json, level=level)
     if options.report:

@@ -1,11 +1,11 @@
 """Sensitivity to unobserved confounding: how wrong π_b would have to be to overturn the comparison.
 
 Marginal sensitivity model (Tan 2006; Zhao, Small and Bhattacharya 2019): the true odds of the logged
-action differ from the modelled odds by a factor of at most Γ, so that the inverse probability lies in
+action differ from the modeled odds by a factor of at most Γ, so that the inverse probability lies in
 
     1 + (1/π_b − 1)/Γ  ≤  1/π  ≤  1 + (1/π_b − 1)·Γ.
 
-The self-normalised estimate Σ w r / Σ w over all weights w = π_e/π in that box is a linear-fractional
+The self-normalized estimate Σ w r / Σ w over all weights w = π_e/π in that box is a linear-fractional
 program, whose solution gives the upper end to rewards above a cut and the lower end to those below.
 """
 
@@ -29,7 +29,7 @@ LARGEST = 20.0
 def sensitivity_bounds(
     reward: Floats, pi_e: Floats, pi_b: Floats, mass: Floats, gamma: float
 ) -> tuple[float, float]:
-    """Smallest and largest self-normalised value when odds may be off by a factor ``gamma``.
+    """Smallest and largest self-normalized value when odds may be off by a factor ``gamma``.
 
     Examples
     --------

@@ -113,7 +113,7 @@ def disagreement(estimates: Mapping[str, Estimate]) -> Finding:
 
 
 def clipped(view: View, cap: float) -> Floats:
-    """Scores with weights cut at ``cap``: doubly robust with q, self-normalised without."""
+    """Scores with weights cut at ``cap``: doubly robust with q, self-normalized without."""
     d = view.decisions
     w = np.minimum(view.weight, cap)
     if view.value_split is not None and d.layout.is_single:

@@ -1,6 +1,6 @@
 """Scores of one chunk as sums: what is computed on every chunk, here or on another machine.
 
-The scores are those of `offpolicy.scores`. A self-normalised score needs means over the whole log, which it
+The scores are those of `offpolicy.scores`. A self-normalized score needs means over the whole log, which it
 asks for by `Decisions.mean`: a pass answers with the means of the pass before and sums what the next one will
 need, until nothing changes.
 """

@@ -108,7 +108,7 @@ def passes(task: Task, one_pass: Callable[[dict[Key, list[float]]], Part]) -> Pa
         if not again or _settled(found, known):
             return total
         known = found
-    raise AssertionError("the means of a self-normalised score did not settle.")
+    raise AssertionError("the means of a self-normalized score did not settle.")
 
 
 def _settled(found: dict[Key, list[float]], known: dict[Key, list[float]]) -> bool:

@@ -36,7 +36,7 @@ def take(data: BehaviorData, rows: Ints) -> BehaviorData:
 
 @dataclass(frozen=True)
 class LogisticBehavior:
-    """Multinomial logistic regression on one-hot and standardised context columns.
+    """Multinomial logistic regression on one-hot and standardized context columns.
 
     Parameters
     ----------

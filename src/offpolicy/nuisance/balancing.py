@@ -5,7 +5,7 @@ representation φ(s) feeds a reward, a transition and an ending head for each ac
 
     Σ_i (1 + w_i) ℓ_i  +  α MMD²(φ under logging weights, φ under weights ρ_{t−1}),
 
-where ℓ is the one-step error, w the importance weight ρ_t normalised at each t, and MMD the distance of the
+where ℓ is the one-step error, w the importance weight ρ_t normalized at each t, and MMD the distance of the
 mean representations. For stochastic targets ρ takes the place of "the logged actions so far are the
 target's", which it equals, up to scale, for deterministic ones. q follows by simulating the model under π_e.
 """
@@ -39,7 +39,7 @@ class BalancedModel:
     draws : int
         Simulated roll-outs for each step and action.
     training : Training
-        Optimisation and early stopping.
+        Optimization and early stopping.
 
     Examples
     --------

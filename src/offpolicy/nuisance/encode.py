@@ -93,7 +93,7 @@ def _is_boolean(series: Any) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class LinearDesign:
-    """One-hot and standardised columns, learned from a reference table.
+    """One-hot and standardized columns, learned from a reference table.
 
     Attributes
     ----------

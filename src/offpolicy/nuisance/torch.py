@@ -126,7 +126,7 @@ class TorchValue:
     rounds : int, optional
         Regressions; default: one for each step of the horizon.
     training : Training
-        Optimisation and early stopping.
+        Optimization and early stopping.
 
     Examples
     --------

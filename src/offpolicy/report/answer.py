@@ -98,7 +98,7 @@ def answers(evaluation: Evaluation, level: float = 0.95) -> list[Answer]:
 
 
 def _answer(evaluation: Evaluation, policy: str, level: float) -> Answer:
-    verdict = evaluation.verdict(policy)
+    verdict = evaluation.verdict(policy, level=level)
     name = headline(evaluation, policy)
     e, logged = evaluation[policy, name], evaluation.logged
     low, high = e.interval(level)

@@ -47,13 +47,13 @@ def document(evaluation: Evaluation, level: float = 0.95) -> dict[str, Any]:
         "diagnostics": evaluation.diagnostics.rows(),
         "verdicts": {
             name: {"level": v.level, "reasons": list(v.reasons)}
-            for name, v in ((p, evaluation.verdict(p)) for p in evaluation.policies)
+            for name, v in ((p, evaluation.verdict(p, level=level)) for p in evaluation.policies)
         },
     }
 
 
 def dump(evaluation: Evaluation, path: str | Path | None = None, level: float = 0.95) -> str:
-    """Serialise, writing to ``path`` when given. Numbers that are not defined become null."""
+    """Serialize, writing to ``path`` when given. Numbers that are not defined become null."""
     text = json.dumps(
         _plain(document(evaluation, level)), indent=2, ensure_ascii=False, allow_nan=False
     )

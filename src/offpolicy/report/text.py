@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from offpolicy.targets import LOGGING_POLICY
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -28,7 +30,7 @@ def cells(evaluation: Evaluation, level: float = 0.95) -> list[tuple[str, ...]]:
     logged = evaluation.logged
     rows: list[tuple[str, ...]] = [
         (
-            "(logging policy)",
+            LOGGING_POLICY,
             "mean",
             number(logged.value),
             number(logged.std_error, 2),

@@ -54,7 +54,7 @@ class Bandit:
     clusters : int
         Number of clusters with a common effect on rewards; 0 for independent rows.
     soft : bool
-        Whether the target randomises.
+        Whether the target randomizes.
     easy : bool
         Whether an answer is expected.
     """

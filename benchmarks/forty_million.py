@@ -59,7 +59,7 @@ def evaluate_campaign(folder: Path, world: Any, rounds: int, threads: int, clock
     """All estimates of one campaign: (estimator, π_b, value, standard error)."""
     import offpolicy as op
 
-    model = op.BoostedReward(rounds=rounds, validation=0, threads=threads)
+    model = op.BoostedReward(rounds=rounds, validation=0, threads=1)
     with op.scan(
         str(folder / f"campaign{world.number}.parquet"),
         context=paper_log.CONTEXT,
@@ -73,7 +73,9 @@ def evaluate_campaign(folder: Path, world: Any, rounds: int, threads: int, clock
         way="cells",
         progress=clock,
     ) as log:
-        known = op.evaluate(log, world.policy, estimators=ESTIMATORS, reward_model=model)
+        known = op.evaluate(
+            log, world.policy, estimators=ESTIMATORS, reward_model=model, n_jobs=threads
+        )
         clock("estimated", 0.0)
         found = [(e, "known", known[e].value, known[e].std_error) for e in ESTIMATORS]
         held = known.settings["engine"]["held"]

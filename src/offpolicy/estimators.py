@@ -102,9 +102,10 @@ SPECIAL: dict[str, Estimator] = {
     "DML": replace(FAMILIES["DR"], name="DML", split="crossfit"),
 }
 SUFFIXES: dict[str, Split] = {"-full": "full", "-half": "half", "-cf": "crossfit"}
-DEFAULT = ("DML", "SNDR-cf", "SNIPW", "IPW", "DM")
-DEFAULT_TRAJECTORIES = ("DML", "WDR-cf", "SNIPW", "IPW", "DM")
-DEFAULT_DISCRETE = ("DML", "DRL", "WDR-cf", "SNIPW", "IPW", "DM")
+DEFAULT = ("auto", "DML", "SNDR-cf", "SNIPW", "IPW", "DM")
+DEFAULT_SUMMED = DEFAULT[1:]  # what sums of scores suffice for
+DEFAULT_TRAJECTORIES = ("auto", "DML", "WDR-cf", "SNIPW", "IPW", "DM")
+DEFAULT_DISCRETE = ("auto", "DML", "DRL", "WDR-cf", "SNIPW", "IPW", "DM")
 
 
 def known_names() -> list[str]:

@@ -48,7 +48,7 @@ def evaluate(
         An object with ``probabilities(context)``, a callable giving probabilities or one label per row, an
         (n, K) array, or the name of an action column (or of K probability columns) of the frame.
     estimators : list of names or `Estimator` objects, optional
-        Default: DML beside SNDR-cf, SNIPW, IPW and DM.
+        Default: the recommended "auto" beside DML, SNDR-cf, SNIPW, IPW and DM.
     reward_model : learner, "auto", or (n, K) array, optional
         Bandit logs: μ(s, a). Any scikit-learn regressor or classifier.
     value_model : value model, regressor, (steps, K) array or {policy: array}, optional
@@ -69,7 +69,8 @@ def evaluate(
     seed : int
         Every random choice follows from it, on any number of workers.
     n_jobs : int, optional
-        Threads for fitting.
+        Threads that fit models while scores are made; −1 takes one for each core. None fits and scores in
+        turn. The numbers are the same.
 
     Returns
     -------

@@ -87,20 +87,24 @@ class Folds:
         """Number of repetitions."""
         return len(self.labels)
 
+    def half_is_a_fold(self, repeat: int) -> bool:
+        """Whether the half-sample split is the first of two folds."""
+        return self.k == 2 and bool(np.array_equal(self.half[repeat], self.labels[repeat] == 0))
+
     def parts(self, split: Split, repeat: int) -> list[Part]:
         """The fits a split needs, each with the units it scores."""
-        everyone = np.arange(self.labels.shape[1], dtype=np.int64)
         if split == "full":
+            everyone = np.arange(self.labels.shape[1], dtype=np.int64)
             return [Part(("full",), everyone, everyone)]
         labels = self.labels[repeat]
         if split == "half":
             scored = self.half[repeat]
             # With two folds the half-sample fit is the cross-fit of fold 0: fit it once.
-            shared = self.k == 2 and bool(np.array_equal(scored, labels == 0))
+            shared = self.half_is_a_fold(repeat)
             key: tuple[Any, ...] = ("fold", repeat, 0) if shared else ("half", repeat)
-            return [Part(key, everyone[~scored], everyone[scored])]
+            return [Part(key, np.flatnonzero(~scored), np.flatnonzero(scored))]
         return [
-            Part(("fold", repeat, k), everyone[labels != k], everyone[labels == k])
+            Part(("fold", repeat, k), np.flatnonzero(labels != k), np.flatnonzero(labels == k))
             for k in range(self.k)
         ]
 

@@ -396,7 +396,9 @@ def embedded(psi: Floats, units: Units, rows: Ints) -> tuple[Floats, Bools]:
     scored = np.zeros(units.n_rows, dtype=bool)
     scored[rows] = True
     mass = np.ones(units.n_rows) if units.mass is None else units.mass
-    value = float(psi @ mass[rows] / mass[rows].sum())
+    own = mass[rows]
+    held = float(own.sum())
+    value = float(psi @ own) / held
     out = np.full(units.n_rows, value)
-    out[rows] += (mass.sum() / mass[rows].sum()) * (psi - value)
+    out[rows] = value + (float(mass.sum()) / held) * (psi - value)
     return out, scored

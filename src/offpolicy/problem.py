@@ -39,6 +39,17 @@ NO_SURVIVOR = (
     "data say nothing about what comes later. Use a shorter horizon (log.first(steps)), DRL or DM"
 )
 
+OUT_OF_FOLD_FIRST: tuple[Split, ...] = ("crossfit", "half", "full")
+TURNS: tuple[Split, ...] = ("full", "crossfit", "half")
+
+
+def _turn(estimator: Estimator) -> tuple[bool, int]:
+    """When an estimator comes, so that little waits for a fit on another thread.
+
+    The half-sample split comes after the cross-fitted one, whose predictions it takes over with two folds.
+    """
+    return "value" in estimator.needs, TURNS.index(estimator.split)
+
 
 @dataclass(eq=False)
 class Problem:
@@ -56,11 +67,17 @@ class Problem:
     ) -> dict[tuple[str, str], Estimate]:
         """Every policy by every estimator."""
         everyone = list(targets.values())
-        return {
-            (name, estimator.name): self.estimate(target, estimator, everyone)
-            for estimator in estimators
-            for name, target in targets.items()
-        }
+        order = sorted(estimators, key=_turn)
+        self.nuisances.prepare(order)
+        try:
+            made = {
+                (name, estimator.name): self.estimate(target, estimator, everyone)
+                for estimator in order
+                for name, target in targets.items()
+            }
+        finally:
+            self.nuisances.close()
+        return {(name, e.name): made[name, e.name] for e in estimators for name in targets}
 
     def logged(self) -> Estimate:
         """The logging policy's own value: the mean of Σ γ^t R_t."""
@@ -251,6 +268,10 @@ class Problem:
                 lambda: self._emphasized(target, split, repeat, pi_b),
             )
             return single[target.name]
+        # With two folds a half-sample split is a cross-fit's first fold: the same fit on the same units.
+        out_of_fold = self._kept.get(("values", "crossfit", repeat), {})
+        if split == "half" and target.name in out_of_fold and self.folds.half_is_a_fold(repeat):
+            split = "crossfit"
         kept = self._kept.setdefault(("values", split, repeat), {})
         if target.name not in kept:
             asked = [t for t in together if t.name not in kept]
@@ -260,9 +281,8 @@ class Problem:
 
     def made(self, kind: Literal["values", "pi_b"]) -> list[Split]:
         """Splits in which q and v, or π_b, have been predicted already, out-of-fold ones first."""
-        order: tuple[Split, ...] = ("crossfit", "half", "full")
         held = {key[1] for key in self._kept if key[0] == kind}
-        return [split for split in order if split in held]
+        return [split for split in OUT_OF_FOLD_FIRST if split in held]
 
     def _emphasized(
         self, target: Target, split: Split, repeat: int, pi_b: Floats

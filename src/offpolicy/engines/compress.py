@@ -20,6 +20,7 @@ from offpolicy.data.actions import encode
 from offpolicy.data.bandit import BanditLog, Names
 from offpolicy.data.frame import Context
 from offpolicy.engines.engine import ibis_module
+from offpolicy.engines.packing import KEY, find_packing
 from offpolicy.engines.roles import fold_column, normalized
 from offpolicy.errors import DataError, OffPolicyError
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     from offpolicy.arrays import Floats, Ints
     from offpolicy.engines.engine import Engine
+    from offpolicy.engines.packing import Packing
     from offpolicy.engines.roles import Roles
     from offpolicy.engines.validate import Facts
 
@@ -82,18 +84,18 @@ def compress(
     keys += [c for c in ("propensity", "weight", "batch", "cluster") if c in rows.columns]
     keys += [f"extra{j}" for j in range(len(extra))]
     folds = [f"fold{r}" for r in range(plan.repeats)] if "id" in rows.columns else []
+    sizes = {"ctx": 1 if contexts is None else contexts.num_rows, "code": len(facts.labels)}
+    sizes |= dict.fromkeys(folds, plan.k)
     if roles.fold is not None:
         folds = ["fold"]
     else:
         joined = joined.mutate(
             **{name: fold_column(joined, plan.k, plan.seed, r) for r, name in enumerate(folds)}
         )
-    grouped = joined.group_by([*keys, *folds]).aggregate(
-        n=joined.count(),
-        **({"mean": joined.reward.mean(), "spread": joined.reward.var(how="pop")} if sums else {}),
-    )
-    cells = _collect(engine, grouped, max_cells)
-    cells = cells.take(_canonical_order(cells, [*keys, *folds]))
+    packing = None
+    if engine.name == "duckdb":
+        packing = find_packing(engine, rows, {key: sizes.get(key) for key in [*keys, *folds]})
+    cells = _grouped(engine, joined, [*keys, *folds], packing, sums=sums, max_cells=max_cells)
     if int(np.asarray(cells["n"]).sum()) != facts.n:
         raise DataError(
             f"the log changed while it was read, or its contexts do not compare equal to themselves: "
@@ -113,6 +115,28 @@ def compress(
     del cells
     release_memory()
     return Cells(log, labels)
+
+
+def _grouped(
+    engine: Engine,
+    rows: Any,
+    keys: list[str],
+    packing: Packing | None,
+    *,
+    sums: bool,
+    max_cells: int,
+) -> Any:
+    """Cells with their counts (and sums of rewards), in the order of their keys."""
+    by = keys
+    if packing is not None:
+        rows, by = packing.pack(engine, rows), [KEY]
+    made = {"n": rows.count()}
+    if sums:
+        made |= {"mean": rows.reward.mean(), "spread": rows.reward.var(how="pop")}
+    cells = _collect(engine, rows.group_by(by).aggregate(**made), max_cells)
+    if packing is not None:
+        return packing.unpack(cells)
+    return cells.take(_canonical_order(cells, keys))
 
 
 def release_memory() -> None:
@@ -226,6 +250,8 @@ def _numbers(cells: Any, name: str) -> Floats:
 def codes_of(cells: Any, name: str) -> tuple[tuple[Any, ...], Ints]:
     """Sorted labels of a column and the position of each entry among them; missing ones come last."""
     column = cells[name].combine_chunks()
+    if (small := _small_integers(column)) is not None:
+        return small
     encoded = column.dictionary_encode()
     distinct = encoded.dictionary
     labels: tuple[Any, ...]
@@ -241,8 +267,26 @@ def codes_of(cells: Any, name: str) -> tuple[tuple[Any, ...], Ints]:
         labels, rank = encode(objects, None, name)
     if column.null_count:
         labels, rank = (*labels, None), np.append(rank, len(labels))
-    index = encoded.indices.fill_null(len(distinct)).to_numpy(zero_copy_only=False)
+    indices = encoded.indices.fill_null(len(distinct)) if column.null_count else encoded.indices
+    index = indices.to_numpy(zero_copy_only=False)
     return labels, rank[index]
+
+
+def _small_integers(column: Any) -> tuple[tuple[Any, ...], Ints] | None:
+    """The same for integers of a narrow range, by marking those that occur."""
+    import pyarrow as pa
+
+    if not pa.types.is_integer(column.type) or column.null_count or len(column) == 0:
+        return None
+    values = column.to_numpy(zero_copy_only=False)
+    low, high = int(values.min()), int(values.max())
+    if high - low >= len(values) or high >= 2**62:
+        return None
+    shifted = values.astype(np.int64) - low
+    present = np.zeros(high - low + 1, dtype=bool)
+    present[shifted] = True
+    labels = tuple((np.flatnonzero(present) + low).tolist())
+    return labels, (np.cumsum(present) - 1)[shifted]
 
 
 def _number_types() -> set[Any]:

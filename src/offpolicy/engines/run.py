@@ -51,7 +51,7 @@ def evaluate_scan(
     from offpolicy.evaluate import evaluate
 
     named = targets.named_policies(policies)
-    chosen = grid.resolve(grid.DEFAULT if estimators is None else estimators, "bandit")
+    chosen = grid.resolve(grid.DEFAULT_SUMMED if estimators is None else estimators, "bandit")
     extra = policy_columns(named)
     plan = fold_plan(log, folds, repeats, seed)
     for what, model in (("reward_model", reward_model), ("behavior_model", behavior_model)):
@@ -65,6 +65,8 @@ def evaluate_scan(
         from offpolicy.engines.stream import evaluate_stream
 
         return evaluate_stream(log, named, chosen, reward_model, behavior_model, plan, extra)
+    if estimators is None and way != "sums":
+        chosen = grid.resolve(grid.DEFAULT, "bandit")
     log.report("fit", 0.0)
     result = evaluate(
         cells.log,

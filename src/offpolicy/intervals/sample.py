@@ -132,7 +132,8 @@ class Sample:
     @property
     def residual(self) -> Floats:
         """Values num − θ·den, one per row; their weighted sum is 0."""
-        return self.numerator - self.estimate * self.denominator
+        fitted = self.estimate * self.denominator
+        return np.subtract(self.numerator, fitted, out=fitted)
 
     @property
     def influence(self) -> Floats:
@@ -143,7 +144,7 @@ class Sample:
     def std_error(self) -> float:
         """Standard error of the estimate."""
         c, e = self.counts, self.residual
-        return math.sqrt(float(c @ (e * e))) / float(c @ self.denominator)
+        return math.sqrt(float(c @ np.square(e, out=e))) / float(c @ self.denominator)
 
     @property
     def is_mean(self) -> bool:

@@ -127,8 +127,19 @@ class _FittedShares:
         if not self.per_batch:
             return np.broadcast_to(self.shares[0], (len(X), self.shares.shape[1]))
         assert batch is not None
-        table = np.vstack([self.shares, self.overall])
-        return np.asarray(table[np.minimum(batch, len(self.shares))])
+        return np.asarray(self._table[np.minimum(batch, len(self.shares))])
+
+    def of_actions(self, action: Ints, batch: Ints | None) -> Floats:
+        """(m,) shares of the actions taken, without the m × K shares of all."""
+        if not self.per_batch:
+            return np.asarray(self.shares[0][action])
+        assert batch is not None
+        return np.asarray(self._table[np.minimum(batch, len(self.shares)), action])
+
+    @property
+    def _table(self) -> Floats:
+        """Shares of each batch, then those of a batch without training rows."""
+        return np.vstack([self.shares, self.overall])
 
 
 @dataclass(frozen=True, eq=False)

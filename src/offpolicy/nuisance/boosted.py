@@ -22,7 +22,7 @@ from offpolicy.nuisance.reward import ConstantReward, FittedReward, RewardData
 from offpolicy.nuisance.tree_grid import TreeGrid
 
 if TYPE_CHECKING:
-    from offpolicy.arrays import Floats, Ints
+    from offpolicy.arrays import Bools, Floats, Ints
     from offpolicy.nuisance.encode import Encoded
 
 PARAMETERS: dict[str, Any] = {
@@ -64,7 +64,40 @@ def joined(X: Encoded, codes: Ints) -> tuple[Floats, list[int]]:
 
 def objective_of(reward: Floats) -> str:
     """Log-loss for rewards in {0, 1}, squared error otherwise."""
-    return "binary" if bool(np.isin(reward, (0.0, 1.0)).all()) else "regression"
+    return "binary" if bool(((reward == 0.0) | (reward == 1.0)).all()) else "regression"
+
+
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """Rows that LightGBM is fitted on, and its objective."""
+
+    matrix: Floats
+    reward: Floats
+    weight: Floats | None
+    categories: list[int]
+    objective: str
+
+    @classmethod
+    def of(cls, data: RewardData) -> _Rows:
+        """Neighbors with 0/1 rewards, equal features and weights become one row with their mean reward.
+
+        Log-loss is linear in the reward, so that the fit is the same, and a compressed log has such pairs
+        side by side: the clicks and the rest of a context and action.
+        """
+        matrix, categories = joined(data.X, data.action)
+        objective = objective_of(data.reward)
+        if objective == "regression" or data.weight is None:
+            return cls(matrix, data.reward, data.weight, categories, objective)
+        new = np.ones(len(matrix), dtype=bool)
+        new[1:] = False
+        for column in matrix.T:
+            # Missing values are not equal to themselves here: their rows stay apart.
+            new[1:] |= column[1:] != column[:-1]
+        starts = np.flatnonzero(new)
+        weight = np.add.reduceat(data.weight, starts)
+        gained = np.add.reduceat(data.weight * data.reward, starts)
+        reward = np.divide(gained, weight, out=np.zeros_like(weight), where=weight > 0)
+        return cls(matrix[starts], reward, weight, categories, "cross_entropy")
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,14 +152,11 @@ class BoostedReward:
         """Choose settings and rounds on the validation part, then fit on everything."""
         if np.ptp(data.reward) == 0:
             return ConstantReward(float(data.reward[0]))
-        matrix, categories = joined(data.X, data.action)
-        everything = np.arange(len(data.reward))
-        if self.validation == 0:
-            return _Booster(
-                self._train(data, matrix, categories, everything, self.grid[0], seed, self.rounds)
-            )
-        settings, rounds, _ = self.choose(data, matrix, categories, seed)
-        return _Booster(self._train(data, matrix, categories, everything, settings, seed, rounds))
+        rows = _Rows.of(data)
+        settings, rounds = self.grid[0], self.rounds
+        if self.validation > 0:
+            settings, rounds = self._choose(rows, seed)
+        return _Booster(self._train(rows, None, settings, seed, rounds))
 
     def parameters(self, objective: str, seed: int, settings: dict[str, Any]) -> dict[str, Any]:
         """LightGBM's parameters of one fit."""
@@ -138,59 +168,41 @@ class BoostedReward:
             **settings,
         }
 
-    def choose(
-        self, data: RewardData, matrix: Floats, categories: list[int], seed: int
-    ) -> tuple[dict[str, Any], int, Any]:
-        """Settings and rounds with the lowest validation loss, and the model that showed it."""
-        held = np.zeros(len(data.reward), dtype=bool)
+    def _choose(self, rows: _Rows, seed: int) -> tuple[dict[str, Any], int]:
+        """Settings and rounds with the lowest validation loss."""
+        held = np.zeros(len(rows.reward), dtype=bool)
         order = np.random.default_rng(seed).permutation(len(held))
         held[order[: max(1, round(self.validation * len(held)))]] = True
-        best: tuple[float, dict[str, Any], int, Any] | None = None
+        best: tuple[float, dict[str, Any], int] | None = None
         for settings in self.grid:
-            model = self._train(
-                data,
-                matrix,
-                categories,
-                np.flatnonzero(~held),
-                settings,
-                seed,
-                self.rounds,
-                np.flatnonzero(held),
-            )
+            model = self._train(rows, held, settings, seed, self.rounds)
             loss = float(next(iter(model.best_score["held"].values())))
             if best is None or loss < best[0]:
-                best = (loss, settings, max(1, model.best_iteration), model)
+                best = (loss, settings, max(1, model.best_iteration))
         assert best is not None
-        return best[1], best[2], best[3]
+        return best[1], best[2]
 
     def _train(
-        self,
-        data: RewardData,
-        matrix: Floats,
-        categories: list[int],
-        rows: Ints,
-        settings: dict[str, Any],
-        seed: int,
-        rounds: int,
-        held: Ints | None = None,
+        self, rows: _Rows, held: Bools | None, settings: dict[str, Any], seed: int, rounds: int
     ) -> Any:
+        """Fit on all rows, or on those not held out until the loss on the others stops falling."""
         lgb = lightgbm()
-        parameters = self.parameters(objective_of(data.reward), seed, settings)
+        parameters = self.parameters(rows.objective, seed, settings)
 
-        def dataset(of: Ints, reference: Any = None) -> Any:
+        def dataset(use: Bools | slice, reference: Any = None) -> Any:
             return lgb.Dataset(
-                matrix if len(of) == len(matrix) else matrix[of],
-                label=data.reward[of],
-                weight=None if data.weight is None else data.weight[of],
-                categorical_feature=categories,
+                rows.matrix[use],
+                label=rows.reward[use],
+                weight=None if rows.weight is None else rows.weight[use],
+                categorical_feature=rows.categories,
                 reference=reference,
                 params=parameters,
                 free_raw_data=True,
             )
 
-        training = dataset(rows)
         if held is None:
-            return lgb.train(parameters, training, num_boost_round=rounds)
+            return lgb.train(parameters, dataset(slice(None)), num_boost_round=rounds)
+        training = dataset(~held)
         return lgb.train(
             parameters,
             training,

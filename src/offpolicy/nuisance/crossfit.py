@@ -7,6 +7,7 @@ are made for the pairs (context, action) that a score needs: the logged action, 
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -27,10 +28,12 @@ from offpolicy.nuisance.sees_targets import with_targets
 from offpolicy.targets import blocks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
+    from concurrent.futures import Future
 
-    from offpolicy.arrays import Array, Floats, Ints
+    from offpolicy.arrays import Array, Bools, Floats, Ints
     from offpolicy.data.frame import Context
+    from offpolicy.estimators import Estimator
     from offpolicy.folds import Folds, Part, Split
     from offpolicy.targets import Target
 
@@ -87,11 +90,13 @@ class CrossFit:
     on_fit: Callable[[str], None] | None = None
     fits: dict[tuple[Any, ...], Any] = field(default_factory=dict)
     _features: dict[bool, Any] = field(default_factory=dict)
+    _started: dict[tuple[Any, ...], Future[Any]] = field(default_factory=dict)
+    _pool: ThreadPoolExecutor | None = None
 
     def with_behavior(self, behavior_model: Any) -> CrossFit:
         """The same reward fits with another behavior model."""
         kept = {key: fit for key, fit in self.fits.items() if key[0] == REWARD}
-        return replace(self, behavior_model=behavior_model, fits=kept)
+        return replace(self, behavior_model=behavior_model, fits=kept, _started={}, _pool=None)
 
     # -- behavior ------------------------------------------------------------------------------------
 
@@ -111,8 +116,9 @@ class CrossFit:
                 (BEHAVIOR, *part.key), partial(self._fit_behavior, model, part)
             )
             scored = log.layout.rows_of(part.score)
-            p = self._logged_probability(model, fit, scored)
-            floor = floor_at(fit, self._behavior_groups(model, scored))
+            groups = self._behavior_groups(model, scored)
+            p = self._logged_probability(model, fit, scored, groups)
+            floor = floor_at(fit, groups)
             low = p < floor
             floored += int(low.sum())
             out[scored] = np.where(low, floor, p)
@@ -145,13 +151,19 @@ class CrossFit:
         fit: FittedBehavior = model.fit_behavior(data, seed_of(self.seed, BEHAVIOR, part.key))
         return fit
 
-    def _logged_probability(self, model: Any, fit: FittedBehavior, rows: Ints) -> Floats:
+    def _logged_probability(
+        self, model: Any, fit: FittedBehavior, rows: Ints, groups: Ints | None
+    ) -> Floats:
         log = self.log
+        counted = getattr(fit, "of_actions", None)
+        if counted is not None and log.eligible is None:
+            return np.asarray(counted(log.action[rows], groups))
         out = np.empty(len(rows))
         for block in blocks(len(rows), len(log.actions)):
             at = rows[block]
-            groups = self._behavior_groups(model, at)
-            matrix = fit.predict(self._behavior_table(model, at), groups)
+            matrix = fit.predict(
+                self._behavior_table(model, at), None if groups is None else groups[block]
+            )
             out[block] = matrix[np.arange(len(at)), log.action[at]]
             if log.eligible is not None:
                 # What could not be taken was not: its fitted probability belongs to the rest.
@@ -184,10 +196,7 @@ class CrossFit:
         q = np.full(n, np.nan)
         v = {t.name: np.full(n, np.nan) for t in targets}
         parts = self.folds.parts(split, repeat)
-        kind = MRDR if tag else REWARD
-        keys = [(kind, tag, *part.key) for part in parts]
-        fit_part = partial(self._fit_reward, model, emphasis=emphasis, kind=kind)
-        makers: list[Callable[[], Any]] = [partial(fit_part, part) for part in parts]
+        keys, makers = self._reward_fits(model, parts, emphasis, tag)
         for part, fit in zip(parts, self._fit_all(keys, makers), strict=True):
             rows = log.layout.rows_of(part.score)
             if len(rows) == 0:  # a chunk of a larger log may hold none of a fold
@@ -200,11 +209,25 @@ class CrossFit:
                 v[name][rows] = value
         return {name: Values(q, value) for name, value in v.items()}
 
+    def _reward_fits(
+        self, model: Any, parts: list[Part], emphasis: Floats | None = None, tag: str = ""
+    ) -> tuple[list[tuple[Any, ...]], list[Callable[[], Any]]]:
+        """Keys of the reward fits of some parts, and functions that make them."""
+        kind = MRDR if tag else REWARD
+        fit_part = partial(self._fit_reward, model, emphasis=emphasis, kind=kind)
+        keys = [(kind, tag, *part.key) for part in parts]
+        return keys, [partial(fit_part, part.key, part.train) for part in parts]
+
     def _fit_reward(
-        self, model: Any, part: Part, emphasis: Floats | None, kind: int
+        self,
+        model: Any,
+        key: tuple[Any, ...],
+        train: Ints,
+        emphasis: Floats | None,
+        kind: int,
     ) -> FittedReward:
         log = self.log
-        rows = log.layout.rows_of(part.train)
+        rows = log.layout.rows_of(train)
         weight = self._mass(rows)
         if emphasis is not None:
             weight = emphasis[rows] if weight is None else weight * emphasis[rows]
@@ -223,30 +246,57 @@ class CrossFit:
             log.actions,
             log.names.action,
         )
-        fit: FittedReward = model.fit_reward(data, seed_of(self.seed, kind, part.key))
+        fit: FittedReward = model.fit_reward(data, seed_of(self.seed, kind, key))
         return fit
 
     # -- shared --------------------------------------------------------------------------------------
 
+    def prepare(self, estimators: Sequence[Estimator]) -> None:
+        """Start the reward fits of these estimators on ``n_jobs`` threads; scores are made meanwhile."""
+        if self.n_jobs is None or isinstance(self.reward_model, np.ndarray):
+            return
+        model = as_reward_model(self.reward_model)
+        for estimator in estimators:
+            if "value" not in estimator.needs or estimator.emphasis is not None:
+                continue
+            repeats = 1 if estimator.split == "full" else self.folds.repeats
+            for repeat in range(repeats):
+                keys, makers = self._reward_fits(model, self.folds.parts(estimator.split, repeat))
+                self._start(keys, makers)
+
+    def close(self) -> None:
+        """Give up fits that have not begun."""
+        for started in self._started.values():
+            started.cancel()
+        self._started.clear()
+        if self._pool is not None:
+            self._pool.shutdown(wait=False)
+            self._pool = None
+
     def _fit(self, key: tuple[Any, ...], make: Callable[[], Any]) -> Any:
         if key not in self.fits:
-            self.fits[key] = make()
+            started = self._started.pop(key, None)
+            self.fits[key] = make() if started is None else started.result()
             if self.on_fit is not None:
                 self.on_fit(str(key))
         return self.fits[key]
 
     def _fit_all(self, keys: list[tuple[Any, ...]], makers: list[Callable[[], Any]]) -> list[Any]:
         """Fit what is missing, on threads when asked; the seeds make the order irrelevant."""
-        missing = [i for i, key in enumerate(keys) if key not in self.fits]
-        if self.n_jobs not in {None, 1} and len(missing) > 1:
-            from joblib import Parallel, delayed
-
-            done = Parallel(n_jobs=self.n_jobs, prefer="threads")(
-                delayed(makers[i])() for i in missing
-            )
-            for i, fit in zip(missing, done, strict=True):
-                self._fit(keys[i], partial(_same, fit))
+        if self.n_jobs is not None:
+            self._start(keys, makers)
         return [self._fit(key, make) for key, make in zip(keys, makers, strict=True)]
+
+    def _start(self, keys: list[tuple[Any, ...]], makers: list[Callable[[], Any]]) -> None:
+        """Begin what is neither fitted nor begun."""
+        from joblib import effective_n_jobs
+
+        for key, make in zip(keys, makers, strict=True):
+            if key in self.fits or key in self._started:
+                continue
+            if self._pool is None:
+                self._pool = ThreadPoolExecutor(effective_n_jobs(self.n_jobs))
+            self._started[key] = self._pool.submit(make)
 
     def _mass(self, rows: Ints) -> Floats | None:
         log = self.log
@@ -290,10 +340,6 @@ def merged_rows(log: Any, rows: Ints, weight: Floats) -> tuple[Ints, Floats]:
     return rows[starts], np.add.reduceat(weight, starts)
 
 
-def _same(value: Any) -> Any:
-    return value
-
-
 def take_rows(table: Any, positions: Array) -> Any:
     """Rows of a pandas table, an array or an encoded table."""
     if hasattr(table, "iloc"):
@@ -315,38 +361,42 @@ def predict_values(
     action) pair is predicted once.
     """
     shared = context.index is not None and all(t.shares_context for t in targets)
+    at, inverse = rows, np.arange(len(rows))
     if shared:
-        at, inverse = np.unique(context.positions(rows), return_inverse=True)
-    else:
-        at, inverse = rows, np.arange(len(rows))
+        at, inverse = _distinct(context.positions(rows), context.n_table)
+    order, bounds = _grouped(inverse, len(at))
     k = max((t.n_actions for t in targets), default=int(action.max()) + 1)
-    order = np.argsort(inverse, kind="stable") if shared else inverse
-    bounds = (
-        np.searchsorted(inverse[order], np.arange(len(at) + 1))
-        if shared
-        else np.arange(len(at) + 1)
-    )
     q = np.empty(len(rows))
     v = {t.name: np.empty(len(at)) for t in targets}
     for block in blocks(len(at), k):
         members = order[bounds[block[0]] : bounds[block[-1] + 1]]
-        local = inverse[members] - block[0]
+        local, taken = inverse[members] - block[0], action[members]
         need = np.zeros((len(block), k), dtype=bool)
-        need[local, action[members]] = True
+        need[local, taken] = True
         asked = [(t, _ask(t, context, at[block], need, shared=shared)) for t in targets]
-        pair_row, pair_code = np.nonzero(need)
         positions = at[block] if shared else context.positions(at[block])
-        predicted = _predict_needed(fit, features, positions, pair_row, pair_code, k)
-        key = pair_row * k + pair_code
-        q[members] = predicted[np.searchsorted(key, local * k + action[members])]
+        predicted = _predict_needed(fit, features, positions, need)
+        q[members] = predicted.at(local, taken)
         for target, pi in asked:
-            if pi.ndim == 1:
-                chosen = np.arange(len(block)) * k + pi
-                v[target.name][block] = predicted[np.searchsorted(key, chosen)]
-            else:
-                terms = pi[pair_row, pair_code] * predicted
-                v[target.name][block] = np.bincount(pair_row, weights=terms, minlength=len(block))
+            v[target.name][block] = (
+                predicted.at(np.arange(len(block)), pi) if pi.ndim == 1 else predicted.mean(pi)
+            )
     return q, {name: value[inverse] for name, value in v.items()}
+
+
+def _distinct(positions: Ints, size: int) -> tuple[Ints, Ints]:
+    """Distinct positions below ``size``, in order, and the place of each entry among them; no sorting."""
+    present = np.zeros(size, dtype=bool)
+    present[positions] = True
+    return np.flatnonzero(present), (np.cumsum(present) - 1)[positions]
+
+
+def _grouped(inverse: Ints, n: int) -> tuple[Ints, Ints]:
+    """Entries in the order of their group, and where each of the n groups begins and the last one ends."""
+    bounds = np.append(0, np.cumsum(np.bincount(inverse, minlength=n)))
+    if (inverse[1:] >= inverse[:-1]).all():  # a compressed log is sorted
+        return np.arange(len(inverse)), bounds
+    return np.argsort(inverse, kind="stable"), bounds
 
 
 def _ask(target: Target, context: Context, at: Ints, need: Array, *, shared: bool) -> Array:
@@ -361,16 +411,49 @@ def _ask(target: Target, context: Context, at: Ints, need: Array, *, shared: boo
     return pi
 
 
+@dataclass(frozen=True, eq=False)
+class _Grid:
+    """Predictions of every row and action, (m, K)."""
+
+    values: Floats
+
+    def at(self, row: Ints, code: Ints) -> Floats:
+        return self.values[row, code]
+
+    def mean(self, pi: Floats) -> Floats:
+        return np.asarray(np.einsum("ij,ij->i", pi, self.values))
+
+
+@dataclass(frozen=True, eq=False)
+class _Pairs:
+    """Predictions of some pairs of a row and an action, sorted."""
+
+    row: Ints
+    code: Ints
+    values: Floats
+    shape: tuple[int, int]
+
+    def at(self, row: Ints, code: Ints) -> Floats:
+        k = self.shape[1]
+        return self.values[np.searchsorted(self.row * k + self.code, row * k + code)]
+
+    def mean(self, pi: Floats) -> Floats:
+        terms = pi[self.row, self.code] * self.values
+        return np.bincount(self.row, weights=terms, minlength=self.shape[0]).astype(np.float64)
+
+
 def _predict_needed(
-    fit: FittedReward, features: Any, positions: Ints, row: Ints, code: Ints, k: int
-) -> Floats:
-    """Predictions of pairs; of the whole grid where the model is quick at it and most pairs are needed."""
+    fit: FittedReward, features: Any, positions: Ints, need: Bools
+) -> _Grid | _Pairs:
+    """Predictions where needed; of the whole grid where the model is quick at it and much is needed."""
     quick = getattr(fit, "predict_grid", None)
-    if quick is not None and len(row) > GRID_SHARE * len(positions) * k:
-        grid = quick(take_rows(features, positions), k)
+    if quick is not None and np.count_nonzero(need) > GRID_SHARE * need.size:
+        grid = quick(take_rows(features, positions), need.shape[1])
         if grid is not None:
-            return np.asarray(grid[row, code], dtype=np.float64)
-    return _predict_pairs(fit, features, positions[row], code)
+            return _Grid(np.asarray(grid, dtype=np.float64))
+    row, code = np.nonzero(need)
+    values = _predict_pairs(fit, features, positions[row], code)
+    return _Pairs(row, code, values, (need.shape[0], need.shape[1]))
 
 
 def _predict_pairs(fit: FittedReward, features: Any, positions: Ints, codes: Ints) -> Floats:

@@ -22,9 +22,10 @@ from offpolicy.nuisance.state_shares import StateShares, TimedBehavior
 from offpolicy.nuisance.values import StatePolicy, ValueData, as_value_model, check_finite
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from offpolicy.arrays import Floats, Ints
+    from offpolicy.estimators import Estimator
     from offpolicy.folds import Part, Split
     from offpolicy.nuisance.behavior import BehaviorModel
     from offpolicy.targets import Target
@@ -46,6 +47,9 @@ class TrajectoryFit(CrossFit):
 
     discount: float = 1.0
     ratio_model: Any = None
+
+    def prepare(self, estimators: Sequence[Estimator]) -> None:
+        """Nothing yet: what is fitted depends on the target."""
 
     def values(
         self,
@@ -190,8 +194,9 @@ class TrajectoryFit(CrossFit):
             return np.asarray(self.behavior("full", 0).probability[rows])
         model = self._behavior_model()
         fit = self._fit((BEHAVIOR, *part.key), partial(self._fit_behavior, model, part))
-        p = self._logged_probability(model, fit, rows)
-        return np.maximum(p, floor_at(fit, self._behavior_groups(model, rows)))
+        groups = self._behavior_groups(model, rows)
+        p = self._logged_probability(model, fit, rows, groups)
+        return np.maximum(p, floor_at(fit, groups))
 
     def _given(self, spec: Any, target: Target, name: str) -> Floats | None:
         """Predictions made elsewhere: one array, or one for each policy."""

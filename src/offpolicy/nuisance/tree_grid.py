@@ -46,12 +46,14 @@ class TreeGrid:
         """Read a booster; None for one whose predictions are not a sum of constant leaves."""
         dump = booster.dump_model()
         words = dump["objective"].split()
-        if words[0] not in {"binary", "regression"} or dump.get("average_output"):
+        if words[0] not in {"binary", "cross_entropy", "regression"} or dump.get("average_output"):
             return None
         if words[0] == "regression" and len(words) > 1:
             return None
         sigmoid = None
-        if words[0] == "binary":
+        if words[0] == "cross_entropy":
+            sigmoid = 1.0
+        elif words[0] == "binary":
             sigmoid = float(words[1].removeprefix("sigmoid:"))
         trees = [tree["tree_structure"] for tree in dump["tree_info"]]
         return cls(trees, int(dump["max_feature_idx"]), sigmoid)

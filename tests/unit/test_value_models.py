@@ -205,6 +205,7 @@ def test_behavior_by_torch_and_with_time(log):
     unknown = op.Trajectories.from_arrays(
         np.asarray(log.context.table), log.action, log.reward, np.diff(log.layout.offsets)
     )
+    torch.manual_seed(0)  # of the module's first weights
     net = op.TorchBehavior(
         torch.nn.Linear(1, 2), training=op.Training(epochs=60, learning_rate=0.01)
     )

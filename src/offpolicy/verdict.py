@@ -37,7 +37,7 @@ HEADLINE = (
 # Findings on products of ratios over an episode, which a ratio of marginals replaces.
 PRODUCTS = {
     "mean_weight", "mean_weight_z", "effective_sample_size", "largest_weight_share", "pareto_k", "top_share",
-    "top_unit_share", "clipping_sensitivity", "estimator_disagreement", "efficiency_ratio",
+    "top_unit_share", "clipping_sensitivity", "estimator_disagreement", "efficiency_ratio", "reward_tail",
 }  # fmt: skip
 TEST_LEVEL, TEST_POWER = 0.95, 0.8
 DIRECT = (

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
 from typing import TYPE_CHECKING
 
+from offpolicy import horizon
 from offpolicy.diagnostics import confounding, models, overlap, stability, weights
 from offpolicy.diagnostics.finding import Diagnostics, Finding, Findings
 from offpolicy.diagnostics.log_side import log_findings
@@ -54,11 +54,9 @@ def _findings(view: View, estimates: dict[str, Estimate]) -> list[Finding]:
         stability.drift(view),
         stability.disagreement(estimates),
         stability.clipping(view),
+        stability.reward_tail(view),
         confounding.finding(view),
     ]
-    if not view.decisions.layout.is_single and importlib.util.find_spec("offpolicy.horizon"):
-        horizon = importlib.import_module("offpolicy.horizon")
-        per_step = getattr(horizon, "findings", None)
-        if per_step is not None:
-            found += per_step(view)
+    if not view.decisions.layout.is_single:
+        found += horizon.findings(view)
     return found

@@ -10,6 +10,7 @@ from scipy import special
 
 from offpolicy.diagnostics.finding import Finding, judged, not_applicable
 from offpolicy.diagnostics.weights import z_score
+from offpolicy.intervals.tails import tail_index
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 QUANTILES = (0.5, 0.75, 0.9, 0.95, 0.99, 0.999)
 REFERENCE = 0.99
+HALF = 0.5
 SMALLEST_BATCH = 20
 BIASED = {"DM", "SWITCH", "DRos", "MAGIC"}
 
@@ -110,6 +112,24 @@ def disagreement(estimates: Mapping[str, Estimate]) -> Finding:
     sentence = f"{first} and {worst} differ by {value:.2g} standard errors of their difference"
     sentence += f" (direct method: {', '.join(direct)})." if direct else "."
     return judged(name, value, sentence, {"reference": first, "z": z})
+
+
+def reward_tail(view: View) -> Finding:
+    """Whether scores of unbounded rewards have a variance at all: the Pareto index of their tail."""
+    name = "reward_tail"
+    reward = view.reward
+    if bool(((reward == 0) | (reward == 1)).all()):
+        return not_applicable(name, "rewards are 0 or 1, which have no tail.")
+    if view.scale != 1 or not view.weight.any():
+        return not_applicable(name, "there is no overlap, and so there are no scores.")
+    sample = view.units.sample(view.score)
+    distance = np.abs(sample.residual)
+    k = tail_index(distance, sample.count)
+    if math.isnan(k) or k == -math.inf:
+        return not_applicable(name, "too few different scores to judge their tail.")
+    sentence = f"the tail of the scores has a Pareto index of {k:.2f}"
+    sentence += " (their variance needs k < 0.5)." if k > HALF else "."
+    return judged(name, k, sentence)
 
 
 def clipped(view: View, cap: float) -> Floats:

@@ -118,6 +118,11 @@ THRESHOLDS: dict[str, Threshold] = {
         "Leave out the latest batches, whose rewards may not all have arrived.",
     ),
     # Stability of the number.
+    "reward_tail": Threshold(
+        0.5, 0.7, "above",
+        "A few extreme rewards decide: evaluate a capped or transformed reward as well, decided before "
+        "looking at the result.",
+    ),
     "batch_drift": Threshold(
         0.01, 0.0001, "below",
         "The value changes over time: report it by period, or evaluate on recent batches only.",

@@ -1,5 +1,6 @@
 """Every Python block and every `offpolicy` command of the README and the docs runs, page by page."""
 
+import importlib.util
 import re
 import shlex
 from pathlib import Path
@@ -33,3 +34,11 @@ def test_the_code_of_a_page_runs(page, tmp_path, monkeypatch):
             words = shlex.split(line, comments=True)
             if words[:1] == ["offpolicy"]:
                 assert main(words[1:]) == 0, line
+
+
+def test_the_table_of_diagnostics_is_that_of_the_code():
+    found = importlib.util.spec_from_file_location("make_tables", ROOT / "docs" / "make_tables.py")
+    module = importlib.util.module_from_spec(found)
+    found.loader.exec_module(module)
+    page = (ROOT / "docs" / "reference" / "diagnostics.md").read_text(encoding="utf-8")
+    assert page.endswith(module.diagnostics() + "\n"), "run: python docs/make_tables.py"

@@ -1,0 +1,68 @@
+"""Tables of the reference pages that are made from the code: python docs/make_tables.py."""
+
+import math
+from pathlib import Path
+
+from offpolicy.diagnostics import THRESHOLDS
+
+HERE = Path(__file__).parent
+WHAT = {
+    "mean_weight": "distance of the mean weight from 1, beyond its noise",
+    "mean_weight_z": "the same in standard errors",
+    "mean_weight_by_action": "largest z of the mean weight of an action",
+    "mean_weight_by_batch": "largest z of the mean weight of a batch",
+    "effective_sample_size": "Kish's effective number of units",
+    "largest_weight": "largest weight (no limit of its own)",
+    "largest_weight_share": "share of all weight on one unit",
+    "top_share": "share of the weight on the heaviest 1% of the weighted units",
+    "top_unit_share": "share of the weighted rewards on one unit",
+    "pareto_k": "Pareto index of the weights' tail",
+    "unsupported_mass": "share of the target's choices that the log never makes",
+    "reward_model_r2": "out-of-fold R² of the reward model",
+    "reward_model_calibration": "z of its calibration",
+    "behavior_log_loss": "z of the log-loss of π_b above that of plain shares",
+    "floored": "share of fitted propensities raised to the floor",
+    "efficiency_ratio": "variance of the doubly robust score over the estimated efficiency bound",
+    "sample_ratio_mismatch": "p-value: logged actions against their propensities",
+    "rounded_propensities": "relative error that rounding may have put into a weight",
+    "propensity_calibration": "z of logged propensities against the actions taken",
+    "deterministic_logging": "share of rows with propensity 1",
+    "unlogged_actions": "number of listed actions never logged",
+    "rare_rewards": "units that earned something else than the usual reward",
+    "duplicates": "share of rows that repeat an earlier row in every column",
+    "reward_maturity": "mean reward of the latest tenth of the batches over that of those before",
+    "reward_tail": "Pareto index of the scores' tail (rewards other than 0 and 1)",
+    "batch_drift": "p-value: the estimate by batch",
+    "estimator_disagreement": "largest paired z between estimators that should agree",
+    "clipping_sensitivity": "standard errors that clipping the top 1% of weights moves the estimate by",
+    "confounding": "factor Γ by which π_b may be wrong before the difference to the log could vanish",
+}
+
+
+def limit(value: float, side: str) -> str:
+    """A limit, or a dash where there is none."""
+    return "–" if math.isinf(value) else f"{'>' if side == 'above' else '<'} {value:g}"
+
+
+def diagnostics() -> str:
+    """The table of all checks."""
+    rows = [
+        "| check | value | caution | alarm | decides | what to do |",
+        "|---|---|---|---|---|---|",
+    ]
+    for name, t in THRESHOLDS.items():
+        rows.append(
+            f"| `{name}` | {WHAT[name]} | {limit(t.caution, t.side)} | {limit(t.alarm, t.side)} | "
+            f"{'yes' if t.decides else ''} | {t.remedy} |"
+        )
+    return "\n".join(rows)
+
+
+def main() -> None:
+    page = HERE / "reference" / "diagnostics.md"
+    head, _, _ = page.read_text(encoding="utf-8").partition("| check |")
+    page.write_text(head + diagnostics() + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -153,3 +153,17 @@ def test_facts_of_another_length_are_refused():
 def test_choice_unpacks():
     method, reason = choose(Sample.of_mean(BALANCED))
     assert (method, reason) == ("normal", "500 independent units with balanced scores")
+
+
+def test_a_heavy_tail_that_the_matched_units_missed_is_noticed():
+    rng = np.random.default_rng(0)
+    n = 2_000
+    weights = np.where(np.arange(n) < n // 20, 20.0, 0.0)
+    rewards = np.exp(2 * rng.normal(size=n))
+    rewards[: n // 20] = rng.uniform(0.5, 1.5, n // 20)
+    harmless = Facts(weights=weights, rewards=np.where(weights > 0, rewards, 1.0))
+    heavy = Facts(weights=weights, rewards=rewards)
+    sample = Sample.of_mean(weights * rewards)
+    assert lumpiness(sample, harmless) < 0.2
+    assert lumpiness(sample, heavy) > 0.5
+    assert not choose(sample, heavy).sufficient

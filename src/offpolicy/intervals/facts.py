@@ -6,8 +6,9 @@ With residuals e = num − θ den, the estimate's skewness
 
 is taken after one more unit with the largest residual e₊ that can occur: the known weight bound
 times the reward span, or an end of the known score range; without either, a unit as extreme as the
-most extreme one seen. κ ≈ 1/√m when m rare outcomes carry the estimate. Cochran's rule for a 95%
-interval with at least 94% coverage, N > 25·skewness², reads κ < 0.2.
+most extreme one seen, or, where rewards have a heavy tail, one with the most extreme reward of the
+log. κ ≈ 1/√m when m rare outcomes carry the estimate. Cochran's rule for a 95% interval with at
+least 94% coverage, N > 25·skewness², reads κ < 0.2.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ from offpolicy.errors import UsageError
 
 if TYPE_CHECKING:
     from offpolicy.intervals.sample import Floats, Sample
-from offpolicy.intervals.tails import effective_size
+from offpolicy.intervals.tails import effective_size, tail_index
+
+NO_FOURTH_MOMENT = 0.25  # Pareto index from which on a variance cannot be estimated well
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,8 +132,25 @@ def _unseen(sample: Sample, known: Facts) -> list[float]:
         extremes += [top * (known.reward_high - inside), top * (known.reward_low - inside)]
     else:
         peak = float(np.abs(sample.residual).max())
-        extremes += [peak, -peak]
+        extremes += [peak, -peak, *_heavy_rewards(sample, known, theta)]
     return extremes
+
+
+def _heavy_rewards(sample: Sample, known: Facts, theta: float) -> list[float]:
+    """Residuals of the most extreme rewards of the log, had the target earned them.
+
+    Only for rewards with a tail too heavy for their variance to be estimated well: the units that carry
+    weight may have missed it, and then look harmless. Their weight is that of a typical unit of the
+    target, Σ w² / Σ w.
+    """
+    if known.weights is None or known.rewards is None:
+        return []
+    w, r, c = np.asarray(known.weights), np.asarray(known.rewards), sample.counts
+    total = float(c @ w)
+    if total <= 0 or not tail_index(np.abs(r - np.median(r)), c) > NO_FOURTH_MOMENT:
+        return []
+    typical = float(c @ (w * w)) / total
+    return [typical * (float(end) - theta) for end in (r.max(), r.min())]
 
 
 def check_facts(sample: Sample, known: Facts) -> None:

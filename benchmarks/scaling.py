@@ -1,6 +1,7 @@
 """Cost of an evaluation against rows, distinct contexts, actions and policies, each in a fresh process.
 
 python benchmarks/scaling.py out/scaling --largest 4000000
+python benchmarks/scaling.py out/scaling --picture docs/pictures/scaling.svg
 """
 
 from __future__ import annotations
@@ -83,10 +84,12 @@ def main() -> None:
     parser.add_argument("--largest", type=int, default=40_000_000)
     parser.add_argument("--only", choices=list(CURVES), default=None)
     parser.add_argument("--setting", type=json.loads, default=None)
+    parser.add_argument("--picture", type=Path, default=None, help="draw the curves (SVG or PNG)")
     args = parser.parse_args()
     if args.setting is not None:
         print(json.dumps(one(args.folder, args.setting)))
         return
+    curves: dict[str, list[tuple[int, float]]] = {}
     for what, values in CURVES.items():
         if args.only not in {None, what}:
             continue
@@ -113,6 +116,31 @@ def main() -> None:
             (x0, y0), (x1, y1) = points[0], points[-1]
             slope = math.log(y1 / y0) / math.log(x1 / x0)
             print(f"{what}: CPU grows as its power {slope:.2f} (1 is linear)\n", flush=True)
+        curves[what] = points
+    if args.picture is not None:
+        draw(curves, args.picture)
+
+
+def draw(curves: dict[str, list[tuple[int, float]]], path: Path) -> None:
+    """CPU seconds against each size, on logarithmic axes, with a line of slope 1 to compare."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    import matplotlib.pyplot as plt
+
+    mpl.rcParams["svg.hashsalt"] = "offpolicy"
+    figure, axes = plt.subplots(1, len(curves), figsize=(3.1 * len(curves), 2.9), squeeze=False)
+    for ax, (what, points) in zip(axes[0], curves.items(), strict=True):
+        x, y = np.array(points, dtype=float).T
+        ax.loglog(x, y, "o-", color="#0b6e99", label="CPU seconds")
+        ax.loglog(x, y[0] * x / x[0], ":", color="#888888", label="linear")
+        ax.set_xlabel(what)
+        ax.set_ylim(min(y) / 2, max(y) * 4)
+        ax.minorticks_off()
+    axes[0][0].legend(frameon=False)
+    axes[0][0].set_ylabel("CPU seconds")
+    figure.tight_layout()
+    figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
 
 
 if __name__ == "__main__":

@@ -41,6 +41,8 @@ class Decisions:
         How many identical units each stands for.
     fold : (N,) int array or None
         Fold of each unit, for scores with coefficients of their own to fit; None outside cross-fitting.
+    known_ratio : (S,) array or None
+        π_e / π_b where it has been computed before.
 
     Examples
     --------
@@ -62,6 +64,7 @@ class Decisions:
     marginal: Floats | None = None
     count: Floats | None = None
     fold: Ints | None = None
+    known_ratio: Floats | None = None
 
     @property
     def n(self) -> int:
@@ -76,7 +79,7 @@ class Decisions:
     @cached_property
     def ratio(self) -> Floats:
         """(S,) one-step ratio w_t = π_e / π_b."""
-        return self.pi_e / self.pi_b
+        return self.pi_e / self.pi_b if self.known_ratio is None else self.known_ratio
 
     @cached_property
     def log_rho(self) -> Floats:

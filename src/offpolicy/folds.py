@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 Split: TypeAlias = Literal["full", "half", "crossfit"]
 
+MANY_FOLDS = 10_000
+
 
 @dataclass(frozen=True)
 class KFold:
@@ -169,13 +171,22 @@ def _given(n: int, labels: Array, repeats: int, cluster: Ints | None) -> Folds:
         )
     codes = np.empty(table.shape, dtype=np.int64)
     for r, row in enumerate(table):
-        distinct, codes[r] = np.unique(row, return_inverse=True)
-        if len(distinct) < 2:
+        number, codes[r] = _numbered(row)
+        if number < 2:
             raise UsageError("folds= holds a single label. Cross-fitting needs at least two folds.")
         if cluster is not None:
             _check_clusters(codes[r], cluster)
     k = codes.max(axis=1, keepdims=True) + 1
     return Folds(codes, codes < (k + 1) // 2)
+
+
+def _numbered(labels: Array) -> tuple[int, Ints]:
+    """How many different labels there are, and the place of each among them; small integers need no sort."""
+    if labels.dtype.kind in "iu" and labels.min() >= 0 and labels.max() < MANY_FOLDS:
+        present = np.bincount(labels) > 0
+        return int(present.sum()), (np.cumsum(present) - 1)[labels]
+    distinct, inverse = np.unique(labels, return_inverse=True)
+    return len(distinct), inverse
 
 
 def _check_clusters(labels: Ints, cluster: Ints) -> None:

@@ -66,7 +66,8 @@ class Units:
             count = None if count is None else count[scored]
             cluster = None if cluster is None else cluster[scored]
         if cluster is None:
-            return Sample(np.asarray(weight * psi, dtype=np.float64), weight, count)
+            weighted = psi if self.weight is None else weight * psi
+            return Sample(np.asarray(weighted, dtype=np.float64), weight, count)
         mass = weight if count is None else weight * count
         present, group = np.unique(cluster, return_inverse=True)
         size = len(present)

@@ -157,7 +157,9 @@ class Problem:
             notes.append(
                 "π_b was fitted over all actions and divided among the eligible ones of each row"
             )
-        raised = self.behavior(split, repeat).floored
+        units = self.scored_units(split, repeat)
+        rows = None if units is None else self.log.layout.rows_of(units)
+        raised = self.behavior(split, repeat).floored(rows)
         if raised:
             notes.append(
                 f"the fitted π_b gave {raised:,} logged actions less than the share of an unseen action, "
@@ -209,6 +211,11 @@ class Problem:
         marginal = None
         if "marginal" in estimator.needs:
             marginal = self.marginal(target, split, repeat).ratio
+        ratio = None
+        if units is None and "behavior" in estimator.needs:
+            # Estimators of one split share their weights.
+            key = ("ratio", target.name, split, 0 if split == "full" else repeat)
+            ratio = self._keep(key, lambda: pi_e / pi_b)
 
         def decision(x: Floats) -> Floats:
             return x if rows is None else x[rows]
@@ -228,6 +235,7 @@ class Problem:
             None if marginal is None else decision(marginal),
             unit(self.units.count),
             self.folds.labels[repeat] if split == "crossfit" else None,
+            ratio,
         )
 
     def pi_e(self, target: Target) -> Floats:
@@ -240,6 +248,8 @@ class Problem:
     def behavior(self, split: Split, repeat: int) -> Behavior:
         """π_b of the logged actions in one split."""
         repeat = 0 if split == "full" else repeat
+        if split == "half" and ("pi_b", "crossfit", repeat) in self._kept:
+            split = "crossfit" if self.folds.half_is_a_fold(repeat) else split
         result: Behavior = self._keep(
             ("pi_b", split, repeat), lambda: self.nuisances.behavior(split, repeat)
         )

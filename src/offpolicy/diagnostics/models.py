@@ -197,7 +197,7 @@ def floored(view: View) -> Finding:
     """Share of rows whose fitted π_b was raised to the floor."""
     if view.known:
         return judged("floored", 0.0, "logged propensities are used as they are.")
-    number = view.problem.behavior(view.split, 0).floored
+    number = view.problem.behavior(view.split, 0).floored(view.rows)
     share = number / max(len(view.rows), 1)
     sentence = (
         "no fitted probability had to be raised."

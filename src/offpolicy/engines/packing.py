@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
+    from offpolicy.arrays import Ints
     from offpolicy.engines.engine import Engine
 
 MOST_VALUES = 20_000
@@ -55,18 +56,30 @@ class Packing:
         """Cells in the order of their keys, with a column for each key instead of the packed one."""
         import pyarrow as pa
 
-        key = np.asarray(cells[KEY].to_numpy(), dtype=np.int64)
-        order = np.argsort(key)
-        others = cells.drop_columns([KEY]).take(pa.array(order))
-        key = key[order]
+        key, others = self._sorted(cells)
         columns: dict[str, Any] = {}
-        for name, bits in reversed(list(zip(self.names, self.bits, strict=True))):
-            codes = (key & ((1 << bits) - 1)).astype(np.int32)
-            key = key >> bits
-            column = pa.array(codes)
+        shift = sum(self.bits)
+        for name, bits in zip(self.names, self.bits, strict=True):
+            shift -= bits
+            column = pa.array(((key >> shift) & ((1 << bits) - 1)).astype(np.int32))
             columns[name] = self.values[name].take(column) if name in self.values else column
-        ordered = {name: columns[name] for name in self.names}
-        return pa.table({**ordered, **{name: others[name] for name in others.column_names}})
+        return pa.table({**columns, **others})
+
+    def _sorted(self, cells: Any) -> tuple[Ints, dict[str, Any]]:
+        """Sorted keys, and the other columns in their order."""
+        import pyarrow as pa
+
+        key = np.asarray(cells[KEY].to_numpy(), dtype=np.int64)
+        names = [name for name in cells.column_names if name != KEY]
+        free = MOST_BITS - sum(self.bits)
+        if names == ["n"]:
+            count = np.asarray(cells["n"].to_numpy(), dtype=np.int64)
+            if int(count.max(initial=0)) < 1 << free:
+                # Counts travel in the free bits: numbers sort faster than their order is found.
+                both = np.sort((key << free) | count)
+                return both >> free, {"n": pa.array(both & ((1 << free) - 1))}
+        order = np.argsort(key)
+        return key[order], {name: cells[name].take(pa.array(order)) for name in names}
 
 
 def find_packing(engine: Engine, rows: Any, sizes: dict[str, int | None]) -> Packing | None:

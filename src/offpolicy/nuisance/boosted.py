@@ -99,6 +99,21 @@ class _Rows:
         reward = np.divide(gained, weight, out=np.zeros_like(weight), where=weight > 0)
         return cls(matrix[starts], reward, weight, categories, "cross_entropy")
 
+    def dataset(
+        self, parameters: dict[str, Any], use: Bools | None = None, reference: Any = None
+    ) -> Any:
+        """LightGBM's dataset of all rows or of those to use, binned like ``reference``."""
+        at: Bools | slice = slice(None) if use is None else use
+        return lightgbm().Dataset(
+            self.matrix[at],
+            label=self.reward[at],
+            weight=None if self.weight is None else self.weight[at],
+            categorical_feature=self.categories,
+            reference=reference,
+            params=parameters,
+            free_raw_data=True,
+        )
+
 
 @dataclass(frozen=True, eq=False)
 class _Booster:
@@ -153,10 +168,14 @@ class BoostedReward:
         if np.ptp(data.reward) == 0:
             return ConstantReward(float(data.reward[0]))
         rows = _Rows.of(data)
+        del data  # the rows are a copy, and large
         settings, rounds = self.grid[0], self.rounds
         if self.validation > 0:
             settings, rounds = self._choose(rows, seed)
-        return _Booster(self._train(rows, None, settings, seed, rounds))
+        parameters = self.parameters(rows.objective, seed, settings)
+        binned = rows.dataset(parameters).construct()
+        del rows  # bins are all that training needs
+        return _Booster(lightgbm().train(parameters, binned, num_boost_round=rounds))
 
     def parameters(self, objective: str, seed: int, settings: dict[str, Any]) -> dict[str, Any]:
         """LightGBM's parameters of one fit."""
@@ -175,42 +194,21 @@ class BoostedReward:
         held[order[: max(1, round(self.validation * len(held)))]] = True
         best: tuple[float, dict[str, Any], int] | None = None
         for settings in self.grid:
-            model = self._train(rows, held, settings, seed, self.rounds)
+            parameters = self.parameters(rows.objective, seed, settings)
+            training = rows.dataset(parameters, ~held)
+            model = lightgbm().train(
+                parameters,
+                training,
+                num_boost_round=self.rounds,
+                valid_sets=[rows.dataset(parameters, held, training)],
+                valid_names=["held"],
+                callbacks=[lightgbm().early_stopping(self.patience, verbose=False)],
+            )
             loss = float(next(iter(model.best_score["held"].values())))
             if best is None or loss < best[0]:
                 best = (loss, settings, max(1, model.best_iteration))
         assert best is not None
         return best[1], best[2]
-
-    def _train(
-        self, rows: _Rows, held: Bools | None, settings: dict[str, Any], seed: int, rounds: int
-    ) -> Any:
-        """Fit on all rows, or on those not held out until the loss on the others stops falling."""
-        lgb = lightgbm()
-        parameters = self.parameters(rows.objective, seed, settings)
-
-        def dataset(use: Bools | slice, reference: Any = None) -> Any:
-            return lgb.Dataset(
-                rows.matrix[use],
-                label=rows.reward[use],
-                weight=None if rows.weight is None else rows.weight[use],
-                categorical_feature=rows.categories,
-                reference=reference,
-                params=parameters,
-                free_raw_data=True,
-            )
-
-        if held is None:
-            return lgb.train(parameters, dataset(slice(None)), num_boost_round=rounds)
-        training = dataset(~held)
-        return lgb.train(
-            parameters,
-            training,
-            num_boost_round=rounds,
-            valid_sets=[dataset(held, training)],
-            valid_names=["held"],
-            callbacks=[lgb.early_stopping(self.patience, verbose=False)],
-        )
 
 
 def fit_dataset(

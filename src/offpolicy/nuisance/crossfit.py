@@ -28,7 +28,7 @@ from offpolicy.nuisance.sees_targets import with_targets
 from offpolicy.targets import blocks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from concurrent.futures import Future
 
     from offpolicy.arrays import Array, Bools, Floats, Ints
@@ -54,10 +54,16 @@ class Values:
 
 @dataclass(frozen=True, eq=False)
 class Behavior:
-    """π_b of the logged action, (S,), and how many entries were raised to the floor."""
+    """π_b of the logged action, (S,), and which entries were raised to the floor (None: none)."""
 
     probability: Floats
-    floored: int = 0
+    raised: Bools | None = None
+
+    def floored(self, rows: Ints | None = None) -> int:
+        """How many of some rows (default: of all) were raised."""
+        if self.raised is None:
+            return 0
+        return int(np.count_nonzero(self.raised if rows is None else self.raised[rows]))
 
 
 def seed_of(seed: int, kind: int, key: tuple[Any, ...]) -> int:
@@ -110,7 +116,7 @@ class CrossFit:
             return Behavior(_given_behavior(spec, log))
         model = self._behavior_model()
         out = np.full(len(rows), np.nan)
-        floored = 0
+        raised = np.zeros(len(rows), dtype=bool)
         for part in self.folds.parts(split, repeat):
             fit: FittedBehavior = self._fit(
                 (BEHAVIOR, *part.key), partial(self._fit_behavior, model, part)
@@ -120,9 +126,9 @@ class CrossFit:
             p = self._logged_probability(model, fit, scored, groups)
             floor = floor_at(fit, groups)
             low = p < floor
-            floored += int(low.sum())
+            raised[scored] = low
             out[scored] = np.where(low, floor, p)
-        return Behavior(out, floored)
+        return Behavior(out, raised)
 
     def _behavior_model(self) -> BehaviorModel:
         return as_behavior_model("auto" if self.behavior_model is None else self.behavior_model)
@@ -136,14 +142,14 @@ class CrossFit:
 
     def _behavior_groups(self, model: Any, rows: Ints) -> Ints | None:
         """Groups inside which shares are taken."""
-        return None if self.log.batch is None else self.log.batch[rows]
+        return None if self.log.batch is None else part_of(self.log.batch, rows)
 
     def _fit_behavior(self, model: Any, part: Part) -> FittedBehavior:
         log = self.log
         rows = log.layout.rows_of(part.train)
         data = BehaviorData(
             self._behavior_table(model, rows),
-            log.action[rows],
+            part_of(log.action, rows),
             self._mass(rows),
             len(log.actions),
             self._behavior_groups(model, rows),
@@ -157,7 +163,7 @@ class CrossFit:
         log = self.log
         counted = getattr(fit, "of_actions", None)
         if counted is not None and log.eligible is None:
-            return np.asarray(counted(log.action[rows], groups))
+            return np.asarray(counted(part_of(log.action, rows), groups))
         out = np.empty(len(rows))
         for block in blocks(len(rows), len(log.actions)):
             at = rows[block]
@@ -203,7 +209,7 @@ class CrossFit:
                 continue
             features = self._table(model)
             q[rows], values = predict_values(
-                fit, features, log.context, rows, log.action[rows], targets
+                fit, features, log.context, rows, part_of(log.action, rows), targets
             )
             for name, value in values.items():
                 v[name][rows] = value
@@ -238,15 +244,17 @@ class CrossFit:
                 )
         if log.context.index is not None and weight is not None:
             rows, weight = merged_rows(log, rows, weight)
-        data = RewardData(
-            self._rows(model, log.context.positions(rows)),
-            log.action[rows],
-            log.reward[rows],
-            weight,
-            log.actions,
-            log.names.action,
+        fit: FittedReward = model.fit_reward(
+            RewardData(
+                self._rows(model, log.context.positions(rows)),
+                part_of(log.action, rows),
+                part_of(log.reward, rows),
+                weight,
+                log.actions,
+                log.names.action,
+            ),
+            seed_of(self.seed, kind, key),
         )
-        fit: FittedReward = model.fit_reward(data, seed_of(self.seed, kind, key))
         return fit
 
     # -- shared --------------------------------------------------------------------------------------
@@ -281,11 +289,14 @@ class CrossFit:
                 self.on_fit(str(key))
         return self.fits[key]
 
-    def _fit_all(self, keys: list[tuple[Any, ...]], makers: list[Callable[[], Any]]) -> list[Any]:
-        """Fit what is missing, on threads when asked; the seeds make the order irrelevant."""
+    def _fit_all(
+        self, keys: list[tuple[Any, ...]], makers: list[Callable[[], Any]]
+    ) -> Iterator[Any]:
+        """Fits, each as soon as it is there, on threads when asked; the seeds make the order irrelevant."""
         if self.n_jobs is not None:
             self._start(keys, makers)
-        return [self._fit(key, make) for key, make in zip(keys, makers, strict=True)]
+        for key, make in zip(keys, makers, strict=True):
+            yield self._fit(key, make)
 
     def _start(self, keys: list[tuple[Any, ...]], makers: list[Callable[[], Any]]) -> None:
         """Begin what is neither fitted nor begun."""
@@ -300,8 +311,10 @@ class CrossFit:
 
     def _mass(self, rows: Ints) -> Floats | None:
         log = self.log
-        units = rows if log.layout.is_single else log.layout.unit[rows]
-        parts = [p[units] for p in (log.weight, log.count) if p is not None]
+        given = [p for p in (log.weight, log.count) if p is not None]
+        parts = [
+            part_of(p, rows) if log.layout.is_single else p[log.layout.unit[rows]] for p in given
+        ]
         if not parts:
             return None
         return np.asarray(parts[0] if len(parts) == 1 else parts[0] * parts[1], dtype=np.float64)
@@ -325,6 +338,11 @@ class CrossFit:
         return table if whole else take_rows(table, positions)
 
 
+def part_of(values: Array, rows: Ints) -> Array:
+    """Values of some rows, each named once and in order: without a copy where these are all rows."""
+    return values if len(rows) == len(values) else values[rows]
+
+
 def merged_rows(log: Any, rows: Ints, weight: Floats) -> tuple[Ints, Floats]:
     """First rows of runs with equal context, action and reward, and the runs' summed weights.
 
@@ -334,7 +352,7 @@ def merged_rows(log: Any, rows: Ints, weight: Floats) -> tuple[Ints, Floats]:
     new = np.zeros(len(rows), dtype=bool)
     new[:1] = True
     for values in (log.context.index, log.action, log.reward):
-        column = values[rows]
+        column = part_of(values, rows)
         new[1:] |= column[1:] != column[:-1]
     starts = np.flatnonzero(new)
     return rows[starts], np.add.reduceat(weight, starts)

@@ -39,7 +39,12 @@ def main() -> None:
     results = [measured(options, seed) for seed in seeds]
     for behavior in ("estimated", "true"):
         print(f"\n{behavior} π_b\n")
-        print(table(seeds, [numbers(r["summary"], behavior) for r in results]))
+        rows = [numbers(r["summary"], behavior) for r in results]
+        print(table(seeds, rows))
+        print(
+            f"\nDML's automatic 95% intervals cover {np.mean([r[-1] for r in rows]):.1f}% of the cells' true "
+            "values; the aim is 93 to 97%."
+        )
 
 
 def measured(options: argparse.Namespace, seed: int) -> dict[str, Any]:

@@ -1,8 +1,7 @@
 """The reward model of section 5.2: LightGBM, tuned on a validation part, refitted on all the data.
 
-    "First, we split the data used for estimating μ into training and validation sets, train the
-    reward model with the training set, and tune hyperparameters with the validation set. We then
-    use the tuned model and the original data to obtain the reward estimator."
+The paper holds out a validation part of whatever sample μ is fitted on, tunes on it a model trained on the
+rest, and refits the tuned model on the whole sample.
 
 The data are counted (context, design, click) cells. Boosting them with the counts as weights is
 boosting the impressions they stand for, provided that no limit counts rows: leaves are limited

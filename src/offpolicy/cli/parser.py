@@ -193,7 +193,7 @@ def _evaluate_flags(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--folds", type=int, help="folds for cross-fitting (2)")
     group.add_argument("--repeats", type=int, help="redraw the folds this often (1)")
     group.add_argument("--seed", type=int, help="every random choice follows from it (0)")
-    group.add_argument("--jobs", type=int, help="threads for fitting")
+    group.add_argument("--jobs", type=int, help="threads that fit while scores are made")
     out = parser.add_argument_group("the answer")
     out.add_argument("--report", metavar="FILE", help="write a self-contained HTML report")
     out.add_argument("--json", metavar="FILE", help="write the result as versioned JSON")

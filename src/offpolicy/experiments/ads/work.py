@@ -19,6 +19,7 @@ from offpolicy.experiments.ads.estimate import counted_log, estimate_cell, scann
 from offpolicy.experiments.ads.improve import improvement
 from offpolicy.experiments.ads.simulate import AdCell, rows_path, simulate_campaign, write_rows
 from offpolicy.experiments.ads.world import World, make_world
+from offpolicy.experiments.monte_carlo import one_thread
 from offpolicy.progress import track
 
 if TYPE_CHECKING:
@@ -88,13 +89,6 @@ def _world(config: AdConfig, seed: int) -> World:
     return make_world(config, seed)
 
 
-def _one_thread() -> Any:
-    """Keep linear algebra to one thread: the products are small, and workers fill the cores."""
-    from threadpoolctl import threadpool_limits
-
-    return threadpool_limits(1)
-
-
 @dataclass(frozen=True)
 class Task:
     """A function of a job and a key, and the file that its result is added to."""
@@ -123,7 +117,7 @@ class Crew:
         if self.workers > 1:
             # Spawned, not forked: a forked OpenMP runtime can hang.
             self._pool = ProcessPoolExecutor(
-                self.workers, multiprocessing.get_context("spawn"), initializer=_one_thread
+                self.workers, multiprocessing.get_context("spawn"), initializer=one_thread
             )
         return self
 
@@ -153,8 +147,11 @@ class Crew:
 
     def _results(self, tasks: Sequence[Task]) -> Iterator[tuple[Task, Any, float]]:
         if self._pool is None:
+            from threadpoolctl import threadpool_limits
+
             for task in tasks:
-                with _one_thread():
+                # The products are small: threads would only get in each other's way.
+                with threadpool_limits(1):
                     answer = _timed(task)
                 yield task, *answer
             return

@@ -2,7 +2,6 @@
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
-export OMP_WAIT_POLICY ?= passive
 export OMP_NUM_THREADS ?= 2
 
 .PHONY: demo test lint types unit verify docs figures pictures clean

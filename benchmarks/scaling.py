@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import os
 import resource
 import subprocess
 import sys
@@ -103,7 +102,6 @@ def main() -> None:
                 check=True,
                 stdout=subprocess.PIPE,
                 text=True,
-                env={**os.environ, "OMP_WAIT_POLICY": "passive"},
             )
             found = json.loads(done.stdout.splitlines()[-1])
             points.append((value, found["cpu"]))

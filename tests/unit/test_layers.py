@@ -12,7 +12,7 @@ import pytest
 
 SOURCE = Path(__file__).parents[2] / "src" / "offpolicy"
 LAYERS = [
-    {"errors", "arrays"},
+    {"errors", "arrays", "threads"},
     {"data", "progress"},
     {"folds"},
     {"targets", "policies"},

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from offpolicy.cli.parser import build_parser
 from offpolicy.errors import OffPolicyError
+from offpolicy.threads import spin_briefly
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,6 +45,5 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def entry() -> None:
     """Console script."""
-    # Threads that spin while they wait cost several times the work where cores are shared.
-    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    spin_briefly()
     sys.exit(main())

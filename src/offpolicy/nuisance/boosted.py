@@ -20,6 +20,7 @@ import numpy as np
 from offpolicy.errors import missing_dependency
 from offpolicy.nuisance.reward import ConstantReward, FittedReward, RewardData
 from offpolicy.nuisance.tree_grid import TreeGrid
+from offpolicy.threads import spin_briefly
 
 if TYPE_CHECKING:
     from offpolicy.arrays import Bools, Floats, Ints
@@ -49,6 +50,7 @@ GRID: tuple[dict[str, Any], ...] = (
 
 def lightgbm() -> Any:
     """Import LightGBM, or say how to get it."""
+    spin_briefly()
     try:
         import lightgbm as lgb
     except ImportError as error:

@@ -13,6 +13,7 @@ import numpy as np
 
 from offpolicy.experiments.ads.config import generator
 from offpolicy.experiments.ads.reward import features
+from offpolicy.nuisance.boosted import lightgbm
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -102,7 +103,7 @@ def best_designs(
     training: Training,
 ) -> tuple[NDArray[np.int64], int]:
     """Train the click model and return the best design for each wanted context, and the rounds."""
-    import lightgbm as lgb
+    lgb = lightgbm()
 
     matrix = features(contexts[pairs.context], pairs.design)
     rounds = _rounds(matrix, pairs, seed, training)
@@ -120,7 +121,7 @@ def best_designs(
 
 def _rounds(matrix: NDArray[np.float32], pairs: Pairs, seed: int, training: Training) -> int:
     """Choose the number of rounds by cross-validation over impressions, folds in lockstep."""
-    import lightgbm as lgb
+    lgb = lightgbm()
 
     rng = generator(seed, _FOLDS)
     shares = np.full(training.folds, 1 / training.folds)

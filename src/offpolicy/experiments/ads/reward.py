@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from offpolicy.errors import ModelError
+from offpolicy.nuisance.boosted import lightgbm
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -105,7 +106,7 @@ class TunedBoosting:
     def _tuned(
         self, matrix: NDArray[np.float32], y: Floats, count: NDArray[np.int64], seed: int
     ) -> Boosted | Constant:
-        import lightgbm as lgb
+        lgb = lightgbm()
 
         held = np.random.default_rng(seed).binomial(count, self.validation)
         train, valid = _part(matrix, y, count - held), _part(matrix, y, held)

@@ -310,3 +310,14 @@ def test_temporary_files_go_after_an_interrupt(tmp_path):
         error = process.communicate(timeout=120)[1]
     assert b"KeyboardInterrupt" in error
     assert not list(Path(tmp_path / "spill").iterdir())
+
+
+@pytest.mark.parametrize(
+    ("way", "first"), [("cells", "auto"), ("rows", "auto"), ("sums", "DML"), ("stream", "DML")]
+)
+def test_auto_leads_the_default_set_where_scores_are_kept(way, first):
+    model = op.BoostedReward(rounds=3, validation=0, threads=1)
+    with op.scan(make(), **NAMED, id="key", way=way) as log:
+        ev = op.evaluate(log, op.policies.Uniform(), reward_model=model)
+    assert next(iter(ev.estimates))[1] == first
+    assert ev.verdict().reasons

@@ -106,3 +106,28 @@ def test_other_objectives_are_left_to_lightgbm():
         data = lgb.Dataset(np.column_stack([X, action]), reward)
         booster = lgb.train({**PARAMETERS, **settings_, "num_threads": 1}, data, 2)
         assert TreeGrid.of(booster) is None
+
+
+def test_a_deterministic_target_costs_two_predictions_a_row(monkeypatch):
+    import offpolicy as op
+    from offpolicy.nuisance import boosted
+
+    asked = []
+    predict = boosted._Booster.predict
+
+    def counted(self, X, codes):
+        asked.append(len(codes))
+        return predict(self, X, codes)
+
+    def refused(self, X, n_actions):
+        raise AssertionError("a grid of all actions was predicted")
+
+    monkeypatch.setattr(boosted._Booster, "predict", counted)
+    monkeypatch.setattr(boosted._Booster, "predict_grid", refused)
+    rng = np.random.default_rng(0)
+    n, k = 1_000, 10
+    x, action = rng.normal(size=(n, 3)), rng.integers(k, size=n)
+    log = op.BanditLog.from_arrays(x, action, x[:, 0] + rng.normal(size=n), np.full(n, 1 / k))
+    model = BoostedReward(rounds=3, validation=0, threads=1)
+    op.evaluate(log, lambda s: (s[:, 0] > 0).astype(int), estimators=["DML"], reward_model=model)
+    assert n < sum(asked) <= 2 * n

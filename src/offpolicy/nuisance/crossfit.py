@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from offpolicy.targets import Target
 
 PREDICT_ROWS = 250_000
-GRID_SHARE = 0.1
+GRID_PAIRS = 16  # predictions a row from which on a whole grid of actions is quicker
 SUM_TOLERANCE = 1e-4  # single precision
 REWARD, BEHAVIOR, MRDR = 1, 2, 3
 
@@ -465,7 +465,7 @@ def _predict_needed(
 ) -> _Grid | _Pairs:
     """Predictions where needed; of the whole grid where the model is quick at it and much is needed."""
     quick = getattr(fit, "predict_grid", None)
-    if quick is not None and np.count_nonzero(need) > GRID_SHARE * need.size:
+    if quick is not None and np.count_nonzero(need) > GRID_PAIRS * len(need):
         grid = quick(take_rows(features, positions), need.shape[1])
         if grid is not None:
             return _Grid(np.asarray(grid, dtype=np.float64))

@@ -74,6 +74,7 @@ def demo(options: argparse.Namespace) -> int:
     print(align(study.HEADINGS, study.rows(result)))
     print()
     print("DML is the paper's estimator: doubly robust scores, every model fitted out of fold.")
+    print("auto is the recommended one: as much of the model as lowers the variance.")
     print("The standard error of the direct method (DM) leaves out the error of its own model:")
     print("it can be far off, and sure of it.")
     return DONE

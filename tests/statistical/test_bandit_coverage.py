@@ -78,7 +78,7 @@ def test_dml_covers_with_boosted_trees(known):
 @pytest.mark.parametrize(("known", "kind"), FOUR)
 def test_dml_covers_in_four_worlds(known, kind, record_property):
     share = covered(1_000, 1_000, kind, known, seed=2_021)
-    record_property("coverage", share)
+    record_property("coverage", float(share))
     print(f"\nDML, {kind}, π_b {'known' if known else 'unknown'}: {share:.3f}")
     assert 0.93 <= share <= 0.97
 
@@ -112,7 +112,7 @@ def test_an_overfitted_model_breaks_dr_full_and_not_dml():
 @pytest.mark.verify
 def test_dr_full_with_an_overfitted_model_does_not_cover(record_property):
     shares = overfitted(1_000, 1_000, seed=7)
-    record_property("coverage", shares)
+    record_property("coverage", str(shares))
     print(f"\nfully grown trees: {shares}")
     assert shares["DR-full"] < 0.75
     assert 0.93 <= shares["DML"] <= 0.97

@@ -102,7 +102,7 @@ def test_the_error_falls_at_the_root_of_n(record_property):
     sizes = [500, 1_000, 2_000, 4_000, 8_000]
     found = [rmse(errors(n, 600, seed=5)) for n in sizes]
     slope = float(np.polyfit(np.log(sizes), np.log(found), 1)[0])
-    record_property("slope", slope)
+    record_property("slope", float(slope))
     print(f"\nRMSE {dict(zip(sizes, np.round(found, 4).tolist(), strict=True))}, slope {slope:.3f}")
     assert -0.55 < slope < -0.45
 
@@ -112,7 +112,7 @@ def test_the_error_falls_at_the_root_of_n(record_property):
 def test_rmse_is_within_five_percent_of_the_bound(known, record_property):
     # The cost of estimating the nuisances falls as 1/N: at N = 2,000 the ratios were 1.024 and 1.049.
     ratio = rmse(errors(8_000, 3_000, known=known, seed=11)) / np.sqrt(BOUND / 8_000)
-    record_property("ratio", ratio)
+    record_property("ratio", float(ratio))
     print(f"\nRMSE / bound, π_b {'known' if known else 'unknown'}: {ratio:.4f}")
     assert 0.95 < ratio < 1.05
 
@@ -120,6 +120,6 @@ def test_rmse_is_within_five_percent_of_the_bound(known, record_property):
 @pytest.mark.verify
 def test_half_the_sample_doubles_the_variance(record_property):
     ratio = np.var(errors(1_000, 1_500, "DR-half", seed=3)) / np.var(errors(1_000, 1_500, seed=3))
-    record_property("ratio", ratio)
+    record_property("ratio", float(ratio))
     print(f"\nvariance of DR-half over DML: {ratio:.3f}")
     assert 1.75 < ratio < 2.25

@@ -41,8 +41,6 @@ class Decisions:
         How many identical units each stands for.
     fold : (N,) int array or None
         Fold of each unit, for scores with coefficients of their own to fit; None outside cross-fitting.
-    known_ratio : (S,) array or None
-        π_e / π_b where it has been computed before.
 
     Examples
     --------
@@ -64,7 +62,6 @@ class Decisions:
     marginal: Floats | None = None
     count: Floats | None = None
     fold: Ints | None = None
-    known_ratio: Floats | None = None
 
     @property
     def n(self) -> int:
@@ -79,7 +76,7 @@ class Decisions:
     @cached_property
     def ratio(self) -> Floats:
         """(S,) one-step ratio w_t = π_e / π_b."""
-        return self.pi_e / self.pi_b if self.known_ratio is None else self.known_ratio
+        return self.pi_e / self.pi_b
 
     @cached_property
     def log_rho(self) -> Floats:

@@ -211,11 +211,6 @@ class Problem:
         marginal = None
         if "marginal" in estimator.needs:
             marginal = self.marginal(target, split, repeat).ratio
-        ratio = None
-        if units is None and "behavior" in estimator.needs:
-            # Estimators of one split share their weights.
-            key = ("ratio", target.name, split, 0 if split == "full" else repeat)
-            ratio = self._keep(key, lambda: pi_e / pi_b)
 
         def decision(x: Floats) -> Floats:
             return x if rows is None else x[rows]
@@ -223,7 +218,7 @@ class Problem:
         def unit(x: Floats | None) -> Floats | None:
             return x if x is None or units is None else x[units]
 
-        return Decisions(
+        made = Decisions(
             log.layout if units is None else log.layout.subset(units),
             decision(log.reward),
             decision(pi_e),
@@ -235,8 +230,13 @@ class Problem:
             None if marginal is None else decision(marginal),
             unit(self.units.count),
             self.folds.labels[repeat] if split == "crossfit" else None,
-            ratio,
         )
+        if units is None and "behavior" in estimator.needs:
+            # Estimators of one split share their weights: kept where a cached property keeps its value, so
+            # that `dataclasses.replace` leaves them behind.
+            key = ("ratio", target.name, split, 0 if split == "full" else repeat)
+            vars(made)["ratio"] = self._keep(key, lambda: made.ratio)
+        return made
 
     def pi_e(self, target: Target) -> Floats:
         """(S,) π_e of the logged actions."""

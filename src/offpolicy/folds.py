@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
+from offpolicy.arrays import places
 from offpolicy.data.actions import is_missing
 from offpolicy.errors import DataError, UsageError, first_rows
 
@@ -183,8 +184,8 @@ def _given(n: int, labels: Array, repeats: int, cluster: Ints | None) -> Folds:
 def _numbered(labels: Array) -> tuple[int, Ints]:
     """How many different labels there are, and the place of each among them; small integers need no sort."""
     if labels.dtype.kind in "iu" and labels.min() >= 0 and labels.max() < MANY_FOLDS:
-        present = np.bincount(labels) > 0
-        return int(present.sum()), (np.cumsum(present) - 1)[labels]
+        present, place = places(labels, int(labels.max()) + 1)
+        return len(present), place
     distinct, inverse = np.unique(labels, return_inverse=True)
     return len(distinct), inverse
 

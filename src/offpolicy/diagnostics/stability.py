@@ -9,6 +9,7 @@ import numpy as np
 from scipy import special
 
 from offpolicy.diagnostics.finding import Finding, judged, not_applicable
+from offpolicy.diagnostics.thresholds import THRESHOLDS
 from offpolicy.diagnostics.weights import z_score
 from offpolicy.intervals.tails import tail_index
 
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
 QUANTILES = (0.5, 0.75, 0.9, 0.95, 0.99, 0.999)
 REFERENCE = 0.99
-HALF = 0.5
 SMALLEST_BATCH = 20
 BIASED = {"DM", "SWITCH", "DRos", "MAGIC"}
 
@@ -128,7 +128,7 @@ def reward_tail(view: View) -> Finding:
     if math.isnan(k) or k == -math.inf:
         return not_applicable(name, "too few different scores to judge their tail.")
     sentence = f"the tail of the scores has a Pareto index of {k:.2f}"
-    sentence += " (their variance needs k < 0.5)." if k > HALF else "."
+    sentence += " (their variance needs k < 0.5)." if THRESHOLDS[name].level(k) != "ok" else "."
     return judged(name, k, sentence)
 
 

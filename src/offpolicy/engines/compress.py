@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from offpolicy.arrays import places
 from offpolicy.data.actions import encode
 from offpolicy.data.bandit import BanditLog, Names
 from offpolicy.data.frame import Context
@@ -282,11 +283,8 @@ def _small_integers(column: Any) -> tuple[tuple[Any, ...], Ints] | None:
     low, high = int(values.min()), int(values.max())
     if high - low >= len(values) or high >= 2**62:
         return None
-    shifted = values.astype(np.int64) - low
-    present = np.zeros(high - low + 1, dtype=bool)
-    present[shifted] = True
-    labels = tuple((np.flatnonzero(present) + low).tolist())
-    return labels, (np.cumsum(present) - 1)[shifted]
+    present, place = places(values.astype(np.int64) - low, high - low + 1)
+    return tuple((present + low).tolist()), place
 
 
 def _number_types() -> set[Any]:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from offpolicy.errors import ModelError, UsageError
-from offpolicy.nuisance.crossfit import predict_values, take_rows
 from offpolicy.nuisance.encode import Encoded
+from offpolicy.nuisance.predictions import predict_values, take_rows
 from offpolicy.nuisance.reward import ConstantReward, RewardData, as_reward_model
 from offpolicy.nuisance.values import by_step, check_finite, next_values
 from offpolicy.nuisance.warm import warm_model

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from offpolicy.errors import NotIdentifiedError, UsageError
-from offpolicy.nuisance.crossfit import take_rows
 from offpolicy.nuisance.learners import fitted, is_learner
+from offpolicy.nuisance.predictions import take_rows
 from offpolicy.nuisance.tabular import DENSE_CELLS, Cells
 from offpolicy.nuisance.values import ENDED, by_step
 

@@ -167,3 +167,14 @@ def test_a_heavy_tail_that_the_matched_units_missed_is_noticed():
     assert lumpiness(sample, harmless) < 0.2
     assert lumpiness(sample, heavy) > 0.5
     assert not choose(sample, heavy).sufficient
+
+
+def test_counted_rows_with_a_heavy_tail_are_judged_as_the_rows_they_stand_for():
+    rewards = np.append(np.random.default_rng(2).lognormal(size=400), 5.0)
+    count = np.append(
+        np.ones(400, dtype=int), 301
+    )  # the median of the rows is 5, of the cells about 1
+    weights = np.where(rewards < 2, 1.5, 0.0)
+    counted = lumpiness(Sample.of_mean(weights * rewards, count), Facts(weights, rewards))
+    w, r = np.repeat(weights, count), np.repeat(rewards, count)
+    assert counted == pytest.approx(lumpiness(Sample.of_mean(w * r), Facts(w, r)), rel=1e-9)

@@ -147,7 +147,13 @@ def _heavy_rewards(sample: Sample, known: Facts, theta: float) -> list[float]:
         return []
     w, r, c = np.asarray(known.weights), np.asarray(known.rewards), sample.counts
     total = float(c @ w)
-    if total <= 0 or not tail_index(np.abs(r - np.median(r)), c) > NO_FOURTH_MOMENT:
+    # A row that stands for many counts as many, so that a compressed log is judged as its rows are.
+    middle = (
+        np.median(r)
+        if sample.count is None
+        else np.quantile(r, 0.5, weights=c, method="inverted_cdf")
+    )
+    if total <= 0 or not tail_index(np.abs(r - middle), c) > NO_FOURTH_MOMENT:
         return []
     typical = float(c @ (w * w)) / total
     return [typical * (float(end) - theta) for end in (r.max(), r.min())]

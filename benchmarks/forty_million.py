@@ -63,12 +63,7 @@ def evaluate_campaign(folder: Path, world: Any, rounds: int, threads: int, clock
     model = op.BoostedReward(rounds=rounds, validation=0, threads=1)
     with op.scan(
         str(folder / f"campaign{world.number}.parquet"),
-        context=paper_log.CONTEXT,
-        action="ad",
-        reward="click",
-        propensity="p",
-        batch="batch",
-        id="id",
+        **paper_log.ROLES,
         memory_limit="800MB",
         threads=threads,
         way="cells",

@@ -23,8 +23,7 @@ import offpolicy as op
 start, cpu = time.perf_counter(), time.process_time()
 world = paper_log.make_campaign(0)
 prepared = time.process_time() - cpu
-with op.scan(sys.argv[1] + "/campaign0.parquet", context=paper_log.CONTEXT, action="ad", reward="click",
-             propensity="p", batch="batch", id="id", way="cells", memory_limit="400MB") as log:
+with op.scan(sys.argv[1] + "/campaign0.parquet", **paper_log.ROLES, way="cells", memory_limit="400MB") as log:
     ev = op.evaluate(log, world.policy, estimators=["DML", "IPW"],
                      reward_model=op.BoostedReward(rounds=100, validation=0))
     e, ipw = ev["DML"], ev["IPW"]

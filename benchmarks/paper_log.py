@@ -21,6 +21,15 @@ from scipy.special import expit, softmax
 ROWS = 40_101_050
 LEVELS = {"gender": 3, "age": 8, "region": 47, "device": 4, "os": 6, "hour": 24}
 CONTEXT = list(LEVELS)
+# What `offpolicy.scan` is told about a log of this kind.
+ROLES = {
+    "context": CONTEXT,
+    "action": "ad",
+    "reward": "click",
+    "propensity": "p",
+    "batch": "batch",
+    "id": "id",
+}
 
 
 @dataclass(frozen=True, eq=False)

@@ -52,12 +52,7 @@ def one(folder: Path, setting: dict[str, int]) -> dict[str, float]:
         policies[f"policy{j}"] = op.policies.Fixed(paper_log.labels(setting["actions"])[best])
     with op.scan(
         str(path / "*.parquet"),
-        context=paper_log.CONTEXT,
-        action="ad",
-        reward="click",
-        propensity="p",
-        batch="batch",
-        id="id",
+        **paper_log.ROLES,
         way="cells",
         max_cells=40_000_000,
     ) as log:

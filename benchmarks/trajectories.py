@@ -108,7 +108,7 @@ def padded(options: argparse.Namespace) -> dict[str, object]:
     n, horizon, (n_states, k) = options.episodes, STEPS, mdp.shape
     s = log.context.table[log.context.index].reshape(n, horizon)
     a, r = log.action.reshape(n, horizon), log.reward.reshape(n, horizon)
-    from offpolicy.folds import make_folds
+    from offpolicy.splits.folds import make_folds
 
     labels = make_folds(n, 2, seed=0).labels[0]
     clock = Clock()

@@ -3,7 +3,7 @@
 import math
 from pathlib import Path
 
-from offpolicy.diagnostics import THRESHOLDS
+from offpolicy.trust import THRESHOLDS
 
 HERE = Path(__file__).parent
 WHAT = {

@@ -14,31 +14,31 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _NAMES = {
-    "BanditLog": "offpolicy.data.bandit",
-    "Estimate": "offpolicy.inference",
-    "Estimator": "offpolicy.estimators",
-    "Evaluation": "offpolicy.evaluation",
-    "KFold": "offpolicy.folds",
-    "evaluate": "offpolicy.evaluate",
+    "BanditLog": "offpolicy.logs.bandit",
+    "Estimate": "offpolicy.inference.estimate",
+    "Estimator": "offpolicy.scores.catalog",
+    "Evaluation": "offpolicy.evaluation.result",
+    "KFold": "offpolicy.splits.folds",
+    "evaluate": "offpolicy.evaluation.evaluate",
     "scan": "offpolicy.engines.scan",
     "SparkBoosted": "offpolicy.engines.spark_boosted",
-    "PerAction": "offpolicy.nuisance.reward",
-    "ActionFeature": "offpolicy.nuisance.reward",
-    "BoostedReward": "offpolicy.nuisance.boosted",
-    "paper_reward": "offpolicy.nuisance.boosted",
-    "SeesTargets": "offpolicy.nuisance.sees_targets",
-    "Shares": "offpolicy.nuisance.behavior",
-    "Trajectories": "offpolicy.data.trajectories",
-    "Tabular": "offpolicy.nuisance.tabular",
-    "FittedQ": "offpolicy.nuisance.fitted_q",
-    "ModelBased": "offpolicy.nuisance.model_based",
-    "TorchValue": "offpolicy.nuisance.torch",
-    "TorchBehavior": "offpolicy.nuisance.torch",
-    "Training": "offpolicy.nuisance.torch",
-    "BalancedModel": "offpolicy.nuisance.balancing",
-    "MarginalRatio": "offpolicy.nuisance.marginal",
-    "StateShares": "offpolicy.nuisance.state_shares",
-    "TimedBehavior": "offpolicy.nuisance.state_shares",
+    "PerAction": "offpolicy.models.rewards.reward",
+    "ActionFeature": "offpolicy.models.rewards.reward",
+    "BoostedReward": "offpolicy.models.rewards.boosted",
+    "paper_reward": "offpolicy.models.rewards.boosted",
+    "SeesTargets": "offpolicy.models.behavior.sees_targets",
+    "Shares": "offpolicy.models.behavior.behavior",
+    "Trajectories": "offpolicy.logs.trajectories",
+    "Tabular": "offpolicy.models.values.tabular",
+    "FittedQ": "offpolicy.models.values.fitted_q",
+    "ModelBased": "offpolicy.models.values.model_based",
+    "TorchValue": "offpolicy.models.values.torch",
+    "TorchBehavior": "offpolicy.models.values.torch",
+    "Training": "offpolicy.models.values.torch",
+    "BalancedModel": "offpolicy.models.values.balancing",
+    "MarginalRatio": "offpolicy.models.values.marginal",
+    "StateShares": "offpolicy.models.behavior.state_shares",
+    "TimedBehavior": "offpolicy.models.behavior.state_shares",
     "check_policy": "offpolicy.policies",
 }
 _MODULES = {"policies", "errors"}
@@ -48,32 +48,32 @@ __all__ = ["__version__", *sorted(_NAMES), *sorted(_MODULES)]  # noqa: PLE0604
 if TYPE_CHECKING:
     from offpolicy import errors as errors
     from offpolicy import policies as policies
-    from offpolicy.data.bandit import BanditLog as BanditLog
-    from offpolicy.data.trajectories import Trajectories as Trajectories
     from offpolicy.engines.scan import scan as scan
     from offpolicy.engines.spark_boosted import SparkBoosted as SparkBoosted
-    from offpolicy.estimators import Estimator as Estimator
-    from offpolicy.evaluate import evaluate as evaluate
-    from offpolicy.evaluation import Evaluation as Evaluation
-    from offpolicy.folds import KFold as KFold
-    from offpolicy.inference import Estimate as Estimate
-    from offpolicy.nuisance.balancing import BalancedModel as BalancedModel
-    from offpolicy.nuisance.behavior import Shares as Shares
-    from offpolicy.nuisance.boosted import BoostedReward as BoostedReward
-    from offpolicy.nuisance.boosted import paper_reward as paper_reward
-    from offpolicy.nuisance.fitted_q import FittedQ as FittedQ
-    from offpolicy.nuisance.marginal import MarginalRatio as MarginalRatio
-    from offpolicy.nuisance.model_based import ModelBased as ModelBased
-    from offpolicy.nuisance.reward import ActionFeature as ActionFeature
-    from offpolicy.nuisance.reward import PerAction as PerAction
-    from offpolicy.nuisance.sees_targets import SeesTargets as SeesTargets
-    from offpolicy.nuisance.state_shares import StateShares as StateShares
-    from offpolicy.nuisance.state_shares import TimedBehavior as TimedBehavior
-    from offpolicy.nuisance.tabular import Tabular as Tabular
-    from offpolicy.nuisance.torch import TorchBehavior as TorchBehavior
-    from offpolicy.nuisance.torch import TorchValue as TorchValue
-    from offpolicy.nuisance.torch import Training as Training
+    from offpolicy.evaluation.evaluate import evaluate as evaluate
+    from offpolicy.evaluation.result import Evaluation as Evaluation
+    from offpolicy.inference.estimate import Estimate as Estimate
+    from offpolicy.logs.bandit import BanditLog as BanditLog
+    from offpolicy.logs.trajectories import Trajectories as Trajectories
+    from offpolicy.models.behavior.behavior import Shares as Shares
+    from offpolicy.models.behavior.sees_targets import SeesTargets as SeesTargets
+    from offpolicy.models.behavior.state_shares import StateShares as StateShares
+    from offpolicy.models.behavior.state_shares import TimedBehavior as TimedBehavior
+    from offpolicy.models.rewards.boosted import BoostedReward as BoostedReward
+    from offpolicy.models.rewards.boosted import paper_reward as paper_reward
+    from offpolicy.models.rewards.reward import ActionFeature as ActionFeature
+    from offpolicy.models.rewards.reward import PerAction as PerAction
+    from offpolicy.models.values.balancing import BalancedModel as BalancedModel
+    from offpolicy.models.values.fitted_q import FittedQ as FittedQ
+    from offpolicy.models.values.marginal import MarginalRatio as MarginalRatio
+    from offpolicy.models.values.model_based import ModelBased as ModelBased
+    from offpolicy.models.values.tabular import Tabular as Tabular
+    from offpolicy.models.values.torch import TorchBehavior as TorchBehavior
+    from offpolicy.models.values.torch import TorchValue as TorchValue
+    from offpolicy.models.values.torch import Training as Training
     from offpolicy.policies import check_policy as check_policy
+    from offpolicy.scores.catalog import Estimator as Estimator
+    from offpolicy.splits.folds import KFold as KFold
 
 
 class _Package(ModuleType):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import offpolicy as op
 from offpolicy.engines.compress import FoldPlan, split_at_random, two_points
-from offpolicy.folds import hash_folds
+from offpolicy.splits.folds import hash_folds
 
 pytest.importorskip("duckdb")
 pytest.importorskip("ibis")

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from offpolicy.intervals import (
+from offpolicy.inference.intervals import (
     Pair,
     Sample,
     acceleration,

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import offpolicy as op
-from offpolicy.data.bandit import BanditLog
 from offpolicy.errors import ModelError
 from offpolicy.experiments.ads.config import AdConfig
 from offpolicy.experiments.ads.counterfactual import Training, best_designs, pooled
@@ -20,7 +19,8 @@ from offpolicy.experiments.ads.estimate import (
 from offpolicy.experiments.ads.reward import Boosted, Constant, TunedBoosting
 from offpolicy.experiments.ads.simulate import simulate_campaign, write_rows
 from offpolicy.experiments.ads.world import make_world
-from offpolicy.nuisance.reward import RewardData
+from offpolicy.logs.bandit import BanditLog
+from offpolicy.models.rewards.reward import RewardData
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import offpolicy as op
-from offpolicy.diagnostics import check_log
+from offpolicy.trust import check_log
 
 DATA = Path(__file__).resolve().parents[2].parent / "shared" / "data"
 ALPHA = 0.001

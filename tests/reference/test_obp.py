@@ -7,9 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from offpolicy import BanditLog, evaluate, scores
-from offpolicy.data.layout import Layout
-from offpolicy.decisions import Decisions
+from offpolicy import BanditLog, evaluate
+from offpolicy.logs.layout import Layout
+from offpolicy.scores import formulas as scores
+from offpolicy.scores.decisions import Decisions
 
 HERE = Path(__file__).parent
 MADE = runpy.run_path(str(HERE / "make_obp.py"))

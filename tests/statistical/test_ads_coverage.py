@@ -10,7 +10,7 @@ import pytest
 from offpolicy.experiments.ads.config import AdConfig
 from offpolicy.experiments.ads.simulate import simulate_campaign
 from offpolicy.experiments.ads.world import make_world
-from offpolicy.intervals import Sample, automatic, normal
+from offpolicy.inference.intervals import Sample, automatic, normal
 
 LOGS = 60
 

@@ -8,7 +8,7 @@ import pytest
 from sklearn.linear_model import LinearRegression
 
 from offpolicy import BanditLog, PerAction, evaluate
-from offpolicy.diagnostics.models import efficiency_bound
+from offpolicy.trust.models import efficiency_bound
 
 P_S = np.array([0.4, 0.3, 0.2, 0.1])
 MU = np.array([[0.0, 1.0, 0.5], [1.0, 0.2, 0.0], [0.3, 0.3, 2.0], [1.5, -1.0, 0.0]])

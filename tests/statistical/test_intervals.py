@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from offpolicy.intervals import (
+from offpolicy.inference.intervals import (
     Facts,
     Pair,
     Sample,

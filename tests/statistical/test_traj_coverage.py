@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 import offpolicy as op
-from offpolicy import scores
-from offpolicy.decisions import Decisions
 from offpolicy.experiments.tabular import toys
 from offpolicy.experiments.tabular.mdp import random_mdp
-from offpolicy.horizon import horizon_curve, suggestion
+from offpolicy.scores import formulas as scores
+from offpolicy.scores.decisions import Decisions
+from offpolicy.trust.horizon import horizon_curve, suggestion
 
 Z = 1.959963984540054
 

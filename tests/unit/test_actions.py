@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 
 from offpolicy import BanditLog, evaluate, policies
-from offpolicy.data.actions import action_list, encode, is_missing
 from offpolicy.errors import DataError
+from offpolicy.logs.actions import action_list, encode, is_missing
 
 LABELS = [
     [0, 1, 2],

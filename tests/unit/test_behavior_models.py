@@ -7,7 +7,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from offpolicy import BanditLog, Shares, evaluate, policies
 from offpolicy.errors import ModelError, UsageError
-from offpolicy.nuisance.behavior import (
+from offpolicy.models.behavior.behavior import (
     BehaviorData,
     ClassifierBehavior,
     as_behavior_model,

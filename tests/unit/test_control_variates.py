@@ -6,16 +6,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from offpolicy import scores
-from offpolicy.control_variates import (
+from offpolicy.logs.layout import Layout
+from offpolicy.scores import formulas as scores
+from offpolicy.scores.control_variates import (
     best_combination,
     combine,
     optimal_control,
     regress_others,
     weight_share,
 )
-from offpolicy.data.layout import Layout
-from offpolicy.decisions import Decisions
+from offpolicy.scores.decisions import Decisions
 
 
 def bandit(n, seed=0, *, model=0.8, count=None):

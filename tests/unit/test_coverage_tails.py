@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from offpolicy.intervals import Facts, Sample, choose, tail_index
-from offpolicy.intervals.tails import tail_is_visible
+from offpolicy.inference.intervals import Facts, Sample, choose, tail_index
+from offpolicy.inference.intervals.tails import tail_is_visible
 
 
 def scores(weights, seed=0):

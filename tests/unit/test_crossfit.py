@@ -10,8 +10,8 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
 from offpolicy import BanditLog, evaluate, policies
-from offpolicy.nuisance.crossfit import seed_of
-from offpolicy.nuisance.quiet import quiet
+from offpolicy.models.fitting.crossfit import seed_of
+from offpolicy.models.fitting.quiet import quiet
 
 N, K = 60, 3
 FITS = []
@@ -152,8 +152,8 @@ def test_seeds_of_fits_differ():
 
 def test_predictions_made_in_blocks_are_the_same(log, monkeypatch):
     whole = evaluate(log, TARGET, estimators=["DML"], **forests())["DML"]
-    monkeypatch.setattr("offpolicy.targets.BLOCK_CELLS", 30)
-    monkeypatch.setattr("offpolicy.nuisance.predictions.PREDICT_ROWS", 7)
+    monkeypatch.setattr("offpolicy.policies.target.BLOCK_CELLS", 30)
+    monkeypatch.setattr("offpolicy.models.fitting.predictions.PREDICT_ROWS", 7)
     np.testing.assert_array_equal(
         evaluate(log, TARGET, estimators=["DML"], **forests())["DML"].psi, whole.psi
     )

@@ -7,9 +7,9 @@ import pytest
 from scipy import stats
 
 import offpolicy as op
-from offpolicy.diagnostics import check_log, sample_ratio
-from offpolicy.diagnostics.log_side import hashed
-from offpolicy.diagnostics.propensities import decimals
+from offpolicy.trust import check_log, sample_ratio
+from offpolicy.trust.log_side import hashed
+from offpolicy.trust.propensities import decimals
 
 N = 4000
 

@@ -9,9 +9,9 @@ from sklearn.linear_model import LinearRegression
 from sklearn.tree import DecisionTreeRegressor
 
 import offpolicy as op
-from offpolicy.diagnostics.models import efficiency_bound, reliability, skill
-from offpolicy.diagnostics.stability import heterogeneity, quantile
-from offpolicy.estimators import named
+from offpolicy.scores.catalog import named
+from offpolicy.trust.models import efficiency_bound, reliability, skill
+from offpolicy.trust.stability import heterogeneity, quantile
 
 N = 1000
 RNG = np.random.default_rng(2)

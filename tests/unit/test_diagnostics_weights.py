@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import offpolicy as op
-from offpolicy.diagnostics import THRESHOLDS
-from offpolicy.diagnostics.confounding import breaking_point, sensitivity_bounds
-from offpolicy.diagnostics.weights import adjusted_z, group_z, top_share
+from offpolicy.trust import THRESHOLDS
+from offpolicy.trust.confounding import breaking_point, sensitivity_bounds
+from offpolicy.trust.weights import adjusted_z, group_z, top_share
 
 PROMISED = [
     "mean_weight",

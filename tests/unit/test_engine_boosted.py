@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from offpolicy.nuisance.boosted import PARAMETERS, BoostedReward
-from offpolicy.nuisance.encode import Encoded
-from offpolicy.nuisance.reward import RewardData
-from offpolicy.nuisance.tree_grid import TreeGrid
+from offpolicy.models.fitting.encode import Encoded
+from offpolicy.models.rewards.boosted import PARAMETERS, BoostedReward
+from offpolicy.models.rewards.reward import RewardData
+from offpolicy.models.rewards.tree_grid import TreeGrid
 
 lgb = pytest.importorskip("lightgbm")
 
@@ -110,7 +110,7 @@ def test_other_objectives_are_left_to_lightgbm():
 
 def test_a_deterministic_target_costs_two_predictions_a_row(monkeypatch):
     import offpolicy as op
-    from offpolicy.nuisance import boosted
+    from offpolicy.models.rewards import boosted
 
     asked = []
     predict = boosted._Booster.predict

@@ -199,7 +199,7 @@ def test_the_way_follows_from_the_log():
 
 
 def test_sums_give_value_and_variance_of_the_rows():
-    from offpolicy.folds import hash_folds
+    from offpolicy.splits.folds import hash_folds
 
     frame = make(2_000)
     named = {**NAMED, "reward": "money", "weight": "w"}

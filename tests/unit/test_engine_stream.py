@@ -6,8 +6,8 @@ import pytest
 
 import offpolicy as op
 from offpolicy.errors import UsageError
-from offpolicy.folds import hash_folds
-from offpolicy.moments import Moments
+from offpolicy.inference.moments import Moments
+from offpolicy.splits.folds import hash_folds
 
 pytest.importorskip("duckdb")
 pytest.importorskip("ibis")

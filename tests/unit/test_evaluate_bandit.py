@@ -213,6 +213,6 @@ def test_a_table_is_not_a_log_and_misspellings_do_not_pass():
 
 
 def test_the_public_name_survives_an_import_of_its_module():
-    code = "import offpolicy.evaluate, offpolicy as op; assert op.evaluate.__name__ == 'evaluate'"
+    code = "import offpolicy.evaluation.evaluate, offpolicy as op; assert op.evaluate.__name__ == 'evaluate'"
     code += "; assert not hasattr(op.evaluate, '__path__') and callable(op.evaluate)"
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)

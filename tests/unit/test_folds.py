@@ -5,7 +5,7 @@ import pytest
 
 from offpolicy import BanditLog, KFold, evaluate
 from offpolicy.errors import DataError, UsageError
-from offpolicy.folds import make_folds
+from offpolicy.splits.folds import make_folds
 
 
 @pytest.mark.parametrize("k", [2, 3, 5])

@@ -9,7 +9,8 @@ import pandas as pd
 import pytest
 
 import offpolicy as op
-from offpolicy.data.formats import (
+from offpolicy.errors import DataError
+from offpolicy.logs.formats import (
     from_obp,
     read_dsjson,
     read_jsonl,
@@ -17,7 +18,6 @@ from offpolicy.data.formats import (
     write_dsjson,
     write_jsonl,
 )
-from offpolicy.errors import DataError
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data" / "vw_dsjson"
 needs_data = pytest.mark.skipif(

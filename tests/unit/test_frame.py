@@ -16,8 +16,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 
 from offpolicy import BanditLog, PerAction, evaluate
-from offpolicy.data.frame import Columns, Context, as_features
 from offpolicy.errors import DataError, ModelError
+from offpolicy.logs.frame import Columns, Context, as_features
 
 N = 240
 KINDS = {"pandas": lambda df: df, "polars": pl.from_pandas, "pyarrow": pa.Table.from_pandas}

@@ -5,7 +5,7 @@ import pytest
 
 import offpolicy as op
 from offpolicy.errors import UsageError
-from offpolicy.gate import check, parse, tokens
+from offpolicy.trust.gate import check, parse, tokens
 
 RNG = np.random.default_rng(0)
 N = 4000

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from offpolicy.errors import DataError, NotIdentifiedError, UsageError
-from offpolicy.intervals import (
+from offpolicy.inference.intervals import (
     Sample,
     acceleration,
     bca,
@@ -132,7 +132,7 @@ def test_bootstrap_of_counts_and_of_rows_have_the_same_spread():
 
 def test_bootstrap_seed_and_chunks_do_not_change_the_result(monkeypatch, ratio):
     first = replicates(ratio, number=50, seed=9)
-    monkeypatch.setattr("offpolicy.intervals.resample.CHUNK", 130)
+    monkeypatch.setattr("offpolicy.inference.intervals.resample.CHUNK", 130)
     np.testing.assert_array_equal(first, replicates(ratio, number=50, seed=9))
     cells = Sample(ratio.numerator, ratio.denominator, np.arange(40.0))
     small = replicates(cells, number=50, seed=9)

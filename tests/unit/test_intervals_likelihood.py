@@ -7,7 +7,7 @@ import pytest
 from scipy import optimize, stats
 
 from offpolicy.errors import DataError, UsageError
-from offpolicy.intervals import (
+from offpolicy.inference.intervals import (
     Sample,
     cautious_likelihood,
     clopper_pearson,
@@ -168,7 +168,7 @@ def dual(w, gap, share, top, cost):
 
 @pytest.mark.parametrize("seed", range(12))
 def test_newtons_method_reaches_the_minimum_of_the_dual(seed):
-    from offpolicy.intervals.weight_likelihood import _normalization_cost, _shortfall
+    from offpolicy.inference.intervals.weight_likelihood import _normalization_cost, _shortfall
 
     rng = np.random.default_rng(seed)
     n = int(rng.integers(5, 60))
@@ -182,7 +182,7 @@ def test_newtons_method_reaches_the_minimum_of_the_dual(seed):
 
 
 def test_bisection_finds_what_newton_finds_and_rescues_it_with_few_units():
-    from offpolicy.intervals.dual import Program, _bisect, _newton
+    from offpolicy.inference.intervals.dual import Program, _bisect, _newton
 
     rng = np.random.default_rng(0)
     w, gap = rng.choice([0.0, 0.5, 3.0], size=40), rng.random(40)
@@ -280,7 +280,7 @@ def test_rounding_many_values_only_widens(monkeypatch):
     w, r = rng.exponential(size=3000), rng.random(3000)
     ranges = {"reward_low": 0, "reward_high": 1, "weight_high": 30.0}
     exact = confidence_sequence(w, r, **ranges)
-    monkeypatch.setattr("offpolicy.intervals.sequence.DISTINCT", 100)
+    monkeypatch.setattr("offpolicy.inference.intervals.sequence.DISTINCT", 100)
     rounded = confidence_sequence(w, r, **ranges)
     assert rounded.low <= exact.low
     assert rounded.high >= exact.high

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from offpolicy.errors import DataError, NotIdentifiedError, UsageError
-from offpolicy.intervals import (
+from offpolicy.inference.intervals import (
     Pair,
     Sample,
     adjusted_p_values,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from offpolicy.errors import UsageError
-from offpolicy.intervals import (
+from offpolicy.inference.intervals import (
     Facts,
     Sample,
     automatic,

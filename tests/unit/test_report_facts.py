@@ -5,11 +5,11 @@ import pandas as pd
 import pytest
 
 import offpolicy as op
-from offpolicy.diagnostics.view import View
 from offpolicy.errors import UsageError
 from offpolicy.report import calibration, charts, evidence, facts, segments
 from offpolicy.report.answer import Change, answers, question
 from offpolicy.report.provenance import command, input_hash
+from offpolicy.trust.view import View
 
 N = 600
 

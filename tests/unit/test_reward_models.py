@@ -20,9 +20,9 @@ from offpolicy import (
     policies,
 )
 from offpolicy.errors import ModelError
-from offpolicy.nuisance.auto import AutoReward, LinearReward
-from offpolicy.nuisance.encode import encode_table
-from offpolicy.nuisance.reward import RewardData, as_reward_model
+from offpolicy.models.fitting.encode import encode_table
+from offpolicy.models.rewards.auto import AutoReward, LinearReward
+from offpolicy.models.rewards.reward import RewardData, as_reward_model
 
 
 def data(X, action, reward, k=2, weight=None):

@@ -3,10 +3,13 @@
 import numpy as np
 import pytest
 
-from offpolicy import BanditLog, Estimator, estimators, evaluate, scores, tuning
-from offpolicy.data.layout import Layout
-from offpolicy.decisions import Decisions
+from offpolicy import BanditLog, Estimator, evaluate
 from offpolicy.errors import UsageError
+from offpolicy.logs.layout import Layout
+from offpolicy.scores import catalog as estimators
+from offpolicy.scores import formulas as scores
+from offpolicy.scores import tuning
+from offpolicy.scores.decisions import Decisions
 
 N = 200
 

@@ -16,7 +16,7 @@ import offpolicy as op
 from offpolicy.engines.engine import DuckDB
 from offpolicy.engines.roles import Roles, fold_column, normalized
 from offpolicy.errors import DataError
-from offpolicy.folds import hash_folds
+from offpolicy.splits.folds import hash_folds
 
 pytest.importorskip("duckdb")
 ibis = pytest.importorskip("ibis")
@@ -203,7 +203,7 @@ def normalized_id(source, unit):
 
 
 def fold_of(source, unit):
-    from offpolicy.folds import hash_arithmetic, hash_constants
+    from offpolicy.splits.folds import hash_arithmetic, hash_constants
 
     return hash_arithmetic(normalized_id(source, unit), 5, hash_constants(7, 1))
 

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 import offpolicy as op
-from offpolicy.decisions import Decisions
 from offpolicy.errors import UsageError
 from offpolicy.experiments.tabular import toys
 from offpolicy.experiments.tabular.chain import Chain
 from offpolicy.experiments.tabular.study import SETTINGS, Args, reproduce, show, truth
-from offpolicy.horizon import horizon_curve, suggestion
+from offpolicy.scores.decisions import Decisions
+from offpolicy.trust.horizon import horizon_curve, suggestion
 
 
 def test_values_of_the_toy_worlds():

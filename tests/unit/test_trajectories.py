@@ -9,11 +9,11 @@ import pyarrow as pa
 import pytest
 
 import offpolicy as op
-from offpolicy.data.formats.d3rlpy import from_d3rlpy
-from offpolicy.data.formats.gymnasium_rollout import roll_out
-from offpolicy.data.formats.minari import from_minari
-from offpolicy.data.formats.transitions import from_transitions
 from offpolicy.errors import DataError, NotIdentifiedError, PolicyError, UsageError
+from offpolicy.logs.formats.d3rlpy import from_d3rlpy
+from offpolicy.logs.formats.gymnasium_rollout import roll_out
+from offpolicy.logs.formats.minari import from_minari
+from offpolicy.logs.formats.transitions import from_transitions
 
 STATES = [np.array([0, 1, 2]), np.array([2]), np.array([1, 0])]
 ACTIONS = [np.array([0, 1, 1]), np.array([0]), np.array([1, 0])]

@@ -29,7 +29,7 @@ def test_the_log_has_every_reader_once_with_one_over_the_number_of_arms():
 
 
 def test_a_skewed_test_is_found_and_a_fair_one_is_not():
-    from offpolicy.diagnostics import check_log
+    from offpolicy.trust import check_log
 
     log = upworthy.as_log(archive([[1000, 1010, 995], [1000, 1500, 1000]]))
     p = check_log(log)["sample_ratio_mismatch"].details["batches"]

@@ -18,7 +18,7 @@ import offpolicy as op
 from offpolicy.errors import ModelError, UsageError
 from offpolicy.experiments.tabular.chain import Chain
 from offpolicy.experiments.tabular.mdp import random_mdp
-from offpolicy.nuisance.simulate import crossed
+from offpolicy.models.values.simulate import crossed
 
 CHAIN = Chain(horizon=4)
 
@@ -175,8 +175,8 @@ def test_sparse_and_dense_transitions_agree(monkeypatch):
         dense = op.evaluate(
             log, lambda s: pi_e[s], estimators=names, value_model=op.Tabular(smoothing=smoothing)
         )
-        monkeypatch.setattr("offpolicy.nuisance.tabular.DENSE_CELLS", 0)
-        monkeypatch.setattr("offpolicy.nuisance.marginal.DENSE_CELLS", 0)
+        monkeypatch.setattr("offpolicy.models.values.tabular.DENSE_CELLS", 0)
+        monkeypatch.setattr("offpolicy.models.values.marginal.DENSE_CELLS", 0)
         sparse = op.evaluate(
             log, lambda s: pi_e[s], estimators=names, value_model=op.Tabular(smoothing=smoothing)
         )

@@ -1,14 +1,14 @@
-"""Intervals of an estimate by name: each is the one of `offpolicy.intervals` on the same units."""
+"""Intervals of an estimate by name: each is the one of `offpolicy.inference.intervals` on the same units."""
 
 import numpy as np
 import pytest
 from scipy import stats
 
 import offpolicy as op
-from offpolicy import intervals
-from offpolicy.confidence import METHODS, pair_of
 from offpolicy.errors import UsageError
-from offpolicy.inference import Estimate, Units
+from offpolicy.inference import intervals
+from offpolicy.inference.confidence import METHODS, pair_of
+from offpolicy.inference.estimate import Estimate, Units
 
 RNG = np.random.default_rng(0)
 N = 2000

@@ -9,9 +9,9 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+from offpolicy._threads import spin_briefly
 from offpolicy.cli.parser import build_parser
 from offpolicy.errors import OffPolicyError
-from offpolicy.threads import spin_briefly
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -23,25 +23,25 @@ def _auto() -> Any:
 
 
 def _linear() -> Any:
-    from offpolicy.nuisance.auto import LinearReward
+    from offpolicy.models.rewards.auto import LinearReward
 
     return LinearReward()
 
 
 def _lightgbm() -> Any:
-    from offpolicy.nuisance.boosted import BoostedReward
+    from offpolicy.models.rewards.boosted import BoostedReward
 
     return BoostedReward()
 
 
 def _paper() -> Any:
-    from offpolicy.nuisance.boosted import paper_reward
+    from offpolicy.models.rewards.boosted import paper_reward
 
     return paper_reward()
 
 
 def _tabular() -> Any:
-    from offpolicy.nuisance.tabular import Tabular
+    from offpolicy.models.values.tabular import Tabular
 
     return Tabular()
 
@@ -49,7 +49,7 @@ def _tabular() -> Any:
 def _fitted_q() -> Any:
     from lightgbm import LGBMRegressor
 
-    from offpolicy.nuisance.fitted_q import FittedQ
+    from offpolicy.models.values.fitted_q import FittedQ
 
     return FittedQ(LGBMRegressor(n_estimators=100, verbosity=-1))
 
@@ -83,10 +83,10 @@ def demo(options: argparse.Namespace) -> int:
 def evaluate(options: argparse.Namespace) -> int:
     """Estimate, print, write, and judge the gate."""
     from offpolicy.cli.policies import parse_policies
-    from offpolicy.evaluate import evaluate as run
-    from offpolicy.gate import check as judge
-    from offpolicy.gate import verify
-    from offpolicy.intervals.sample import check_level
+    from offpolicy.evaluation.evaluate import evaluate as run
+    from offpolicy.inference.intervals.sample import check_level
+    from offpolicy.trust.gate import check as judge
+    from offpolicy.trust.gate import verify
 
     runfile.apply(options)
     log = logs.open_log(options)
@@ -153,7 +153,7 @@ def _value_model(kind: str, options: argparse.Namespace) -> dict[str, Any]:
 
 def check(options: argparse.Namespace) -> int:
     """Print what a sceptic would check in the log itself."""
-    from offpolicy.diagnostics import check_log
+    from offpolicy.trust import check_log
 
     runfile.apply(options)
     findings = check_log(_in_memory(logs.open_log(options)))

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from offpolicy.cli import logs, runfile
-from offpolicy.data.formats import read_dsjson, read_jsonl, write_dsjson, write_jsonl
 from offpolicy.errors import DataError, UsageError
+from offpolicy.logs.formats import read_dsjson, read_jsonl, write_dsjson, write_jsonl
 
 if TYPE_CHECKING:
     import argparse

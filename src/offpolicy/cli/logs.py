@@ -9,8 +9,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from offpolicy.data.bandit import BanditLog
 from offpolicy.errors import DataError, UsageError
+from offpolicy.logs.bandit import BanditLog
 
 if TYPE_CHECKING:
     import argparse
@@ -135,7 +135,7 @@ def frame_of(options: argparse.Namespace) -> Any:
 
 def trajectories(frame: Any, options: argparse.Namespace) -> Any:
     """Episodes, one row a step."""
-    from offpolicy.data.trajectories import Trajectories
+    from offpolicy.logs.trajectories import Trajectories
 
     _require(options, frame)
     return Trajectories.from_frame(

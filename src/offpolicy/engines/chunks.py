@@ -15,16 +15,16 @@ from offpolicy.engines.compress import FoldPlan, codes_of
 from offpolicy.engines.fetch import NEEDS_ID, log_of, row_folds
 from offpolicy.engines.roles import in_order, normalized
 from offpolicy.errors import UsageError
-from offpolicy.folds import Folds
-from offpolicy.nuisance.crossfit import CrossFit
-from offpolicy.nuisance.encode import encode_table
+from offpolicy.models.fitting.crossfit import CrossFit
+from offpolicy.models.fitting.encode import encode_table
+from offpolicy.splits.folds import Folds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from offpolicy.data.bandit import BanditLog
     from offpolicy.engines.roles import Roles
     from offpolicy.engines.scan import LogScan
+    from offpolicy.logs.bandit import BanditLog
 
 MAX_CATEGORIES = 1_000_000
 

@@ -16,19 +16,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from offpolicy.arrays import places
-from offpolicy.data.actions import encode
-from offpolicy.data.bandit import BanditLog, Names
-from offpolicy.data.frame import Context
+from offpolicy._arrays import places
 from offpolicy.engines.engine import ibis_module
 from offpolicy.engines.packing import KEY, find_packing
 from offpolicy.engines.roles import fold_column, normalized
 from offpolicy.errors import DataError, OffPolicyError
+from offpolicy.logs.actions import encode
+from offpolicy.logs.bandit import BanditLog, Names
+from offpolicy.logs.frame import Context
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from offpolicy.arrays import Floats, Ints
+    from offpolicy._arrays import Floats, Ints
     from offpolicy.engines.engine import Engine
     from offpolicy.engines.packing import Packing
     from offpolicy.engines.roles import Roles

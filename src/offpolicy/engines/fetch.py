@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from offpolicy.data.bandit import BanditLog
-from offpolicy.data.frame import Context
 from offpolicy.engines.compress import Cells, FoldPlan, codes_of, names_of
 from offpolicy.engines.roles import in_order, normalized
 from offpolicy.errors import UsageError
-from offpolicy.folds import hash_folds
+from offpolicy.logs.bandit import BanditLog
+from offpolicy.logs.frame import Context
+from offpolicy.splits.folds import hash_folds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from offpolicy.arrays import Floats, Ints
+    from offpolicy._arrays import Floats, Ints
     from offpolicy.engines.engine import Engine
     from offpolicy.engines.roles import Roles
     from offpolicy.engines.validate import Facts

@@ -15,20 +15,26 @@ import numpy as np
 
 from offpolicy.engines.chunks import Schema, chunks
 from offpolicy.engines.roles import fold_column, in_order, normalized
-from offpolicy.folds import hash_arithmetic, hash_constants
-from offpolicy.nuisance.behavior import BehaviorData, Shares, as_behavior_model
-from offpolicy.nuisance.boosted import BoostedReward, fit_dataset, joined, lightgbm, objective_of
-from offpolicy.nuisance.crossfit import BEHAVIOR, REWARD, seed_of
-from offpolicy.nuisance.encode import encode_table
-from offpolicy.nuisance.reward import ConstantReward, RewardData, as_reward_model
+from offpolicy.models.behavior.behavior import BehaviorData, Shares, as_behavior_model
+from offpolicy.models.fitting.crossfit import BEHAVIOR, REWARD, seed_of
+from offpolicy.models.fitting.encode import encode_table
+from offpolicy.models.rewards.boosted import (
+    BoostedReward,
+    fit_dataset,
+    joined,
+    lightgbm,
+    objective_of,
+)
+from offpolicy.models.rewards.reward import ConstantReward, RewardData, as_reward_model
+from offpolicy.splits.folds import hash_arithmetic, hash_constants
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from offpolicy.arrays import Bools, Floats, Ints
+    from offpolicy._arrays import Bools, Floats, Ints
     from offpolicy.engines.scan import LogScan
-    from offpolicy.estimators import Estimator
+    from offpolicy.scores.catalog import Estimator
 
 RESOLUTION = 2**20
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from offpolicy.arrays import Ints
+    from offpolicy._arrays import Ints
     from offpolicy.engines.engine import Engine
 
 MOST_VALUES = 20_000

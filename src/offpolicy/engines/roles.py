@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from offpolicy.engines.engine import ibis_module
 from offpolicy.errors import DataError, UsageError, did_you_mean
-from offpolicy.folds import hash_arithmetic, hash_constants
+from offpolicy.splits.folds import hash_arithmetic, hash_constants
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -193,7 +193,7 @@ def _dialect_of(table: Any) -> str:
 
 
 def fold_column(rows: Any, k: int, seed: int, repeat: int) -> Any:
-    """Fold of each row, by the hash that `offpolicy.folds.hash_folds` computes."""
+    """Fold of each row, by the hash that `offpolicy.splits.folds.hash_folds` computes."""
     if "id" not in rows.columns:
         raise UsageError("folds by a hash need id= (or cluster=): a column that tells rows apart.")
     return hash_arithmetic(rows.id, k, hash_constants(seed, repeat)).cast("int32")

@@ -10,20 +10,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from offpolicy import estimators as grid
-from offpolicy import scores, targets
 from offpolicy.engines.compress import Cells, FoldPlan, TooManyCellsError, compress
 from offpolicy.engines.fetch import fetch
 from offpolicy.errors import PolicyError, UsageError
-from offpolicy.folds import KFold
-from offpolicy.nuisance.boosted import BoostedReward
+from offpolicy.models.rewards.boosted import BoostedReward
+from offpolicy.policies import target as targets
+from offpolicy.scores import catalog as grid
+from offpolicy.scores import formulas as scores
+from offpolicy.splits.folds import KFold
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from offpolicy.engines.scan import LogScan
-    from offpolicy.estimators import Estimator
-    from offpolicy.evaluation import Evaluation
+    from offpolicy.evaluation.result import Evaluation
+    from offpolicy.scores.catalog import Estimator
 
 MANY_REWARDS = 1_000
 AFFINE = (
@@ -48,7 +49,7 @@ def evaluate_scan(
     n_jobs: int | None,
 ) -> Evaluation:
     """`evaluate` for a scanned log; the arguments are its arguments."""
-    from offpolicy.evaluate import evaluate
+    from offpolicy.evaluation.evaluate import evaluate
 
     named = targets.named_policies(policies)
     chosen = grid.resolve(grid.DEFAULT_SUMMED if estimators is None else estimators, "bandit")

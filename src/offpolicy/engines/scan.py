@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from offpolicy.data.actions import Label
-    from offpolicy.data.bandit import BanditLog
     from offpolicy.engines.engine import Engine
+    from offpolicy.logs.actions import Label
+    from offpolicy.logs.bandit import BanditLog
 
 Progress: TypeAlias = Callable[[str, float], None]
 Way: TypeAlias = Literal["auto", "rows", "cells", "sums", "stream"]

@@ -13,19 +13,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from offpolicy import estimators as grid
-from offpolicy import targets
-from offpolicy.decisions import Decisions
 from offpolicy.engines.chunks import Fitted, Schema
-from offpolicy.inference import Units
-from offpolicy.moments import Moments
-from offpolicy.problem import Problem
+from offpolicy.evaluation.pipeline import Problem
+from offpolicy.inference.estimate import Units
+from offpolicy.inference.moments import Moments
+from offpolicy.policies import target as targets
+from offpolicy.scores import catalog as grid
+from offpolicy.scores.decisions import Decisions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from offpolicy.arrays import Floats
-    from offpolicy.estimators import Estimator
+    from offpolicy._arrays import Floats
+    from offpolicy.scores.catalog import Estimator
 
 Key = tuple[str, str]
 Sums = dict[Key, list[tuple[float, float]]]

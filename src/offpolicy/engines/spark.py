@@ -21,7 +21,7 @@ from offpolicy.engines.roles import normalized
 from offpolicy.engines.scored import Key, Part, Task, score_chunk
 from offpolicy.engines.workspace import Workspace
 from offpolicy.errors import DataError, missing_dependency
-from offpolicy.moments import Moments
+from offpolicy.inference.moments import Moments
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from offpolicy.errors import missing_dependency
-from offpolicy.nuisance.boosted import joined, objective_of
-from offpolicy.nuisance.encode import Encoded, encode_table
-from offpolicy.nuisance.reward import ConstantReward, FittedReward, RewardData
+from offpolicy.models.fitting.encode import Encoded, encode_table
+from offpolicy.models.rewards.boosted import joined, objective_of
+from offpolicy.models.rewards.reward import ConstantReward, FittedReward, RewardData
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from offpolicy.arrays import Floats, Ints
+    from offpolicy._arrays import Floats, Ints
     from offpolicy.engines.chunks import Schema
 
 OBJECTIVES = {"binary": "binary:logistic", "regression": "reg:squarederror"}

@@ -12,16 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from offpolicy import scores, targets
 from offpolicy.engines.chunks import chunks, make_schema
 from offpolicy.engines.fits import RESOLUTION, fit_nuisances
 from offpolicy.engines.scored import Key, Part, Task, chunk_problem, score_chunk
 from offpolicy.errors import UsageError
-from offpolicy.evaluation import Evaluation
-from offpolicy.folds import hash_arithmetic, hash_constants
-from offpolicy.moments import SummedEstimate
-from offpolicy.nuisance.crossfit import Behavior, Values
-from offpolicy.problem import NO_OVERLAP, Problem
+from offpolicy.evaluation.pipeline import NO_OVERLAP, Problem
+from offpolicy.evaluation.result import Evaluation
+from offpolicy.inference.moments import SummedEstimate
+from offpolicy.models.fitting.crossfit import Behavior, Values
+from offpolicy.policies import target as targets
+from offpolicy.scores import formulas as scores
+from offpolicy.splits.folds import hash_arithmetic, hash_constants
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -29,8 +30,8 @@ if TYPE_CHECKING:
 
     from offpolicy.engines.compress import FoldPlan
     from offpolicy.engines.scan import LogScan
-    from offpolicy.estimators import Estimator
-    from offpolicy.inference import Estimate
+    from offpolicy.inference.estimate import Estimate
+    from offpolicy.scores.catalog import Estimator
 
 STREAMABLE = (
     scores.direct,

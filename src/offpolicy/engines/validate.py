@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from offpolicy.data import messages
-from offpolicy.data.actions import encode
-from offpolicy.data.checks import SUM_TOLERANCE
 from offpolicy.engines.engine import Engine, ibis_module
 from offpolicy.engines.roles import Roles, distribution_columns, normalized, number
 from offpolicy.errors import DataError, did_you_mean
+from offpolicy.logs import messages
+from offpolicy.logs.actions import encode
+from offpolicy.logs.checks import SUM_TOLERANCE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from offpolicy.data.bandit import BanditLog
-from offpolicy.evaluate import evaluate
-from offpolicy.nuisance.boosted import BoostedReward
+from offpolicy.evaluation.evaluate import evaluate
+from offpolicy.logs.bandit import BanditLog
+from offpolicy.models.rewards.boosted import BoostedReward
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from offpolicy.arrays import Array, Floats, Ints
-    from offpolicy.evaluation import Evaluation
+    from offpolicy._arrays import Array, Floats, Ints
+    from offpolicy.evaluation.result import Evaluation
 
 DEVICES = ("desktop", "phone", "tablet")
 REGIONS = tuple(f"region {i:02d}" for i in range(12))

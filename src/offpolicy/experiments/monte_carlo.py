@@ -20,14 +20,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from offpolicy._progress import track
 from offpolicy.errors import UsageError
-from offpolicy.progress import track
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from offpolicy.arrays import Array
+    from offpolicy._arrays import Array
 
 CHUNK = 10
 

@@ -29,13 +29,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import offpolicy as op
+from offpolicy._progress import track
 from offpolicy.errors import DataError, UsageError, did_you_mean
-from offpolicy.progress import track
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from offpolicy.data.bandit import BanditLog
+    from offpolicy.logs.bandit import BanditLog
 
 POLICIES = ("bts", "random")
 CAMPAIGNS = ("all", "men", "women")

@@ -23,7 +23,7 @@ import offpolicy as op
 from offpolicy.experiments import uci_bandits as bandits
 from offpolicy.experiments.folder import locate
 from offpolicy.experiments.monte_carlo import mean, root_mean_square, share, simulate
-from offpolicy.nuisance.auto import LinearReward
+from offpolicy.models.rewards.auto import LinearReward
 
 ESTIMATORS = (
     "DM", "IPW", "SNIPW", "DR-full", "DML", "SNDR-cf", "OCV", "auto", "SWITCH-cf", "DRos-cf",

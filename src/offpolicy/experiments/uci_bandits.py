@@ -19,7 +19,7 @@ from offpolicy.errors import UsageError, did_you_mean
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from offpolicy.arrays import Floats, Ints
+    from offpolicy._arrays import Floats, Ints
 
 SETS = ("ecoli", "glass", "page-blocks", "pendigits", "vehicle")
 FILES = {

@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import offpolicy as op
-from offpolicy.diagnostics import THRESHOLDS, check_log
 from offpolicy.experiments.folder import locate
 from offpolicy.experiments.monte_carlo import share
+from offpolicy.trust import THRESHOLDS, check_log
 
 if TYPE_CHECKING:
-    from offpolicy.arrays import Array, Floats
+    from offpolicy._arrays import Array, Floats
 
 FILE = "upworthy_clean.parquet"
 BUG = (201325, 201401)

@@ -24,7 +24,7 @@ from offpolicy.policies.labels import require_actions
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator
 
-    from offpolicy.arrays import Floats
+    from offpolicy._arrays import Floats
 
 Score: TypeAlias = Any  # what the module's first lines list
 

@@ -13,7 +13,7 @@ import numpy as np
 from scipy import special
 
 if TYPE_CHECKING:
-    from offpolicy.arrays import Floats
+    from offpolicy._arrays import Floats
 
 PANEL = 1.5  # width of a panel, in standard deviations
 

@@ -15,7 +15,7 @@ from offpolicy.policies.protocol import bind
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable
 
-    from offpolicy.arrays import Array, Floats, Ints
+    from offpolicy._arrays import Array, Floats, Ints
 
 AGREEMENT = 1e-9  # matrix products may round differently for other numbers of rows
 

@@ -22,7 +22,7 @@ from offpolicy.policies.protocol import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
 
-    from offpolicy.arrays import Bools, Floats, Ints
+    from offpolicy._arrays import Bools, Floats, Ints
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from offpolicy.data.frame import Columns, is_frame
 from offpolicy.errors import PolicyError, did_you_mean
+from offpolicy.logs.frame import Columns, is_frame
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from offpolicy.arrays import Array, Floats, Ints
+    from offpolicy._arrays import Array, Floats, Ints
 
 
 def n_rows(context: Any) -> int:

@@ -9,7 +9,7 @@ import numpy as np
 from offpolicy.errors import PolicyError, first_rows
 
 if TYPE_CHECKING:
-    from offpolicy.arrays import Bools, Floats, Ints
+    from offpolicy._arrays import Bools, Floats, Ints
 
 SUM_TOLERANCE = 1e-6  # columns of logged probabilities are often single precision
 

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from offpolicy.data.actions import is_missing
 from offpolicy.errors import PolicyError, did_you_mean, first_rows
+from offpolicy.logs.actions import is_missing
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping, Sequence
 
-    from offpolicy.arrays import Array, Ints
+    from offpolicy._arrays import Array, Ints
 
 _MISSING = object()  # None, NaN and NaT are one value when contexts are compared
 

@@ -25,7 +25,7 @@ from offpolicy.policies.thompson import (
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-    from offpolicy.arrays import Bools, Floats
+    from offpolicy._arrays import Bools, Floats
 
 Parameter: TypeAlias = Callable[[Any], Any] | Mapping[Any, float] | Any
 _CHUNK = 1 << 20  # floats drawn at a time

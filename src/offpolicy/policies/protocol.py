@@ -11,7 +11,7 @@ from offpolicy.errors import PolicyError
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-    from offpolicy.arrays import Bools, Floats
+    from offpolicy._arrays import Bools, Floats
 
 
 @runtime_checkable

@@ -36,7 +36,7 @@ from offpolicy.policies.protocol import (
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-    from offpolicy.arrays import Bools, Floats, Ints
+    from offpolicy._arrays import Bools, Floats, Ints
 
 
 @dataclass(frozen=True, eq=False)

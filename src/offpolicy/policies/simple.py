@@ -16,7 +16,7 @@ from offpolicy.policies.protocol import bound
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
-    from offpolicy.arrays import Bools, Floats, Ints
+    from offpolicy._arrays import Bools, Floats, Ints
 
 
 @dataclass(frozen=True)

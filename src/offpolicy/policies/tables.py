@@ -17,7 +17,7 @@ from offpolicy.policies.protocol import bound
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-    from offpolicy.arrays import Array, Bools, Floats, Ints
+    from offpolicy._arrays import Array, Bools, Floats, Ints
 
 
 @dataclass(frozen=True, eq=False)

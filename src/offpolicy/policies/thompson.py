@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-    from offpolicy.arrays import Bools, Floats
+    from offpolicy._arrays import Bools, Floats
 
 ORDER = 16  # nodes of a panel
 LOG_TAIL = float(np.log(1e-18))  # mass left out at either end

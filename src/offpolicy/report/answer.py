@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from offpolicy.report.figures import DASH, capitalized, count, measured, percent, plain
-from offpolicy.verdict import headline
+from offpolicy.trust.verdict import headline
 
 if TYPE_CHECKING:
-    from offpolicy.diagnostics import Findings
-    from offpolicy.evaluation import Evaluation
-    from offpolicy.inference import Estimate
-    from offpolicy.verdict import ABTest, Verdict
+    from offpolicy.evaluation.result import Evaluation
+    from offpolicy.inference.estimate import Estimate
+    from offpolicy.trust import Findings
+    from offpolicy.trust.verdict import ABTest, Verdict
 
 Kind: TypeAlias = Literal["text", "strong", "name"]
 Fragment: TypeAlias = tuple[str, Kind]

@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import special
 
-from offpolicy.inference import Estimate, Units
-from offpolicy.nuisance.crossfit import BEHAVIOR
-from offpolicy.targets import blocks
+from offpolicy.inference.estimate import Estimate, Units
+from offpolicy.models.fitting.crossfit import BEHAVIOR
+from offpolicy.policies.target import blocks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from offpolicy.arrays import Array, Bools, Floats, Ints
-    from offpolicy.diagnostics.view import View
+    from offpolicy._arrays import Array, Bools, Floats, Ints
     from offpolicy.report.facts import Row
+    from offpolicy.trust.view import View
 
 BINS = 12
 # Finer where probabilities are small, tenths above.

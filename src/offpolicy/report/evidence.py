@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from offpolicy import scores
-from offpolicy.diagnostics import overlap as reach
 from offpolicy.errors import NotIdentifiedError
+from offpolicy.scores import formulas as scores
+from offpolicy.trust import overlap as reach
 
 if TYPE_CHECKING:
-    from offpolicy.arrays import Floats
-    from offpolicy.diagnostics.view import View
+    from offpolicy._arrays import Floats
     from offpolicy.report.facts import Row
+    from offpolicy.trust.view import View
 
 HISTOGRAM = 36
 CURVE = 24

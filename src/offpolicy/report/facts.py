@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from offpolicy.inference import Estimate, Units
-from offpolicy.verdict import headline
+from offpolicy.inference.estimate import Estimate, Units
+from offpolicy.trust.verdict import headline
 
 if TYPE_CHECKING:
-    from offpolicy.arrays import Bools, Ints
-    from offpolicy.evaluation import Evaluation
+    from offpolicy._arrays import Bools, Ints
+    from offpolicy.evaluation.result import Evaluation
 
 Row: TypeAlias = dict[str, Any]
 

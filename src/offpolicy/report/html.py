@@ -13,19 +13,19 @@ from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING, Any
 
-from offpolicy.diagnostics.view import View
+from offpolicy._progress import track
 from offpolicy.errors import UsageError, missing_dependency
-from offpolicy.progress import track
 from offpolicy.report import charts, panels, provenance, sections
 from offpolicy.report.answer import answers, decision, question
 from offpolicy.report.figures import count, percent
 from offpolicy.report.markup import content_hash, esc, script_json, sentence, table
 from offpolicy.report.segments import groupings
+from offpolicy.trust.view import View
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from offpolicy.evaluation import Evaluation
+    from offpolicy.evaluation.result import Evaluation
     from offpolicy.report.answer import Answer
     from offpolicy.report.sections import Charts, Section
     from offpolicy.report.segments import Column, Grouping

@@ -11,8 +11,8 @@ from offpolicy.report.text import cells, headings
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from offpolicy.evaluation import Evaluation
-    from offpolicy.inference import Estimate
+    from offpolicy.evaluation.result import Evaluation
+    from offpolicy.inference.estimate import Estimate
 
 NUMBER = ' style="text-align:right;font-variant-numeric:tabular-nums"'
 TEXT = ' style="text-align:left"'

@@ -13,10 +13,10 @@ from offpolicy.report.sections import between, choice_of, legend_of, per_unit
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from offpolicy.diagnostics.view import View
-    from offpolicy.evaluation import Evaluation
+    from offpolicy.evaluation.result import Evaluation
     from offpolicy.report.facts import Row
     from offpolicy.report.sections import Charts
+    from offpolicy.trust.view import View
 
 
 def weights(ev: Evaluation, policy: str, view: View, drawn: Charts, tag: str) -> str:

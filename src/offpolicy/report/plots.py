@@ -7,17 +7,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from offpolicy.diagnostics.view import View
 from offpolicy.errors import UsageError, did_you_mean, missing_dependency
 from offpolicy.report import calibration, evidence, facts
 from offpolicy.report import segments as grouping
 from offpolicy.report.charts import SERIES, domain
-from offpolicy.verdict import policy_name
+from offpolicy.trust.verdict import policy_name
+from offpolicy.trust.view import View
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from offpolicy.evaluation import Evaluation
+    from offpolicy.evaluation.result import Evaluation
     from offpolicy.report.facts import Row
 
 ACCENT, LOGGED, SOFT, FAINT = "#2557c7", "#b4540a", "#59616e", "#d5d8dd"

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from offpolicy.data.frame import Columns
+from offpolicy.logs.frame import Columns
 
 if TYPE_CHECKING:
-    from offpolicy.arrays import Array
-    from offpolicy.evaluation import Evaluation
+    from offpolicy._arrays import Array
+    from offpolicy.evaluation.result import Evaluation
 
 PACKAGES = ("numpy", "scipy", "scikit-learn", "lightgbm", "pandas", "narwhals")
 ARRAYS = (

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from offpolicy.evaluation import Evaluation
+    from offpolicy.evaluation.result import Evaluation
 
-SCHEMA = "offpolicy.evaluation/1"
+SCHEMA = "offpolicy.evaluation.result/1"
 
 
 def document(evaluation: Evaluation, level: float = 0.95) -> dict[str, Any]:

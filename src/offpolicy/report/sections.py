@@ -12,7 +12,7 @@ from offpolicy.report.markup import esc, table
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from offpolicy.evaluation import Evaluation
+    from offpolicy.evaluation.result import Evaluation
     from offpolicy.report.charts import Spec
     from offpolicy.report.facts import Row
 

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from offpolicy.data.frame import Columns
 from offpolicy.errors import UsageError, did_you_mean
+from offpolicy.logs.frame import Columns
 from offpolicy.report import facts
 from offpolicy.report.figures import plain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from offpolicy.arrays import Array, Floats, Ints
-    from offpolicy.evaluation import Evaluation
+    from offpolicy._arrays import Array, Floats, Ints
+    from offpolicy.evaluation.result import Evaluation
 
 Column: TypeAlias = str | int
 

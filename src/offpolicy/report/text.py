@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from offpolicy.targets import LOGGING_POLICY
+from offpolicy.policies.target import LOGGING_POLICY
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from offpolicy.evaluation import Evaluation
-    from offpolicy.inference import Estimate
+    from offpolicy.evaluation.result import Evaluation
+    from offpolicy.inference.estimate import Estimate
 
 HEADINGS = ("policy", "estimator", "value", "std error", "{level} interval", "vs logged", "n")
 

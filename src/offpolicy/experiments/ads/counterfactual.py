@@ -13,7 +13,7 @@ import numpy as np
 
 from offpolicy.experiments.ads.config import generator
 from offpolicy.experiments.ads.reward import features
-from offpolicy.nuisance.boosted import lightgbm
+from offpolicy.models.rewards.boosted import lightgbm
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import offpolicy as op
-from offpolicy.data.bandit import BanditLog
-from offpolicy.data.frame import Context
 from offpolicy.experiments.ads.config import generator
 from offpolicy.experiments.ads.reward import TunedBoosting
-from offpolicy.intervals import automatic
+from offpolicy.inference.intervals import automatic
+from offpolicy.logs.bandit import BanditLog
+from offpolicy.logs.frame import Context
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from offpolicy.experiments.ads.simulate import AdCell
     from offpolicy.experiments.ads.world import World
-    from offpolicy.inference import Estimate
+    from offpolicy.inference.estimate import Estimate
 
 ESTIMATORS = ("IPW", "DR-full", "DR-half", "DML", "SNIPW", "SNDR", "DM")
 BEHAVIOR = {"estimated": "shares", "true": None}

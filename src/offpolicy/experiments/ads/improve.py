@@ -14,9 +14,9 @@ from offpolicy.experiments.ads.reward import TunedBoosting
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from offpolicy.data.bandit import BanditLog
     from offpolicy.experiments.ads.simulate import AdCell
     from offpolicy.experiments.ads.world import World
+    from offpolicy.logs.bandit import BanditLog
 
 
 def improvement(

@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from offpolicy.errors import ModelError
-from offpolicy.nuisance.boosted import lightgbm
+from offpolicy.models.rewards.boosted import lightgbm
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from offpolicy.nuisance.reward import RewardData
+    from offpolicy.models.rewards.reward import RewardData
 
     Floats = NDArray[np.float64]
 
@@ -77,7 +77,7 @@ class TunedBoosting:
 
     Examples
     --------
-    >>> from offpolicy.nuisance.reward import RewardData
+    >>> from offpolicy.models.rewards.reward import RewardData
     >>> x = np.array([[0], [0], [1], [1]])
     >>> y, n = np.array([0.0, 1, 0, 1]), np.array([900.0, 100, 700, 300])
     >>> data = RewardData(x, np.zeros(4, dtype=np.int64), y, n, ("a",), "ad")

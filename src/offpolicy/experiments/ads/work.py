@@ -15,19 +15,19 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from offpolicy._progress import track
 from offpolicy.experiments.ads.estimate import counted_log, estimate_cell, scanned_log
 from offpolicy.experiments.ads.improve import improvement
 from offpolicy.experiments.ads.simulate import AdCell, rows_path, simulate_campaign, write_rows
 from offpolicy.experiments.ads.world import World, make_world
 from offpolicy.experiments.monte_carlo import one_thread
-from offpolicy.progress import track
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from types import TracebackType
 
-    from offpolicy.data.bandit import BanditLog
     from offpolicy.experiments.ads.config import AdConfig
+    from offpolicy.logs.bandit import BanditLog
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from offpolicy.experiments.coverage.bandits import noisy, reward_model, sample
 from offpolicy.experiments.coverage.draw import Draw
 
 if TYPE_CHECKING:
-    from offpolicy.arrays import Floats
+    from offpolicy._arrays import Floats
     from offpolicy.experiments.coverage.bandits import Rewards
 
 

@@ -16,10 +16,10 @@ import numpy as np
 
 import offpolicy as op
 from offpolicy.experiments.coverage.draw import Draw
-from offpolicy.nuisance.auto import LinearReward
+from offpolicy.models.rewards.auto import LinearReward
 
 if TYPE_CHECKING:
-    from offpolicy.arrays import Floats, Ints
+    from offpolicy._arrays import Floats, Ints
 
 CONTEXTS = 512
 # Softmax temperature and uniform exploration of the logging policy.

@@ -10,10 +10,10 @@ import numpy as np
 
 from offpolicy.experiments.coverage.draw import Draw
 from offpolicy.experiments.tabular.mdp import Mdp, random_mdp
-from offpolicy.nuisance.tabular import Tabular
+from offpolicy.models.values.tabular import Tabular
 
 if TYPE_CHECKING:
-    from offpolicy.arrays import Floats
+    from offpolicy._arrays import Floats
 
 
 @dataclass(frozen=True)

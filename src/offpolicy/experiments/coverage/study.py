@@ -23,7 +23,7 @@ from offpolicy.experiments.monte_carlo import simulate
 if TYPE_CHECKING:
     import numpy as np
 
-    from offpolicy.inference import Estimate
+    from offpolicy.inference.estimate import Estimate
 
 BANDIT = ("auto", "DML", "SNDR-cf", "OCV", "SNIPW", "IPW", "DR-full", "DM")
 EPISODES = ("auto", "DML", "WDR-cf", "OCV", "SNIPW", "IPW", "DR-full", "DM")

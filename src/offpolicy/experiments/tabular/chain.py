@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from offpolicy.data.trajectories import Trajectories
+from offpolicy.logs.trajectories import Trajectories
 
 if TYPE_CHECKING:
-    from offpolicy.arrays import Floats
+    from offpolicy._arrays import Floats
 
 
 def logistic(states: Floats, intercept: float, slope: float) -> Floats:

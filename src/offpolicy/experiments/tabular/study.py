@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from offpolicy.errors import UsageError, did_you_mean
-from offpolicy.evaluate import evaluate
+from offpolicy.evaluation.evaluate import evaluate
 from offpolicy.experiments.monte_carlo import mean, root_mean_square, share, simulate
 from offpolicy.experiments.tabular import toys
 from offpolicy.experiments.tabular.chain import Chain
-from offpolicy.nuisance.fitted_q import FittedQ
-from offpolicy.nuisance.marginal import MarginalRatio
-from offpolicy.nuisance.reward import PerAction
-from offpolicy.nuisance.tabular import Tabular
+from offpolicy.models.rewards.reward import PerAction
+from offpolicy.models.values.fitted_q import FittedQ
+from offpolicy.models.values.marginal import MarginalRatio
+from offpolicy.models.values.tabular import Tabular
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

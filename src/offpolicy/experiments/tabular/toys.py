@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from offpolicy.data.trajectories import Trajectories
 from offpolicy.experiments.tabular.mdp import Mdp, random_mdp
+from offpolicy.logs.trajectories import Trajectories
 
 if TYPE_CHECKING:
-    from offpolicy.arrays import Floats, Ints
+    from offpolicy._arrays import Floats, Ints
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,1 @@
+"""`evaluate`: the pipeline from a log to a result."""

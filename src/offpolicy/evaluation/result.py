@@ -1,0 +1,280 @@
+"""`Evaluation`: the result. Estimates by (policy, estimator), what they rest on, and ways to show them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from offpolicy.errors import PolicyError, UsageError, did_you_mean, missing_dependency
+from offpolicy.logs.layout import in_log_order
+from offpolicy.policies import target as targets
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from offpolicy.evaluation.pipeline import Problem
+    from offpolicy.inference.comparison import Comparison
+    from offpolicy.inference.estimate import Estimate
+    from offpolicy.policies.target import Target
+    from offpolicy.scores.catalog import Estimator
+    from offpolicy.trust import Diagnostics
+    from offpolicy.trust.verdict import Verdict
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """Estimates of one or more policies by one or more estimators.
+
+    Examples
+    --------
+    >>> import offpolicy as op
+    >>> log = op.BanditLog.from_arrays(None, [0, 1, 1, 0], [0.0, 1.0, 1.0, 0.0], [0.5] * 4)
+    >>> ev = op.evaluate(log, {"always 1": op.policies.Fixed(1)}, estimators=["IPW", "SNIPW"])
+    >>> ev["always 1", "IPW"].value
+    1.0
+    >>> ev.logged.value
+    0.5
+    """
+
+    problem: Problem
+    targets: dict[str, Target]
+    estimators: list[Estimator]
+    estimates: dict[tuple[str, str], Estimate]
+    settings: dict[str, Any]
+
+    @property
+    def policies(self) -> list[str]:
+        """Names of the policies."""
+        return list(self.targets)
+
+    @cached_property
+    def logged(self) -> Estimate:
+        """Estimate of the logging policy's own value."""
+        return self.problem.logged()
+
+    def __getitem__(self, key: tuple[str, str] | str) -> Estimate:
+        """``ev["policy", "DML"]``; with a single policy ``ev["DML"]`` will do."""
+        if isinstance(key, str):
+            if len(self.targets) != 1:
+                raise UsageError(
+                    f"name the policy as well: ev[policy, {key!r}]. Policies: {self.policies}."
+                )
+            key = (self.policies[0], key)
+        if key not in self.estimates:
+            policy, estimator = key
+            if policy not in self.targets:
+                raise KeyError(
+                    f"no policy is called {policy!r}.{did_you_mean(policy, self.targets)}"
+                )
+            known = [e.name for e in self.estimators]
+            raise KeyError(f"no estimate by {estimator!r}.{did_you_mean(estimator, known)}")
+        return self.estimates[key]
+
+    def add(self, policies: Any) -> Evaluation:
+        """Evaluate more policies with the models already fitted; nothing is refitted."""
+        named = targets.named_policies(policies)
+        for name in named:
+            if name in self.targets:
+                raise PolicyError(f"a policy called {name!r} is here already. Choose another name.")
+        new = {n: targets.resolve(n, p, self.problem.log) for n, p in named.items()}
+        estimates = {**self.estimates, **self.problem.run(new, self.estimators)}
+        return replace(self, targets={**self.targets, **new}, estimates=estimates)
+
+    def with_behavior(self, behavior_model: Any) -> Evaluation:
+        """The same policies and value models with another π_b; no reward model is refitted.
+
+        Parameters
+        ----------
+        behavior_model : classifier, "shares", "auto" or None
+            As in `evaluate`; None uses the logged propensities.
+        """
+        problem = self.problem.with_behavior(in_log_order(behavior_model, self.problem.log))
+        settings = {**self.settings, "behavior_model": describe(behavior_model, self.problem.log)}
+        estimates = problem.run(self.targets, self.estimators)
+        return replace(self, problem=problem, estimates=estimates, settings=settings)
+
+    def rows(self, level: float = 0.95) -> list[dict[str, Any]]:
+        """One dictionary per policy and estimator: what `frame` and the reports show."""
+        table = []
+        for (policy, estimator), e in self.estimates.items():
+            interval = e.interval(level)
+            table.append(
+                {
+                    "policy": policy,
+                    "estimator": estimator,
+                    "value": e.value,
+                    "std_error": e.std_error,
+                    "low": interval.low,
+                    "high": interval.high,
+                    "method": interval.method,
+                    "n": e.n,
+                    "difference": (e - self.logged).value,
+                    "difference_std_error": (e - self.logged).std_error,
+                    "notes": "; ".join(e.notes),
+                }
+            )
+        return table
+
+    def frame(self, *, backend: str | None = None, level: float = 0.95) -> Any:
+        """Table of estimates as pandas (default) or polars.
+
+        Parameters
+        ----------
+        backend : {"pandas", "polars"}, optional
+            Kind of frame; default: polars when the log came from polars, else pandas.
+        level : float
+            Level of the intervals.
+        """
+        if backend is None:
+            source = getattr(self.problem.log, "source", None)
+            backend = "polars" if type(source).__module__.startswith("polars") else "pandas"
+        rows = self.rows(level)
+        try:
+            if backend == "pandas":
+                import pandas as pd
+
+                return pd.DataFrame(rows)
+            if backend == "polars":
+                import polars as pl
+
+                return pl.DataFrame(rows)
+        except ImportError as error:
+            raise missing_dependency(backend, "test", "ev.frame()") from error
+        raise UsageError(f"backend= must be 'pandas' or 'polars'. Got {backend!r} instead.")
+
+    @cached_property
+    def diagnostics(self) -> Diagnostics:
+        """Overlap, weights, effective sample size and model quality, by policy."""
+        from offpolicy.trust import diagnose
+
+        return diagnose(self.problem, self.targets, self.estimates)
+
+    def verdict(
+        self, policy: str | None = None, estimator: str | None = None, *, level: float = 0.95
+    ) -> Verdict:
+        """Whether the estimate of a policy can be relied on: a level and its reasons.
+
+        Parameters
+        ----------
+        policy : str, optional
+            Name of the policy; may be left out when there is one.
+        estimator : str, optional
+            Whose estimate to judge; default: the recommended one among those computed.
+        level : float
+            Of the intervals that the reasons quote.
+        """
+        from offpolicy.trust.verdict import judge
+
+        return judge(self, policy, estimator, level)
+
+    def compare(self, level: float = 0.95, estimator: str | None = None) -> Comparison:
+        """Simultaneous intervals of all policies, and which of them may be the best.
+
+        Parameters
+        ----------
+        level : float
+            Probability with which all intervals hold together.
+        estimator : str, optional
+            Whose estimates to compare; default: the recommended one among those computed.
+        """
+        from offpolicy.inference.comparison import compare
+
+        return compare(self, level, estimator)
+
+    def to_json(self, path: str | Path | None = None, *, level: float = 0.95) -> str:
+        """Versioned JSON of everything shown, intervals at ``level``; written to ``path`` when given."""
+        from offpolicy.report.schema import dump
+
+        return dump(self, path, level)
+
+    def report(
+        self,
+        path: str | Path,
+        *,
+        segments: Sequence[str | int] | str | int | None = None,
+        level: float = 0.95,
+        title: str | None = None,
+        command: str | None = None,
+    ) -> Path:
+        """Write one HTML file that answers the question and shows what the answer rests on.
+
+        It opens from disk and asks the network for nothing; charts can be hovered over, sorted and
+        filtered, and every number is in a table as well.
+
+        Parameters
+        ----------
+        path : path
+            File to write, ending in .html.
+        segments : column names, optional
+            Context columns to show the value by; default: the first four of a frame's context.
+        level : float
+            Level of the intervals.
+        title : str, optional
+            What to call the report.
+        command : str, optional
+            The command that made it, shown for reproduction; default: the call of `evaluate`.
+
+        Returns
+        -------
+        Path
+            The file written.
+        """
+        from offpolicy.report.html import write
+
+        return write(self, path, segments=segments, level=level, title=title, command=command)
+
+    def plot(
+        self,
+        kind: str = "forest",
+        *,
+        ax: Any = None,
+        policy: str | None = None,
+        segments: Sequence[str | int] | str | int | None = None,
+        level: float = 0.95,
+    ) -> Any:
+        """Draw one picture with matplotlib and return its axes, to restyle or save.
+
+        Parameters
+        ----------
+        kind : str
+            "forest", "differences", "weights", "overlap", "batches", "calibration", "clipping",
+            "segments" or "horizon".
+        ax : matplotlib Axes, optional
+            Where to draw; default: new axes.
+        policy : str, optional
+            Whose picture, for all but the first two kinds; may be left out when there is one policy.
+        segments : column names, optional
+            Columns of the "segments" picture.
+        level : float
+            Level of the intervals.
+        """
+        from offpolicy.report.plots import plot
+
+        return plot(self, kind, ax=ax, policy=policy, segments=segments, level=level)
+
+    def __repr__(self) -> str:
+        from offpolicy.report.text import table
+
+        return table(self)
+
+    def _repr_html_(self) -> str:
+        from offpolicy.report.notebook import evaluation_html
+
+        return evaluation_html(self)
+
+
+def describe(model: Any, log: Any = None) -> str:
+    """A model in a few words, for the settings of a result."""
+    if model is None:
+        known = log is not None and log.propensity is not None
+        return "logged propensities" if known else "auto"
+    if isinstance(model, np.ndarray | list | tuple):
+        return "given array"
+    if isinstance(model, Mapping):
+        return "given arrays"
+    return model if isinstance(model, str) else repr(model).split("\n", maxsplit=1)[0][:200]

@@ -1,0 +1,1 @@
+"""From scores to an estimate: mean, standard error, intervals, comparisons."""

@@ -1,0 +1,204 @@
+"""Confidence intervals of an `Estimate` by name; ``auto`` picks by stated rules and says what and why.
+
+``auto`` follows `intervals.choose`. A difference or a lift for which these rules find too little
+evidence may still be bracketed: each of its two parts gets its own interval at level (1 + level)/2, and the
+two hold together with probability at least ``level`` (Bonferroni). A lift over a baseline within four
+standard errors of 0 is given by Fieller's method, which says so when it is unbounded.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from offpolicy.errors import UsageError, did_you_mean
+from offpolicy.inference import intervals
+from offpolicy.inference.intervals.facts import Facts
+from offpolicy.inference.intervals.rules import INSUFFICIENT, by_name, choose
+from offpolicy.inference.intervals.sample import Interval, Sample, check_level
+
+if TYPE_CHECKING:
+    from offpolicy.inference.estimate import Estimate
+
+ALIASES = {
+    "bernstein": "empirical-bernstein",
+    "anytime": "confidence-sequence",
+    "adaptive": "batch-stabilized",
+    "percentile": "bootstrap",
+}
+FROM_SCORES = ("normal", "t", "empirical-likelihood", "cautious-likelihood")
+FROM_WEIGHTS = ("cressie-read", "clopper-pearson", "confidence-sequence")
+BOUNDED = ("empirical-bernstein", "hoeffding")
+RESAMPLED = ("bootstrap", "bca")
+BATCHED = ("batch-pooled", "batch-stabilized")
+RATIOS = ("delta", "fieller", "log-scale")
+METHODS = ("auto", *FROM_SCORES, *FROM_WEIGHTS, *BOUNDED, *RESAMPLED, *BATCHED, *RATIOS)
+NEAR_ZERO = 4.0
+
+
+def interval(
+    estimate: Estimate, level: float, method: str, facts: Facts | None, seed: int
+) -> Interval:
+    """Interval of an estimate by a method of `METHODS` or one of its aliases."""
+    check_level(level)
+    name = ALIASES.get(method, method)
+    if name not in METHODS:
+        known = [*METHODS, *ALIASES]
+        raise UsageError(
+            f"method={method!r}: no interval is called so.{did_you_mean(method, known)}"
+        )
+    if not estimate.is_defined:
+        return Interval(math.nan, math.nan, level, name, "not identified")
+    if name in RATIOS:
+        return _ratio(estimate, level, name)
+    if name in BATCHED:
+        return _batched(estimate, level, name)
+    if name in RESAMPLED:
+        draw = intervals.bca if name == "bca" else intervals.bootstrap
+        return draw(estimate.sample(), level, seed=seed)
+    return _from_sample(name, estimate, level, facts)
+
+
+def _from_sample(name: str, estimate: Estimate, level: float, facts: Facts | None) -> Interval:
+    sample = estimate.sample()
+    if name == "auto":
+        return _auto(estimate, sample, facts, level)
+    if name in BOUNDED:
+        return _bounded(name, sample, facts, level)
+    if name in FROM_WEIGHTS and (facts is None or facts.weights is None or not facts.is_value):
+        raise UsageError(
+            f"method={name!r} needs the weights and rewards of independent, equally weighted units, "
+            f"which {estimate.label} does not have. Use 'empirical-likelihood' or 'bca'."
+        )
+    _need_range(name, facts)
+    return by_name(name, sample, facts, level)
+
+
+def _need_range(name: str, facts: Facts | None) -> None:
+    if name in FROM_WEIGHTS:
+        assert facts is not None
+        known = facts.completed()
+        if known.reward_low is None or known.reward_high is None:
+            raise UsageError(
+                f"method={name!r} needs the range of the rewards: reward_range=(low, high)."
+            )
+        if name == "cressie-read" and known.weight_high is None:
+            raise UsageError(
+                f"method={name!r} needs the largest weight that can occur: weight_high=…."
+            )
+
+
+def _auto(estimate: Estimate, sample: Sample, facts: Facts | None, level: float) -> Interval:
+    if estimate.parts is not None and _is_same(*estimate.parts):
+        return Interval(0.0, 0.0, level, "exact", "the two are the same on every unit of the log")
+    if estimate.relation == "lift" and _baseline_near_zero(estimate):
+        found = _ratio(estimate, level, "fieller")
+        why = "the baseline is within four standard errors of 0"
+        return replace(found, note="; ".join(x for x in (why, found.note) if x))
+    choice = choose(sample, facts)
+    if not choice.sufficient and estimate.parts is not None:
+        bracket = _bracket(estimate, level)
+        if bracket is not None:
+            return bracket
+    return replace(by_name(choice.method, sample, facts, level), note=choice.reason)
+
+
+def _is_same(a: Estimate, b: Estimate) -> bool:
+    """Whether two estimates agree in every weight and score, so that nothing is left to estimate.
+
+    Equal scores alone do not show it: where nobody clicked, every weight gives the score 0.
+    """
+    if a is b:
+        return True
+    facts = [e.facts for e in (a, b)]
+    if any(f is None or f.weights is None for f in facts):
+        return False
+    (v, w) = (f.weights for f in facts if f is not None)
+    return bool(
+        np.array_equal(np.asarray(v), np.asarray(w))
+        and a.psi.shape == b.psi.shape
+        and np.allclose(a.psi, b.psi, rtol=1e-12, atol=0)
+    )
+
+
+def _bracket(estimate: Estimate, level: float) -> Interval | None:
+    """Bonferroni interval from the intervals of the two parts; None when one of them is refused."""
+    assert estimate.parts is not None
+    ends = [part.interval((1 + level) / 2) for part in estimate.parts]
+    if any(i.note.startswith(INSUFFICIENT) or math.isnan(i.low) for i in ends):
+        return None
+    (a, b), (c, d) = ends
+    note = f"few large scores carry it; from the intervals of both parts ({ends[0].method}, {ends[1].method})"
+    if estimate.relation == "difference":
+        return Interval(a - d, b - c, level, "bonferroni", note)
+    if c <= 0:
+        return None
+    corners = [x / y - 1 for x in (a, b) for y in (c, d)]
+    return Interval(min(corners), max(corners), level, "bonferroni", note)
+
+
+def _bounded(name: str, sample: Sample, facts: Facts | None, level: float) -> Interval:
+    """Finite-sample bound: of scores of known range, else of w·r with known ranges of w and r."""
+    bound = intervals.hoeffding if name == "hoeffding" else intervals.empirical_bernstein
+    known = Facts() if facts is None else facts.completed()
+    if known.score_low is not None and known.score_high is not None:
+        return bound(sample, level, low=known.score_low, high=known.score_high)
+    low, high, top = known.reward_low, known.reward_high, known.weight_high
+    if known.weights is None or known.rewards is None or low is None or high is None or top is None:
+        raise UsageError(
+            f"method={name!r} needs the ranges of rewards and weights: reward_range=(low, high) and "
+            "weight_high=…."
+        )
+    if not known.is_value:
+        raise UsageError(f"method={name!r} is for the value of one policy.")
+    product = Sample.of_mean(known.weights * known.rewards, sample.count)
+    found = bound(product, level, low=min(0.0, top * low), high=max(0.0, top * high))
+    value = sample.estimate
+    note = f"{found.note}; of the importance-weighted mean"
+    return replace(found, low=min(found.low, value), high=max(found.high, value), note=note)
+
+
+def _batched(estimate: Estimate, level: float, name: str) -> Interval:
+    units = estimate.units
+    if units.batch is None or units.cluster is not None or units.weight is not None:
+        raise UsageError(
+            f"method={name!r} needs a log with batch= and without clusters or analysis weights."
+        )
+    psi = estimate.psi.mean(axis=0)
+    batch, count = units.batch, units.count
+    if estimate.scored is not None:
+        raise UsageError(f"method={name!r} is not for half-sample estimates.")
+    summary = intervals.summarize(psi, np.unique(batch, return_inverse=True)[1], count)
+    combine = intervals.pooled if name == "batch-pooled" else intervals.stabilized
+    return combine(summary).interval(level)
+
+
+def _ratio(estimate: Estimate, level: float, name: str) -> Interval:
+    if estimate.relation != "lift" or estimate.parts is None:
+        raise UsageError(f"method={name!r} is for a lift: e.lift(other).interval(method={name!r}).")
+    pair = pair_of(*estimate.parts)
+    made = {
+        "delta": intervals.delta,
+        "fieller": intervals.fieller,
+        "log-scale": intervals.log_scale,
+    }
+    return made[name](pair, level)
+
+
+def pair_of(top: Estimate, bottom: Estimate) -> intervals.Pair:
+    """Two estimates of the same units with their joint covariance."""
+    difference = top - bottom
+    a, b = top.std_error**2, bottom.std_error**2
+    # Polarisation keeps clusters, weights and repetitions as the standard errors have them.
+    covariance = (a + b - difference.std_error**2) / 2
+    limit = math.sqrt(a * b)
+    return intervals.Pair(top.value, bottom.value, a, b, min(max(covariance, -limit), limit))
+
+
+def _baseline_near_zero(estimate: Estimate) -> bool:
+    assert estimate.parts is not None
+    bottom = estimate.parts[1]
+    return abs(bottom.value) < NEAR_ZERO * bottom.std_error

@@ -1,0 +1,198 @@
+"""Adaptively collected logs: batches whose logging policy was learned from earlier batches.
+
+Given the past, batch b is a fresh sample with mean score θ, but its variance depends on the past.
+With batch means ψ̄_b, within-batch variances s_b² and sizes n_b, a weighted estimate θ̂ = Σ h_b
+ψ̄_b / Σ h_b has
+
+    se² = Σ h_b² s_b²/n_b / (Σ h_b)²                                  (a martingale's variance)
+
+Fixed weights h_b = n_b/N give the pooled mean. Where batch variances keep depending on random
+early draws, the pooled mean is not asymptotically normal; h_b = n_b/σ̃_b with σ̃_b known *before*
+batch b makes every term's variance alike and restores the central limit theorem (Luedtke & van
+der Laan 2016; Hadad, Hirshberg, Zhan, Wager & Athey 2021; Bibaut et al. 2021; Zhan et al. 2021).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy import special
+
+from offpolicy.errors import DataError, UsageError
+from offpolicy.inference.intervals.sample import Floats, Interval, check_level, column, frequencies
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+
+@dataclass(frozen=True, eq=False)
+class Batches:
+    """Per-batch sizes, means and variances, in time order.
+
+    Attributes
+    ----------
+    size, mean, variance : array of shape (B,)
+        Units, mean score, and variance within the batch (divisor n_b − 1).
+    """
+
+    size: Floats
+    mean: Floats
+    variance: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Combined:
+    """A combination of batches.
+
+    Attributes
+    ----------
+    estimate, std_error : float
+        The weighted mean and its standard error.
+    weights : array of shape (B,)
+        Share of each batch, summing to 1.
+    method : str
+        How the weights were chosen.
+    note : str
+        What a reader should know.
+    """
+
+    estimate: float
+    std_error: float
+    weights: Floats
+    method: str
+    note: str
+
+    def interval(self, level: float = 0.95) -> Interval:
+        """Normal interval of the combination."""
+        half = float(special.ndtri(0.5 + check_level(level) / 2)) * self.std_error
+        return Interval(self.estimate - half, self.estimate + half, level, self.method, self.note)
+
+
+def summarize(psi: ArrayLike, batch: ArrayLike, count: ArrayLike | None = None) -> Batches:
+    """Summarize scores by batch.
+
+    Parameters
+    ----------
+    psi : array of shape (n,)
+        One score per independent unit.
+    batch : array of int of shape (n,)
+        Batch codes 0, 1, …, B − 1 in time order; units of a batch need not be adjacent.
+    count : array of shape (n,), optional
+        Frequencies.
+
+    Examples
+    --------
+    >>> summarize([1.0, 3.0, 5.0, 5.0], [0, 0, 1, 1]).mean
+    array([2., 5.])
+    """
+    x = column("psi", psi)
+    codes = np.asarray(batch)
+    if codes.shape != x.shape or codes.dtype.kind not in "iu" or int(codes.min()) < 0:
+        raise DataError("batch must hold one code 0, 1, … per unit, in time order.")
+    c = frequencies(count, len(x))
+    size: Floats = np.bincount(codes, weights=c).astype(np.float64)
+    if size.min() <= 1:
+        b = int(np.argmin(size))
+        raise DataError(
+            f"batch {b} has {size[b]:g} units; every batch needs at least 2 for a variance. "
+            "Merge small batches with their neighbors."
+        )
+    mean = np.bincount(codes, weights=c * x) / size
+    squares = np.bincount(codes, weights=c * (x - mean[codes]) ** 2)
+    return Batches(size, mean, squares / (size - 1))
+
+
+def pooled(batches: Batches) -> Combined:
+    """Combine batches by size, h_b = n_b/N, with the martingale variance.
+
+    >>> p = pooled(summarize([1.0, 3.0, 5.0, 5.0], [0, 0, 1, 1]))
+    >>> p.estimate, p.std_error
+    (3.5, 0.5)
+    """
+    note = "normal only if batch variances settle down; see stabilized weights"
+    return _combine(batches, batches.size, "batch-pooled", note)
+
+
+def stabilized(batches: Batches, scale: ArrayLike | None = None) -> Combined:
+    """Combine batches with h_b = n_b/σ̃_b, σ̃_b known before the outcomes of batch b.
+
+    Parameters
+    ----------
+    batches : Batches
+        Output of `summarize`.
+    scale : array of shape (B,), optional
+        Predictable scale σ̃_b of the scores, up to a common factor; `design_scale` computes it from
+        the policies. By default the standard deviation of the previous batch (not below a tenth
+        of that of all earlier batches); the first batch then only sets the scale and gets no
+        weight.
+
+    Examples
+    --------
+    >>> b = summarize([1.0, 3.0, 5.0, 5.5], [0, 0, 1, 1])
+    >>> stabilized(b, scale=[2.0, 1.0]).weights.round(3)
+    array([0.333, 0.667])
+    """
+    if scale is None:
+        sigma = past_scale(batches)
+        note = "weights from the spread of the previous batch; the first batch only sets the scale"
+    else:
+        sigma = column("scale", scale, len(batches.size))
+        note = "weights from a scale known before each batch"
+        if not sigma.min() > 0:
+            raise UsageError("The 'scale' of every batch must be positive.")
+    return _combine(batches, batches.size / sigma, "batch-stabilized", note)
+
+
+def past_scale(batches: Batches) -> Floats:
+    """Scale of each batch from earlier batches only; infinite for the first."""
+    size, variance = batches.size, batches.variance
+    if len(size) < 2:
+        raise UsageError("Weights from the past need at least 2 batches.")
+    # A batch without any spread must not get infinite weight later: shrink to the longer past.
+    past = np.cumsum(size * variance)[:-1] / np.cumsum(size)[:-1]
+    previous = np.maximum(variance[:-1], 0.01 * past)
+    if not previous.min() > 0:
+        raise UsageError("The first batches have no spread; give a predictable 'scale' instead.")
+    return np.concatenate([[math.inf], np.sqrt(previous)])
+
+
+def design_scale(
+    pi_e: ArrayLike, pi_b: ArrayLike, batch: ArrayLike, count: ArrayLike | None = None
+) -> Floats:
+    """Scale √E[w²] of each batch from the two policies alone: √ mean Σ_a π_e²/π_b.
+
+    Uses contexts and policies but no outcome of the batch, so it is predictable.
+
+    Parameters
+    ----------
+    pi_e, pi_b : array of shape (n, K)
+        Probabilities of all actions under the evaluated and the logging policy.
+    batch : array of int of shape (n,)
+        Batch codes.
+    count : array of shape (n,), optional
+        Frequencies.
+
+    Examples
+    --------
+    >>> design_scale([[1.0, 0.0], [1.0, 0.0]], [[0.5, 0.5], [0.25, 0.75]], [0, 1])
+    array([1.41421356, 2.        ])
+    """
+    e = np.asarray(pi_e, dtype=np.float64)
+    b = np.asarray(pi_b, dtype=np.float64)
+    codes = np.asarray(batch)
+    if e.ndim != 2 or e.shape != b.shape or len(codes) != len(e):
+        raise DataError(f"policies have shapes {e.shape} and {b.shape} for {len(codes)} units.")
+    if ((e > 0) & (b <= 0)).any():
+        raise DataError("the evaluated policy takes actions the logging policy never takes.")
+    square = np.divide(e * e, b, out=np.zeros_like(e), where=e > 0).sum(axis=1)
+    c = frequencies(count, len(e))
+    return np.sqrt(np.bincount(codes, weights=c * square) / np.bincount(codes, weights=c))
+
+
+def _combine(batches: Batches, weights: Floats, method: str, note: str) -> Combined:
+    share = weights / weights.sum()
+    variance = float(share**2 @ (batches.variance / batches.size))
+    return Combined(float(share @ batches.mean), math.sqrt(variance), share, method, note)

@@ -1,0 +1,249 @@
+"""Several policies at once: simultaneous intervals, adjusted p-values, and who is best.
+
+Row g of the joint influence matrix Φ (G, P) holds the influence of unit g on each of P estimates,
+so that θ̂ − θ ≈ Σ c Φ_g / N with covariance Σ = Σ c Φ_g Φ_gᵀ / N². The Gaussian multiplier
+bootstrap of the largest |t| statistic (Chernozhukov, Chetverikov & Kato 2013) draws Σ √c_g ξ_g
+Φ_g / N, which given the data is exactly N(0, Σ): it is drawn from Σ directly, and its cost does
+not depend on the number of units.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy import special
+
+from offpolicy.errors import DataError, UsageError
+from offpolicy.inference.intervals.sample import Floats, Interval, check_level, column, frequencies
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import ArrayLike, NDArray
+
+
+def covariance(influence: ArrayLike, count: ArrayLike | None = None) -> Floats:
+    """Joint covariance Σ c Φ_g Φ_gᵀ / N² of estimates from their influence values.
+
+    >>> covariance([[1.0, 1.0], [-1.0, -1.0]], count=[2, 2])
+    array([[0.25, 0.25],
+           [0.25, 0.25]])
+    """
+    phi = np.asarray(influence, dtype=np.float64)
+    if phi.ndim != 2 or phi.size == 0 or not np.isfinite(phi).all():
+        raise DataError("influence must be a finite (units, policies) matrix.")
+    c = frequencies(count, len(phi))
+    return np.asarray((phi * c[:, None]).T @ phi / c.sum() ** 2, dtype=np.float64)
+
+
+def simultaneous(
+    estimates: ArrayLike,
+    cov: ArrayLike,
+    level: float = 0.95,
+    *,
+    draws: int = 20_000,
+    seed: int = 0,
+) -> list[Interval]:
+    """Intervals that cover all estimands together with probability ``level`` (max-t).
+
+    >>> one = simultaneous([0.0], [[1.0]])[0].high
+    >>> two = simultaneous([0.0, 0.0], [[1.0, 0.0], [0.0, 1.0]])[0].high
+    >>> abs(one - 1.96) < 0.03, abs(two - 2.236) < 0.04
+    (True, True)
+    """
+    check_level(level)
+    theta, sigma = _joint(estimates, cov)
+    errors = np.sqrt(np.diag(sigma))
+    maxima = np.abs(_standard_draws(sigma, draws, seed)).max(axis=1)
+    factor = float(np.quantile(maxima, level))
+    note = f"simultaneous over {len(theta)} estimates; critical value {factor:.3f}"
+    return [
+        Interval(float(t - factor * e), float(t + factor * e), level, "max-t", note)
+        for t, e in zip(theta, errors, strict=True)
+    ]
+
+
+def adjusted_p_values(
+    estimates: ArrayLike,
+    cov: ArrayLike,
+    *,
+    null: float = 0.0,
+    alternative: str = "two-sided",
+    draws: int = 20_000,
+    seed: int = 0,
+) -> Floats:
+    """Step-down max-t p-values (Romano & Wolf 2005): family-wise error controlled.
+
+    Parameters
+    ----------
+    estimates, cov : arrays of shape (P,) and (P, P)
+        Estimates and their joint covariance.
+    null : float
+        Value under the null hypothesis.
+    alternative : {"two-sided", "greater", "less"}
+        Direction of the alternative.
+    draws, seed : int
+        Number of multiplier draws and their seed.
+
+    Examples
+    --------
+    >>> p = adjusted_p_values([4.0, 1.0], [[1.0, 0.0], [0.0, 1.0]])
+    >>> bool(p[0] < 0.001), bool(0.28 < p[1] < 0.36)
+    (True, True)
+    """
+    theta, sigma = _joint(estimates, cov)
+    errors = np.sqrt(np.diag(sigma))
+    if not (errors > 0).all():
+        raise DataError("an estimate has variance 0, so it has no test statistic.")
+    t = _direct((theta - null) / errors, alternative)
+    z = _direct(_standard_draws(sigma, draws, seed), alternative)
+    order = np.argsort(-t)
+    adjusted = np.empty(len(t))
+    largest = 0.0
+    for position, j in enumerate(order):
+        # Hypotheses already rejected leave the family; p-values never decrease down the list.
+        maxima = z[:, order[position:]].max(axis=1)
+        largest = max(largest, (1 + float((maxima >= t[j]).sum())) / (1 + draws))
+        adjusted[j] = largest
+    return adjusted
+
+
+def holm(p_values: ArrayLike) -> Floats:
+    """Holm's step-down adjustment; valid whatever the dependence.
+
+    >>> holm([0.01, 0.04, 0.03]).round(2)
+    array([0.03, 0.06, 0.06])
+    """
+    p = column("p_values", p_values)
+    if p.min() < 0 or p.max() > 1:
+        raise DataError("p_values must lie in [0, 1].")
+    order = np.argsort(p, kind="stable")
+    scaled = np.maximum.accumulate(p[order] * (len(p) - np.arange(len(p))))
+    adjusted = np.empty(len(p))
+    adjusted[order] = np.minimum(scaled, 1.0)
+    return adjusted
+
+
+def wald_p_value(estimate: float, std_error: float, *, null: float = 0.0) -> float:
+    """Two-sided p-value of a normal test.
+
+    >>> round(wald_p_value(1.96, 1.0), 3)
+    0.05
+    """
+    if not std_error > 0:
+        raise DataError("a standard error of 0 gives no test.")
+    return float(special.erfc(abs(estimate - null) / std_error / math.sqrt(2)))
+
+
+@dataclass(frozen=True)
+class BestPolicy:
+    """Which policies can still be the best one.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Policies that no other policy beats significantly; holds the best one with probability
+        ``level``.
+    leader : str
+        Policy with the largest estimate.
+    level : float
+        1 − the rate at which the best policy is left out of ``names``.
+    margin : float
+        Simultaneous lower limit of the leader's advantage over the best of the others.
+    """
+
+    names: tuple[str, ...]
+    leader: str
+    level: float
+    margin: float
+
+    @property
+    def settled(self) -> bool:
+        """Whether a single policy is left."""
+        return len(self.names) == 1
+
+    @property
+    def statement(self) -> str:
+        """The finding in a sentence, with its error rate."""
+        error = f"error rate {1 - self.level:.3g}"
+        if self.settled:
+            return f"{self.leader} is the best policy ({error})"
+        some = ", ".join(self.names)
+        return f"the best policy is one of {some} ({error}); the data do not say which"
+
+
+def best_policy(
+    names: Sequence[str],
+    estimates: ArrayLike,
+    cov: ArrayLike,
+    level: float = 0.95,
+    *,
+    draws: int = 20_000,
+    seed: int = 0,
+) -> BestPolicy:
+    """Find the policies that may be the best, by max-t over all ordered pairs.
+
+    All P(P − 1) one-sided differences share one critical value, so that the claim "k is worse than
+    j" is wrong for any pair with probability at most 1 − level, however the leader was picked.
+
+    >>> b = best_policy(["a", "b", "c"], [0.0, 5.0, 4.5], np.eye(3) * 0.25)
+    >>> b.names, b.settled
+    (('b', 'c'), False)
+    """
+    check_level(level)
+    theta, sigma = _joint(estimates, cov)
+    number = len(theta)
+    if len(names) != number:
+        raise UsageError(f"{len(names)} names for {number} estimates.")
+    leader = int(np.argmax(theta))
+    if number == 1:
+        return BestPolicy(tuple(names), names[0], level, math.inf)
+    first, second = np.nonzero(~np.eye(number, dtype=bool))
+    contrast = np.zeros((len(first), number))
+    contrast[np.arange(len(first)), first] = 1.0
+    contrast[np.arange(len(first)), second] = -1.0
+    spread = contrast @ sigma @ contrast.T
+    factor = float(np.quantile(_standard_draws(spread, draws, seed).max(axis=1), level))
+    low = contrast @ theta - factor * np.sqrt(np.diag(spread))
+    beaten = np.zeros(number, dtype=bool)
+    beaten[second[low > 0]] = True
+    margin = float(low[first == leader].min())
+    kept = tuple(str(names[k]) for k in range(number) if not beaten[k])
+    return BestPolicy(kept, str(names[leader]), level, margin)
+
+
+def _joint(estimates: ArrayLike, cov: ArrayLike) -> tuple[Floats, Floats]:
+    theta = column("estimates", estimates)
+    sigma = np.asarray(cov, dtype=np.float64)
+    if sigma.shape != (len(theta), len(theta)) or not np.isfinite(sigma).all():
+        raise DataError(f"the covariance of {len(theta)} estimates has shape {sigma.shape}.")
+    return theta, sigma
+
+
+def _standard_draws(sigma: Floats, draws: int, seed: int) -> Floats:
+    """Draws of the t statistics; a coordinate without variance is always 0."""
+    if draws < 1:
+        raise UsageError(f"The 'draws' parameter must be at least 1. Got {draws}.")
+    errors = np.sqrt(np.maximum(np.diag(sigma), 0.0))
+    live: NDArray[np.bool_] = errors > 1e-12 * errors.max(initial=0.0)
+    scale = np.where(live, errors, 1.0)
+    correlation = np.where(np.outer(live, live), sigma / np.outer(scale, scale), 0.0)
+    values, vectors = np.linalg.eigh(correlation)
+    # Identical policies make the matrix singular, so its square root comes from eigenvectors.
+    root = vectors * np.sqrt(np.maximum(values, 0.0))
+    rng = np.random.default_rng(seed)
+    return np.asarray(rng.standard_normal((draws, len(sigma))) @ root.T, dtype=np.float64)
+
+
+def _direct(t: Floats, alternative: str) -> Floats:
+    if alternative == "two-sided":
+        return np.abs(t)
+    if alternative in {"greater", "less"}:
+        return t if alternative == "greater" else -t
+    raise UsageError(
+        "The 'alternative' parameter must be 'two-sided', 'greater' or 'less'. "
+        f"Got {alternative!r} instead."
+    )

@@ -1,0 +1,217 @@
+"""The stated rules behind the ``auto`` interval: which method, and why."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from offpolicy.errors import UsageError
+from offpolicy.inference.intervals.binary import clopper_pearson
+from offpolicy.inference.intervals.concentration import empirical_bernstein
+from offpolicy.inference.intervals.facts import Facts, check_facts, effective_units, lumpiness
+from offpolicy.inference.intervals.likelihood import cautious_likelihood, empirical_likelihood
+from offpolicy.inference.intervals.sequence import confidence_sequence
+from offpolicy.inference.intervals.tails import HEAVY_TAIL, tail_index, tail_is_visible
+from offpolicy.inference.intervals.wald import normal, student
+from offpolicy.inference.intervals.weight_likelihood import cressie_read
+
+if TYPE_CHECKING:
+    from offpolicy.inference.intervals.sample import Interval, Sample
+
+SMOOTH = 0.10
+LUMPY = 0.25
+DOMINATED = 0.50
+FEW_UNITS = 10
+MANY_UNITS = 200
+INSUFFICIENT = "insufficient evidence"
+
+
+class Choice(NamedTuple):
+    """A method and the reason for it; unpacks as ``method, reason``."""
+
+    method: str
+    reason: str
+
+    @property
+    def sufficient(self) -> bool:
+        """Whether the chosen interval can be expected to cover as often as it says."""
+        return not self.reason.startswith(INSUFFICIENT)
+
+
+def choose(sample: Sample, facts: Facts | None = None) -> Choice:
+    """Pick the interval method for a sample, and say why.
+
+    In this order, with κ the estimate's skewness as `lumpiness` computes it:
+
+    1. Weights without a known bound whose Pareto tail index exceeds 0.7, the largest of which
+       carries at least what such a tail would give it: insufficient evidence.
+    2. Fewer than 10 units (discounted for unequal sizes and weights) or κ > 0.25 (fewer than about
+       16 large scores carry the estimate): an interval that needs no large sample.
+       ``clopper-pearson`` for binary rewards; ``cressie-read`` where the ranges of weights and
+       rewards are known; ``confidence-sequence`` where only that of rewards is;
+       ``empirical-bernstein`` for scores of known range; ``cautious-likelihood`` when at least 10
+       units and κ ≤ 0.5; otherwise insufficient evidence.
+    3. 0.10 < κ ≤ 0.25: a likelihood interval, which follows the skewness. ``cressie-read`` where
+       the ranges of weights and rewards are known and the score is their product (IPW: a model
+       would be lost on it); ``empirical-likelihood`` for scores of known range; else
+       ``cautious-likelihood``.
+    4. Fewer than 200 units: ``t``. Otherwise ``normal``.
+
+    A reason that begins with "insufficient evidence" means that no method here can be expected to
+    cover as stated; the method named is then the least bad one.
+
+    Parameters
+    ----------
+    sample : Sample
+        The scores.
+    facts : Facts, optional
+        Weights, rewards and ranges.
+
+    Returns
+    -------
+    Choice
+        ``(method, reason)``.
+
+    Examples
+    --------
+    >>> from offpolicy.inference.intervals import Sample
+    >>> choose(Sample.of_mean([0.0, 1.0], count=[500, 500])).method
+    'normal'
+    >>> import numpy as np
+    >>> rare = Facts(weights=np.array([0.0, 50.0]), rewards=np.array([0.0, 0.0]))
+    >>> choose(Sample.of_mean([0.0, 0.0], count=[980, 20]), rare).method
+    'clopper-pearson'
+    """
+    known = (facts or Facts()).completed()
+    check_facts(sample, known)
+    if (tail := _unbounded_tail(sample, known)) is not None:
+        reason = (
+            f"{INSUFFICIENT}: the weights have no known bound and a Pareto tail index of "
+            f"{tail:.2f}, so weights larger than any seen may decide the value"
+        )
+        return Choice(_least_bad(sample), reason)
+    units, lumps = effective_units(sample, known), lumpiness(sample, known)
+    carriers = f"about {max(1 / lumps**2, 1):.2g} large scores carry the estimate"
+    why = f"{carriers} (skewness {lumps:.2f})"
+    if units < FEW_UNITS:
+        why = f"only {units:.3g} independent units count"
+    if units < FEW_UNITS or lumps > LUMPY:
+        enough = units >= FEW_UNITS and lumps <= DOMINATED
+        return _exact(sample, known, why) or _likely(sample, why, enough=enough)
+    if lumps > SMOOTH:
+        return _skewed(sample, known, why)
+    method = "t" if sample.total < MANY_UNITS else "normal"
+    return Choice(method, f"{sample.total:,.0f} independent units with balanced scores")
+
+
+def automatic(sample: Sample, facts: Facts | None = None, level: float = 0.95) -> Interval:
+    """Interval by the chosen method; its note is the reason.
+
+    Intervals made from weights and rewards alone are widened to hold the estimate where a doubly
+    robust one lies outside, which can only raise their coverage.
+
+    >>> from offpolicy.inference.intervals import Sample
+    >>> automatic(Sample.of_mean([0.0, 1.0], count=[500, 500])).method
+    'normal'
+    """
+    method, reason = choose(sample, facts)
+    return replace(by_name(method, sample, facts, level), note=reason)
+
+
+def by_name(
+    method: str, sample: Sample, facts: Facts | None = None, level: float = 0.95
+) -> Interval:
+    """Interval of a method that `choose` names, from the same inputs.
+
+    >>> from offpolicy.inference.intervals import Sample
+    >>> by_name("t", Sample.of_mean([0.0, 1.0, 2.0])).method
+    't'
+    """
+    known = (facts or Facts()).completed()
+    if method in {"clopper-pearson", "confidence-sequence", "cressie-read"}:
+        found = _from_weights(method, sample, known, level)
+        value = sample.estimate
+        return replace(found, low=min(found.low, value), high=max(found.high, value))
+    if method == "empirical-likelihood":
+        return empirical_likelihood(sample, level, low=known.score_low, high=known.score_high)
+    if method == "empirical-bernstein":
+        low, high = _given("score_low", known.score_low), _given("score_high", known.score_high)
+        return empirical_bernstein(sample, level, low=low, high=high)
+    simple = {"cautious-likelihood": cautious_likelihood, "t": student, "normal": normal}
+    if method not in simple:
+        raise UsageError(f"No automatic interval method is called {method!r}.")
+    return simple[method](sample, level)
+
+
+def _unbounded_tail(sample: Sample, known: Facts) -> float | None:
+    if known.weights is None or known.weight_high is not None:
+        return None
+    tail = tail_index(known.weights, sample.count)
+    return tail if tail > HEAVY_TAIL and tail_is_visible(known.weights, sample.count) else None
+
+
+def _exact(sample: Sample, known: Facts, why: str) -> Choice | None:
+    """Choose a method that needs no large sample, if the facts allow one."""
+    if known.is_value and known.binary:
+        return Choice("clopper-pearson", f"{why}; rewards are binary")
+    if known.bounded_weights and sample.total > 1:
+        return Choice("cressie-read", f"{why}; the ranges of weights and rewards are known")
+    if known.is_value and known.bounded_rewards:
+        return Choice("confidence-sequence", f"{why}; rewards are bounded")
+    if known.bounded_scores and sample.is_mean and sample.total > 1:
+        return Choice("empirical-bernstein", f"{why}; the scores have a known range")
+    return None
+
+
+def _skewed(sample: Sample, known: Facts, why: str) -> Choice:
+    if known.bounded_weights and _is_product(sample, known):
+        return Choice("cressie-read", f"{why}; the ranges of weights and rewards are known")
+    if known.bounded_scores and float(sample.denominator.min()) >= 0:
+        return Choice("empirical-likelihood", f"{why}; the scores have a known range")
+    return _likely(sample, why, enough=True)
+
+
+def _is_product(sample: Sample, known: Facts) -> bool:
+    """Whether the scores are weight × reward, so that nothing but the two is in them."""
+    if known.weights is None or known.rewards is None:
+        return False
+    product = known.weights * known.rewards
+    same: bool = np.allclose(sample.numerator, product * sample.denominator, rtol=1e-9, atol=1e-12)
+    return same
+
+
+def _likely(sample: Sample, why: str, *, enough: bool) -> Choice:
+    method = _least_bad(sample)
+    if enough and method == "cautious-likelihood":
+        return Choice(method, f"{why}; their range is not known")
+    return Choice(method, f"{INSUFFICIENT}: {why}")
+
+
+def _least_bad(sample: Sample) -> str:
+    usable = sample.total > 1 and float(sample.denominator.min()) >= 0
+    return "cautious-likelihood" if usable else "normal"
+
+
+def _from_weights(method: str, sample: Sample, known: Facts, level: float) -> Interval:
+    if known.weights is None or known.rewards is None:
+        raise UsageError(f"{method!r} needs the weights and rewards of the units.")
+    w, r, count, top = known.weights, known.rewards, sample.count, known.weight_high
+    low, high = _given("reward_low", known.reward_low), _given("reward_high", known.reward_high)
+    if method == "clopper-pearson":
+        return clopper_pearson(
+            r, w, count, level, weight_high=top, reward_low=low, reward_high=high
+        )
+    if method == "confidence-sequence":
+        return confidence_sequence(
+            w, r, count, level, weight_high=top, reward_low=low, reward_high=high
+        )
+    top = _given("weight_high", top)
+    return cressie_read(w, r, count, level, weight_high=top, reward_low=low, reward_high=high)
+
+
+def _given(name: str, value: float | None) -> float:
+    if value is None:
+        raise UsageError(f"This interval needs {name!r}, which was not given.")
+    return value

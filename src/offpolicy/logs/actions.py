@@ -1,0 +1,112 @@
+"""Action labels of any kind, and the integer codes everything inside works with."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from offpolicy.errors import DataError, did_you_mean, first_rows
+from offpolicy.logs import messages
+
+if TYPE_CHECKING:
+    from offpolicy._arrays import Array, Bools, Ints
+
+Label: TypeAlias = Hashable
+
+
+def plain(value: Any) -> Any:
+    """Return a numpy scalar as the Python value it holds."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def is_missing(values: Array) -> Bools:
+    """(n,) whether an entry of an array of any dtype is None or NaN."""
+    if values.dtype.kind == "f":
+        return np.isnan(values)
+    if values.dtype.kind in "mM":
+        return np.isnat(values)
+    if values.dtype != object:
+        return np.zeros(len(values), dtype=bool)
+    # NaN and NaT are the values that differ from themselves; pandas' NA answers neither way.
+    return np.fromiter((v is None or _differs(v) for v in values), bool, len(values))
+
+
+def _differs(value: Any) -> bool:
+    try:
+        return bool(value != value)  # noqa: PLR0124
+    except (TypeError, ValueError):
+        return True
+
+
+def action_list(actions: Iterable[Label], where: str) -> tuple[Label, ...]:
+    """Check an explicit list of actions: not empty, no label twice."""
+    if isinstance(actions, str | bytes) or not hasattr(actions, "__iter__"):
+        raise DataError(
+            f"{where}: actions={actions!r} is not a list of actions. Give a list of labels, for example "
+            "actions=['a', 'b'], or range(K) for 0 … K−1."
+        )
+    labels = tuple(plain(a) for a in actions)
+    if not labels:
+        raise DataError(f"{where}: the list of actions is empty. Give at least one action.")
+    seen: set[Label] = set()
+    for label in labels:
+        if label in seen:
+            raise DataError(f"{where}: action {label!r} is listed twice. List each action once.")
+        seen.add(label)
+    return labels
+
+
+def encode(
+    values: Array, actions: Sequence[Label] | None, column: str
+) -> tuple[tuple[Label, ...], Ints]:
+    """Return the labels and the (n,) codes of ``values`` among them.
+
+    Without a list the labels are the distinct values in sorted order.
+
+    >>> encode(np.array(["b", "a", "b"]), None, "ad")
+    (('a', 'b'), array([1, 0, 1]))
+    """
+    missing = is_missing(values)
+    if missing.any():
+        raise DataError(messages.action_missing(column, first_rows(missing)))
+    distinct, inverse = _distinct(values)
+    if actions is None:
+        order = _sorted_positions(distinct)
+        rank = np.empty(len(order), dtype=np.int64)
+        rank[order] = np.arange(len(order))
+        return tuple(distinct[i] for i in order), rank[inverse]
+    labels = action_list(actions, f"column {column!r}")
+    position = {label: i for i, label in enumerate(labels)}
+    lookup = np.array([position.get(label, -1) for label in distinct], dtype=np.int64)
+    codes = lookup[inverse]
+    unknown = codes < 0
+    if unknown.any():
+        example = distinct[int(inverse[int(unknown.argmax())])]
+        hint = did_you_mean(example, labels)
+        raise DataError(messages.action_unknown(column, first_rows(unknown, values), hint))
+    return labels, codes
+
+
+def _distinct(values: Array) -> tuple[list[Any], Ints]:
+    """Distinct values (as Python objects) and the position of each entry among them."""
+    if values.dtype.kind in "mM":
+        # Finer units than Python's dates would come out as integers.
+        coarse = values.astype(f"{values.dtype.kind}8[us]")
+        values = coarse if bool((coarse == values).all()) else values
+    if values.dtype.kind in "biufmM" or (values.dtype.kind in "US" and len(values) < 10_000):
+        distinct, inverse = np.unique(values, return_inverse=True)
+        return distinct.tolist(), inverse.astype(np.int64)
+    position: dict[Any, int] = {}
+    inverse = np.empty(len(values), dtype=np.int64)
+    for i, value in enumerate(values.tolist()):
+        inverse[i] = position.setdefault(value, len(position))
+    return list(position), inverse
+
+
+def _sorted_positions(labels: list[Any]) -> list[int]:
+    try:
+        return sorted(range(len(labels)), key=labels.__getitem__)
+    except TypeError:  # labels of mixed types have no common order
+        return sorted(range(len(labels)), key=lambda i: (type(labels[i]).__name__, str(labels[i])))

@@ -1,0 +1,433 @@
+"""`BanditLog`: (context, action, reward, propensity) rows, checked once and kept as plain arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from offpolicy.errors import DataError
+from offpolicy.logs import checks
+from offpolicy.logs.actions import Label, action_list, encode
+from offpolicy.logs.frame import Columns, Context
+from offpolicy.logs.layout import Layout
+
+if TYPE_CHECKING:
+    from offpolicy._arrays import Array, Bools, Floats, Ints
+
+
+@dataclass(frozen=True)
+class Names:
+    """What the parts of a log are called by their owner, for messages, models and reports."""
+
+    action: str = "action"
+    reward: str = "reward"
+    propensity: str = "propensity"
+    batch: str = "batch"
+    cluster: str = "cluster"
+
+
+@dataclass(frozen=True, eq=False)
+class BanditLog:
+    """A log of single decisions. Build it with `from_frame`, `from_arrays` or `offpolicy.scan`.
+
+    Attributes
+    ----------
+    actions : tuple of labels
+        The K actions, in the order of every (n, K) array.
+    action, reward : (n,) arrays
+        Codes of the logged actions among ``actions``, and what they earned.
+    propensity : (n,) array or None
+        Probability with which the logged action was taken; None when unknown.
+    distribution : (n, K) array or None
+        The logging policy's whole distribution, when it was logged.
+    count : (n,) array or None
+        How many identical rows a row stands for (a compressed log); None means one each.
+    weight : (n,) array or None
+        Analysis weights, including 1 / keep-probability of a subsampled log.
+
+    Examples
+    --------
+    >>> log = BanditLog.from_arrays([[0.1], [0.7]], ["left", "right"], [0, 1], [0.5, 0.5])
+    >>> log.actions, log.n
+    (('left', 'right'), 2)
+    """
+
+    context: Context
+    actions: tuple[Label, ...]
+    action: Ints
+    reward: Floats
+    propensity: Floats | None = None
+    distribution: Floats | None = None
+    eligible: Bools | None = None
+    batch: Ints | None = None
+    batch_labels: tuple[Any, ...] | None = None
+    cluster: Ints | None = None
+    weight: Floats | None = None
+    count: Floats | None = None
+    fold: Ints | None = None
+    source: Any = None
+    names: Names = field(default_factory=Names)
+
+    kind: ClassVar[str] = "bandit"
+
+    @property
+    def n(self) -> int:
+        """Impressions the log stands for."""
+        return len(self.action) if self.count is None else int(self.count.sum())
+
+    @property
+    def layout(self) -> Layout:
+        """One decision a unit."""
+        return Layout.single(len(self.action))
+
+    @property
+    def rows(self) -> int:
+        """Rows held, counted or not."""
+        return len(self.action)
+
+    def __repr__(self) -> str:
+        known = "logged" if self.propensity is not None else "unknown"
+        cells = f" in {self.rows:,} cells" if self.count is not None else ""
+        return (
+            f"BanditLog({self.n:,} rows{cells}, {len(self.actions)} actions, "
+            f"mean {self.names.reward} {self._mean_reward():.6g}, propensities {known})"
+        )
+
+    def _mean_reward(self) -> float:
+        mass = np.ones(self.rows) if self.count is None else self.count
+        mass = mass if self.weight is None else mass * self.weight
+        return float(np.average(self.reward, weights=mass))
+
+    def take(self, rows: Array) -> BanditLog:
+        """The log of these rows only (integer positions or a mask); actions keep their codes."""
+        rows = np.flatnonzero(rows) if np.asarray(rows).dtype == bool else np.asarray(rows)
+
+        def pick(values: Any) -> Any:
+            return None if values is None else values[rows]
+
+        if self.context.index is None:
+            context = Context(self.context.native(rows), None, self.context.names)
+        else:
+            context = Context(self.context.table, self.context.index[rows], self.context.names)
+        source = None
+        if self.source is not None:
+            source = Context.from_frame(self.source).native(rows)
+        return replace(
+            self,
+            context=context,
+            action=pick(self.action),
+            reward=pick(self.reward),
+            propensity=pick(self.propensity),
+            distribution=pick(self.distribution),
+            eligible=pick(self.eligible),
+            batch=pick(self.batch),
+            cluster=pick(self.cluster),
+            weight=pick(self.weight),
+            count=pick(self.count),
+            fold=pick(self.fold),
+            source=source,
+        )
+
+    @classmethod
+    def from_frame(
+        cls,
+        frame: Any,
+        *,
+        context: Sequence[str] | str | None,
+        action: str,
+        reward: str,
+        propensity: str | Sequence[str] | Mapping[Label, str] | None = None,
+        batch: str | None = None,
+        cluster: str | None = None,
+        weight: str | None = None,
+        actions: Sequence[Label] | None = None,
+        eligible: str | None = None,
+        keep_probability: str | None = None,
+        count: str | None = None,
+        fold: str | None = None,
+    ) -> BanditLog:
+        """Build a log from the columns of a pandas, polars or pyarrow table.
+
+        Parameters
+        ----------
+        frame : table
+            One row an impression.
+        context : list of column names
+            What the policy and the models may look at; any dtype, missing values included.
+        action, reward : column names
+            The action taken and what it earned.
+        propensity : column name, list of K columns, mapping {action: column}, or None
+            Probability of the logged action, or the whole distribution; None when unknown.
+        batch : column name, optional
+            The logging policy is constant inside a batch; sorted order is the order of time.
+        cluster : column name, optional
+            Unit of independence (a user, a session).
+        weight : column name, optional
+            Analysis weights of the rows.
+        actions : sequence of labels, optional
+            All actions, also those never logged; default: the distinct logged ones, sorted.
+        eligible : column name, optional
+            A list of the actions that could have been taken, row by row.
+        keep_probability : column name, optional
+            Probability with which a row was kept in a subsampled log; rows get weight 1 / it.
+        count : column name, optional
+            How many identical rows a row stands for.
+        fold : column name, optional
+            Fold labels to use instead of drawing them.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> frame = pd.DataFrame(
+        ...     {"age": [20, 31], "ad": ["a", "b"], "click": [0, 1], "p": [0.5, 0.25]}
+        ... )
+        >>> BanditLog.from_frame(frame, context=["age"], action="ad", reward="click", propensity="p")
+        BanditLog(2 rows, 2 actions, mean click 0.5, propensities logged)
+        """
+        columns = Columns(frame)
+        checks.not_empty(len(columns))
+        names = [context] if isinstance(context, str) else list(context or ())
+        for name in names:
+            columns.require(name, "context")
+        if len(set(names)) != len(names):
+            raise DataError(f"context= lists a column twice: {names}. List each column once.")
+        columns.require(action, "action")
+        columns.require(reward, "reward")
+        for forbidden, role in ((action, "action"), (reward, "reward")):
+            if forbidden in names:
+                raise DataError(
+                    f"context= contains the {role} column {forbidden!r}. The context is what was known "
+                    f"before the action was taken; leave the {role} out."
+                )
+
+        def optional(name: str | None, role: str) -> Array | None:
+            return None if name is None else columns.values(columns.require(name, role))
+
+        def optional_numbers(name: str | None, role: str) -> Floats | None:
+            return None if name is None else columns.numeric(columns.require(name, role), role)
+
+        labels, codes = encode(columns.values(action), actions, action)
+        probabilities: Array | None
+        if propensity is None or isinstance(propensity, str):
+            probabilities = optional_numbers(propensity, "propensity")
+            propensity_name = propensity or "propensity"
+        else:
+            order = _distribution_columns(propensity, labels)
+            probabilities = np.column_stack(
+                [columns.numeric(columns.require(c, "propensity"), "propensity") for c in order]
+            )
+            propensity_name = ", ".join(order[:3]) + (", …" if len(order) > 3 else "")
+        mask = None
+        if eligible is not None:
+            lists = columns.lists(columns.require(eligible, "eligible"))
+            mask = checks.eligible_from_lists(lists, labels, eligible)
+        table: Context
+        table = (
+            Context.from_frame(columns.subset(names))
+            if names
+            else Context(np.empty((len(columns), 0)))
+        )
+        return _checked(
+            context=table,
+            labels=labels,
+            codes=codes,
+            reward=columns.numeric(reward, "reward"),
+            propensity=probabilities,
+            batch=optional(batch, "batch"),
+            cluster=optional(cluster, "cluster"),
+            weight=optional_numbers(weight, "weight"),
+            eligible=mask,
+            keep_probability=optional_numbers(keep_probability, "keep_probability"),
+            count=optional_numbers(count, "count"),
+            fold=optional(fold, "fold"),
+            source=frame,
+            names=Names(action, reward, propensity_name, batch or "batch", cluster or "cluster"),
+            labels_of={
+                "weight": weight or "weight",
+                "keep_probability": keep_probability or "keep_probability",
+                "count": count or "count",
+                "fold": fold or "fold",
+                "eligible": eligible or "eligible",
+            },
+        )
+
+    @classmethod
+    def from_arrays(
+        cls,
+        context: Any,
+        action: Any,
+        reward: Any,
+        propensity: Any = None,
+        *,
+        batch: Any = None,
+        cluster: Any = None,
+        weight: Any = None,
+        actions: Sequence[Label] | None = None,
+        eligible: Any = None,
+        keep_probability: Any = None,
+        count: Any = None,
+        fold: Any = None,
+    ) -> BanditLog:
+        """Build a log from arrays; the arguments are those of `from_frame`, one entry a row.
+
+        Parameters
+        ----------
+        context : (n, …) array or None
+            What policies and models see.
+        action : (n,) array
+            Labels of any type; integers 0 … K−1 are their own labels.
+        reward : (n,) array
+            What the action earned.
+        propensity : (n,) or (n, K) array or None
+            Of the logged action, or the whole distribution.
+        batch, cluster, weight, actions, eligible, keep_probability, count, fold
+            As in `from_frame`; ``eligible`` may also be an (n, K) mask of booleans.
+
+        Examples
+        --------
+        >>> BanditLog.from_arrays(None, [0, 1, 1], [1.0, 0.0, 2.0], actions=range(3)).actions
+        (0, 1, 2)
+        """
+        taken = np.asarray(action)
+        if taken.ndim != 1:
+            raise DataError(f"'action' must be one label a row. Got shape {taken.shape}.")
+        n = len(taken)
+        checks.not_empty(n)
+        table = np.empty((n, 0)) if context is None else checks.text_column(np.asarray(context))
+        if table.dtype.kind not in "biufUS" or (table.ndim > 1 and table.dtype.kind in "US"):
+            raise DataError(
+                f"'context' is an array of dtype {table.dtype}. Give numbers (or one column of text), or a "
+                "table to from_frame, which keeps names and dtypes."
+            )
+        if table.ndim == 0:
+            raise DataError("'context' must have one row for each action. Got a single value.")
+        labels, codes = encode(taken, actions, "action")
+
+        def numbers(values: Any, role: str) -> Floats | None:
+            return None if values is None else checks.one_dimensional(values, role, role)
+
+        mask = None if eligible is None else checks.eligible_mask(eligible, n, labels)
+        probabilities = None
+        if propensity is not None:
+            probabilities = np.asarray(propensity)
+            if probabilities.ndim == 1:
+                probabilities = checks.one_dimensional(propensity, "propensity", "propensity")
+            elif probabilities.shape != (n, len(labels)):
+                raise DataError(
+                    f"'propensity' must have shape (n,) or (n, K) = ({n}, {len(labels)}). "
+                    f"Got {probabilities.shape}."
+                )
+        return _checked(
+            context=Context(table),
+            labels=labels,
+            codes=codes,
+            reward=checks.one_dimensional(reward, "reward", "reward"),
+            propensity=probabilities,
+            batch=None if batch is None else np.asarray(batch),
+            cluster=None if cluster is None else np.asarray(cluster),
+            weight=numbers(weight, "weight"),
+            eligible=mask,
+            keep_probability=numbers(keep_probability, "keep_probability"),
+            count=numbers(count, "count"),
+            fold=None if fold is None else np.asarray(fold),
+            source=None,
+            names=Names(),
+            labels_of={},
+        )
+
+
+def _distribution_columns(
+    propensity: Sequence[str] | Mapping[Label, str], labels: tuple[Label, ...]
+) -> list[str]:
+    if isinstance(propensity, Mapping):
+        action_list(propensity, "propensity")
+        missing = [label for label in labels if label not in propensity]
+        if missing:
+            raise DataError(
+                f"propensity= names no column for action {missing[0]!r}. Name one for each."
+            )
+        return [propensity[label] for label in labels]
+    if len(propensity) != len(labels):
+        raise DataError(
+            f"propensity= lists {len(propensity)} columns for {len(labels)} actions. Give one column for "
+            "each action, in the order of `actions`, or a mapping {action: column}."
+        )
+    return list(propensity)
+
+
+def _checked(
+    *,
+    context: Context,
+    labels: tuple[Label, ...],
+    codes: Ints,
+    reward: Floats,
+    propensity: Array | None,
+    batch: Array | None,
+    cluster: Array | None,
+    weight: Floats | None,
+    eligible: Bools | None,
+    keep_probability: Floats | None,
+    count: Floats | None,
+    fold: Array | None,
+    source: Any,
+    names: Names,
+    labels_of: dict[str, str],
+) -> BanditLog:
+    """Validate every part and build the log: the one door all logs come through."""
+    n = len(codes)
+    parts: dict[str, Any] = {
+        "context": context,
+        "reward": reward,
+        "propensity": propensity,
+        "batch": batch,
+        "cluster": cluster,
+        "weight": weight,
+        "keep_probability": keep_probability,
+        "count": count,
+        "fold": fold,
+    }
+    checks.same_length(n, {k: len(v) for k, v in parts.items() if v is not None})
+    checks.finite(reward, names.reward, "reward")
+    whole = None
+    if propensity is not None and propensity.ndim == 2:
+        whole = checks.distribution(propensity.astype(np.float64), codes, names.propensity)
+        propensity = whole[np.arange(n), codes]
+    elif propensity is not None:
+        propensity = checks.probability(propensity, names.propensity)
+    if eligible is not None:
+        checks.logged_is_eligible(eligible, codes, labels_of.get("eligible", "eligible"))
+    if weight is not None:
+        checks.weights(weight, labels_of.get("weight", "weight"))
+    if keep_probability is not None:
+        name = labels_of.get("keep_probability", "keep_probability")
+        inverse = 1.0 / checks.probability(keep_probability, name, "keep-probability")
+        weight = inverse if weight is None else weight * inverse
+    if count is not None:
+        checks.counts(count, labels_of.get("count", "count"))
+    batch_labels, batch_codes = (
+        (None, None) if batch is None else checks.groups(batch, names.batch, "batch")
+    )
+    cluster_codes = None if cluster is None else checks.groups(cluster, names.cluster, "cluster")[1]
+    fold_codes = (
+        None if fold is None else checks.groups(fold, labels_of.get("fold", "fold"), "fold")[1]
+    )
+    return BanditLog(
+        context=context,
+        actions=labels,
+        action=codes,
+        reward=reward,
+        propensity=propensity,
+        distribution=whole,
+        eligible=eligible,
+        batch=batch_codes,
+        batch_labels=batch_labels,
+        cluster=cluster_codes,
+        weight=weight,
+        count=count,
+        fold=fold_codes,
+        source=source,
+        names=names,
+    )

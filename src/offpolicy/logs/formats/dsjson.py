@@ -1,0 +1,180 @@
+"""Vowpal Wabbit's decision-service JSON (dsjson): contextual bandits, and the first slot of ccb.
+
+A line holds the shared context ``c``, the candidate actions ``c._multi``, the chosen one (``_labelIndex``,
+or ``_label_Action`` counted from 1), its cost and probability. Rewards are −cost. ``pdrop`` is the
+probability with which such lines were dropped, so that a line kept stands for 1 / (1 − pdrop); lines with
+``_skipLearn`` are skipped and counted. Continuous actions (cats) are refused.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from offpolicy.errors import DataError
+from offpolicy.logs.formats.lines import (
+    BadLine,
+    OnError,
+    Reading,
+    collect,
+    flatten,
+    parse,
+    write_lines,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from offpolicy.logs.bandit import BanditLog
+
+
+def read_dsjson(path: str | Path, *, on_error: OnError = "report") -> Reading:
+    r"""Read a dsjson file (also .gz).
+
+    Parameters
+    ----------
+    path : file
+        One event a line.
+    on_error : {"report", "raise"}
+        Collect bad lines with their numbers in ``.bad``, or stop at the first.
+
+    Examples
+    --------
+    >>> import json, pathlib, tempfile
+    >>> event = {"_label_cost": -1.0, "_label_probability": 0.5, "_labelIndex": 1, "a": [2, 1],
+    ...          "c": {"hour": 9, "_multi": [{"_tag": "tea"}, {"_tag": "coffee"}]}, "p": [0.5, 0.5]}
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = pathlib.Path(folder) / "log.json"
+    ...     _ = file.write_text(json.dumps(event) + "\n")
+    ...     read_dsjson(file).log()
+    BanditLog(1 rows, 2 actions, mean reward 1, propensities logged)
+    """
+    bad: list[BadLine] = []
+    return collect(parse(path, row_of, on_error, bad), bad, path)
+
+
+def row_of(event: dict[str, Any]) -> dict[str, Any] | None:
+    """One event as a row; None when it says that it is not to be learned from."""
+    if event.get("_skipLearn"):
+        return None
+    if "_label_ca" in event:
+        raise DataError("a continuous action (cats); only discrete actions can be evaluated")
+    shared = event.get("c", event)
+    candidates = shared["_multi"]
+    labels = [label_of(action, i) for i, action in enumerate(candidates)]
+    if len(set(labels)) != len(labels):
+        raise DataError("two candidate actions have the same label")
+    index, cost, probability = _first_slot(event) if "_outcomes" in event else _label(event)
+    if not 0 <= index < len(labels):
+        raise DataError(f"the chosen action {index} is not among the {len(labels)} candidates")
+    row: dict[str, Any] = {
+        "action": labels[index],
+        "reward": -float(cost),
+        "propensity": float(probability),
+        "keep_probability": 1.0 - float(event.get("pdrop", 0.0)),
+        "eligible": labels,
+        "event": event.get("EventId"),
+        "time": event.get("Timestamp"),
+        "context": flatten({k: v for k, v in shared.items() if not k.startswith("_")})
+        if "c" in event
+        else {},
+    }
+    if not 0 < row["propensity"] <= 1:
+        raise DataError(f"the probability {row['propensity']} is not in (0, 1]")
+    if not 0 < row["keep_probability"] <= 1:
+        raise DataError(f"pdrop = {event.get('pdrop')} is not in [0, 1)")
+    return row
+
+
+def label_of(action: dict[str, Any], position: int) -> str:
+    """The action's ``_tag``, else its ``id``, else its position counted from 1."""
+    inner = action.get("i")
+    name = (
+        action.get("_tag")
+        or action.get("id")
+        or (inner.get("id") if isinstance(inner, dict) else None)
+    )
+    return str(name) if name is not None else str(position + 1)
+
+
+def _label(event: dict[str, Any]) -> tuple[int, float, float]:
+    lowered = {key.lower(): value for key, value in event.items() if key.startswith("_label")}
+    if "_label_cost" not in lowered:
+        raise DataError("no label: the event has no _label_cost")
+    if "_label_probability" not in lowered:
+        raise DataError("no label: the event has no _label_probability")
+    index = lowered.get("_labelindex")
+    if index is None:
+        index = int(lowered["_label_action"]) - 1
+    return int(index), lowered["_label_cost"], lowered["_label_probability"]
+
+
+def _first_slot(event: dict[str, Any]) -> tuple[int, float, float]:
+    """Conditional contextual bandit: the first slot is an ordinary decision; later ones depend on it."""
+    slot = event["_outcomes"][0]
+    return int(slot["_a"][0]), slot["_label_cost"], slot["_p"][0]
+
+
+def write_dsjson(log: BanditLog, path: str | Path) -> int:
+    """Write a log as dsjson and return the number of lines.
+
+    The propensities must be logged and rows must not carry counts. A keep-probability has become part of
+    the weight; a weight of at least 1 is written as pdrop = 1 − 1 / weight.
+    """
+    if log.propensity is None:
+        raise DataError(
+            "dsjson needs the propensity of the logged action, which this log does not have."
+        )
+    if log.count is not None:
+        raise DataError("rows of this log carry counts, which dsjson cannot express. Write rows.")
+    return write_lines(path, _events(log))
+
+
+def _events(log: BanditLog) -> Iterator[dict[str, Any]]:
+    contexts = context_dicts(log)
+    for i, shared in enumerate(contexts):
+        eligible = range(len(log.actions)) if log.eligible is None else log.eligible[i].nonzero()[0]
+        codes = [int(c) for c in eligible]
+        index = codes.index(int(log.action[i]))
+        assert log.propensity is not None
+        event: dict[str, Any] = {
+            "_label_cost": 0.0 - float(log.reward[i]),
+            "_label_probability": float(log.propensity[i]),
+            "_label_Action": index + 1,
+            "_labelIndex": index,
+            "c": {**shared, "_multi": [{"_tag": str(log.actions[c])} for c in codes]},
+        }
+        if log.weight is not None and log.weight[i] != 1:
+            if log.weight[i] < 1:
+                raise DataError(
+                    f"row {i}: a weight below 1 cannot be written as a drop probability."
+                )
+            event["pdrop"] = 1.0 - 1.0 / float(log.weight[i])
+        yield event
+
+
+def context_dicts(log: BanditLog) -> Iterator[dict[str, Any]]:
+    """Context rows as dictionaries of plain values; missing ones are left out."""
+    from offpolicy.logs.actions import plain
+
+    if log.context.is_frame:
+        table = log.context.learner_table
+        names = [str(c) for c in table.columns]
+        records = zip(*(table[c].tolist() for c in table.columns), strict=True) if names else None
+        rows = list(records) if records is not None else [()] * log.context.n_table
+    else:
+        import numpy as np
+
+        from offpolicy.logs.frame import as_features
+
+        matrix = as_features(np.asarray(log.context.table))
+        names = [f"x{j}" for j in range(matrix.shape[1])]
+        rows = [tuple(r) for r in matrix.tolist()]
+    positions = range(log.rows) if log.context.index is None else log.context.index
+    for p in positions:
+        values = {n: plain(v) for n, v in zip(names, rows[int(p)], strict=True)}
+        yield {n: _jsonable(v) for n, v in values.items() if v is not None and v == v}  # noqa: PLR0124
+
+
+def _jsonable(value: Any) -> Any:
+    return value if isinstance(value, str | int | float | bool) else str(value)

@@ -1,0 +1,74 @@
+"""Transitions one at a time: an iterator of (state, action, reward, terminated, truncated) as a log."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from offpolicy.errors import DataError
+from offpolicy.logs.trajectories import Trajectories
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+
+def from_transitions(transitions: Iterable[Mapping[str, Any]], **options: Any) -> Trajectories:
+    """Build trajectories from an iterator of transitions.
+
+    Parameters
+    ----------
+    transitions : iterable of mappings
+        Each with ``state``, ``action``, ``reward``, ``terminated`` and ``truncated`` (true at the last step
+        of an episode), and optionally ``propensity``: a number, or K of them.
+    **options
+        Passed on to `Trajectories.from_arrays` (``truncated=``, ``horizon=``, ``labels=``, …).
+
+    Examples
+    --------
+    >>> steps = [
+    ...     {"state": 0, "action": 1, "reward": 1.0, "terminated": False, "truncated": False},
+    ...     {"state": 1, "action": 0, "reward": 0.0, "terminated": True, "truncated": False},
+    ... ]
+    >>> from_transitions(steps).layout.lengths.tolist()
+    [2]
+    """
+    columns: dict[str, list[Any]] = {k: [] for k in ("state", "action", "reward", "propensity")}
+    lengths: list[int] = []
+    terminated: list[bool] = []
+    running = 0
+    for i, step in enumerate(transitions):
+        for name in ("state", "action", "reward", "terminated", "truncated"):
+            if name not in step:
+                raise DataError(
+                    f"transition {i} has no {name!r}. Each needs state, action, reward, "
+                    "terminated and truncated."
+                )
+        for name in ("state", "action", "reward"):
+            columns[name].append(step[name])
+        if "propensity" in step:
+            columns["propensity"].append(step["propensity"])
+        running += 1
+        if step["terminated"] or step["truncated"]:
+            lengths.append(running)
+            terminated.append(bool(step["terminated"]))
+            running = 0
+    if running:
+        raise DataError(
+            f"the last episode is unfinished: its {running} steps end without terminated or truncated. "
+            "Finish it, mark it truncated, or leave it out."
+        )
+    if not lengths:
+        raise DataError("the log is empty: there were no transitions.")
+    known = columns["propensity"]
+    if known and len(known) != len(columns["action"]):
+        raise DataError("some transitions have a propensity and others do not. Give all or none.")
+    return Trajectories.from_arrays(
+        np.asarray(columns["state"]),
+        np.asarray(columns["action"]),
+        np.asarray(columns["reward"]),
+        np.asarray(lengths),
+        np.asarray(known) if known else None,
+        terminated=np.asarray(terminated),
+        **options,
+    )

@@ -1,0 +1,219 @@
+"""The only module that sees a dataframe: pandas, polars and pyarrow by way of narwhals.
+
+Everything to the right of this file works with numpy arrays and with `Context`, which hands rows on to
+policies (as the kind of frame they came in) and to learners (as pandas, with names and dtypes).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from offpolicy.errors import DataError, did_you_mean, first_rows, missing_dependency
+from offpolicy.logs import messages
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from offpolicy._arrays import Array, Bools, Floats, Ints
+
+
+def _narwhals() -> Any:
+    try:
+        import narwhals as nw
+    except ImportError as error:
+        raise missing_dependency("narwhals", "engine", "Reading a dataframe") from error
+    return nw
+
+
+def is_frame(value: Any) -> bool:
+    """Whether ``value`` is a table of named columns rather than an array."""
+    return hasattr(value, "columns") or hasattr(value, "column_names")
+
+
+def is_reordered(values: Any, frame: Any) -> bool:
+    """Whether a pandas object carries the labels of ``frame``'s rows in another order.
+
+    Such values are meant to be matched by label, and taking them by position would mix up the rows.
+    """
+    mine: Any = getattr(values, "index", None)
+    theirs: Any = getattr(frame, "index", None)
+    if not (hasattr(mine, "equals") and hasattr(theirs, "equals")) or len(mine) != len(theirs):
+        return False
+    return not mine.equals(theirs) and set(mine) == set(theirs)
+
+
+class Columns:
+    """Read access to the columns of a native frame, with errors that name them."""
+
+    def __init__(self, frame: Any) -> None:
+        nw = _narwhals()
+        try:
+            self._frame = nw.from_native(frame, eager_only=True)
+        except nw.exceptions.DuplicateError as error:
+            raise DataError(f"the frame has duplicate columns: {error}. Rename them.") from error
+        except TypeError as error:
+            kind = f"{type(frame).__module__}.{type(frame).__name__}"
+            lazy = "Lazy" in type(frame).__name__ or "ibis" in kind or "duckdb" in kind
+            remedy = (
+                "Collect it first, or use offpolicy.scan for logs larger than memory."
+                if lazy
+                else "Give a pandas, polars or pyarrow table, or use from_arrays."
+            )
+            raise DataError(f"cannot read a {kind} as a table. {remedy}") from error
+        self.names: list[str] = list(self._frame.columns)
+
+    def __len__(self) -> int:
+        return len(self._frame)
+
+    def require(self, name: str, role: str) -> str:
+        """Check that the column exists."""
+        if not isinstance(name, str):
+            raise DataError(f"{role}= must be a column name (str). Got {name!r} instead.")
+        if name not in self.names:
+            raise DataError(
+                f"{role}={name!r}: the frame has no such column.{did_you_mean(name, self.names)}"
+            )
+        return name
+
+    def subset(self, names: Sequence[str]) -> Any:
+        """Native frame with only these columns, in this order."""
+        return self._frame.select(*names).to_native()
+
+    def values(self, name: str) -> Array:
+        """A column as an array of any dtype; missing entries are None or NaN."""
+        series = self._frame[name]
+        nw = _narwhals()
+        if isinstance(series.dtype, nw.Categorical | nw.Enum | nw.String):
+            array = np.empty(len(series), dtype=object)
+            array[:] = series.to_list()
+            return array
+        if series.dtype == nw.Boolean and not series.is_null().any():
+            return np.asarray(series.to_numpy(), dtype=bool)
+        return np.asarray(series.to_numpy())
+
+    def lists(self, name: str) -> list[Any]:
+        """A column of lists (or of anything) as Python objects."""
+        return list(self._frame[name].to_list())
+
+    def numeric(self, name: str, role: str) -> Floats:
+        """A column as float64; text and other non-numbers raise, NaN stays for the caller to judge."""
+        series = self._frame[name]
+        nw = _narwhals()
+        if series.dtype.is_numeric() or series.dtype == nw.Boolean:
+            values: Array = series.cast(nw.Float64).to_numpy()
+            return np.array(values, dtype=np.float64)
+        return to_float(self.values(name), name, role)
+
+
+def to_float(values: Array, column: str, role: str) -> Floats:
+    """Numbers held as objects become float64; anything else raises, naming the first bad row."""
+    if values.dtype.kind in "mM":  # nanoseconds would pass for numbers
+        raise DataError(
+            f"column {column!r} holds dates or durations (first: row 0 = {values[0]!s}), not numbers. "
+            f"The {role} must be numeric; convert the column before building the log."
+        )
+    out = np.full(len(values), np.nan)
+    bad: Bools = np.zeros(len(values), dtype=bool)
+    text: Bools = np.zeros(len(values), dtype=bool)
+    for i, value in enumerate(values.tolist()):
+        if value is None:
+            continue
+        text[i] = isinstance(value, str | bytes)
+        bad[i] = not _is_number(value)
+        out[i] = np.nan if bad[i] else float(value)
+    if bad.any():
+        raise DataError(
+            f"column {column!r}: {first_rows(bad, values)} are not numbers. "
+            f"The {role} must be numeric; convert the column before building the log."
+        )
+    if text.any():
+        raise DataError(messages.text_numbers(column, first_rows(text, values)))
+    return out
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        float(value)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+@dataclass(frozen=True, eq=False)
+class Context:
+    """Rows that policies and learners see: an array (m, …) or a native frame, and a row map.
+
+    Parameters
+    ----------
+    table : array or native frame
+        Rows; the distinct ones when ``index`` is given.
+    index : (n,) int array or None
+        Row of ``table`` for each row of the log; None means row i of the log is row i of the table.
+    """
+
+    table: Any
+    index: Ints | None = None
+    names: tuple[str, ...] | None = field(default=None)
+
+    @classmethod
+    def from_frame(cls, frame: Any, index: Ints | None = None) -> Context:
+        """Wrap a native frame."""
+        return cls(frame, index, tuple(Columns(frame).names))
+
+    @property
+    def is_frame(self) -> bool:
+        """Whether rows have named columns."""
+        return self.names is not None
+
+    @cached_property
+    def n_table(self) -> int:
+        """Rows of the table."""
+        return int(self.table.num_rows) if hasattr(self.table, "num_rows") else len(self.table)
+
+    def __len__(self) -> int:
+        return self.n_table if self.index is None else len(self.index)
+
+    def positions(self, rows: Array) -> Ints:
+        """Table rows of log rows."""
+        return np.asarray(rows if self.index is None else self.index[rows], dtype=np.int64)
+
+    def native(self, positions: Array | slice) -> Any:
+        """Table rows as they came in: what a policy is given."""
+        if isinstance(positions, slice) and positions == slice(0, self.n_table):
+            return self.table
+        if not self.is_frame:
+            return self.table[positions]
+        if isinstance(positions, slice):
+            positions = np.arange(*positions.indices(self.n_table))
+        frame = _narwhals().from_native(self.table, eager_only=True)
+        return frame[positions].to_native()
+
+    @cached_property
+    def learner_table(self) -> Any:
+        """The table as scikit-learn and LightGBM read it: pandas with names and dtypes, or a 2-D array."""
+        if self.is_frame:
+            native = self.table
+            if type(native).__module__.startswith("pandas"):
+                return native.reset_index(drop=True)
+            return _narwhals().from_native(native, eager_only=True).to_pandas()
+        return as_features(np.asarray(self.table))
+
+
+def as_features(array: Array) -> Array:
+    """Context arrays as an (n, p) matrix: ids (integers, text) are one-hot, images are flattened.
+
+    >>> as_features(np.array([0, 2, 0])).tolist()
+    [[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]]
+    """
+    if array.ndim == 1 and array.dtype.kind in "biuUS":
+        ids, code = np.unique(array, return_inverse=True)
+        if len(ids) <= 1_000 or array.dtype.kind in "US":
+            return np.eye(len(ids))[code]
+        return array.astype(np.float64)[:, None]
+    if array.ndim == 1:
+        return array[:, None]
+    return array if array.ndim == 2 else array.reshape(len(array), -1)

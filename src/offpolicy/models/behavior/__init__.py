@@ -1,0 +1,1 @@
+"""Behavior models: π_b(a | s) where it was not logged."""

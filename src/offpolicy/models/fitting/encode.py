@@ -1,0 +1,165 @@
+"""Context tables as matrices for the built-in models: codes for trees, one-hot and scaled for linear ones.
+
+The encoding looks at contexts only, never at rewards or actions, so it may use every row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from offpolicy.errors import ModelError, first_rows
+
+if TYPE_CHECKING:
+    from offpolicy._arrays import Floats, Ints
+
+MAX_ONE_HOT = 200
+
+
+@dataclass(frozen=True, eq=False)
+class Encoded:
+    """A matrix for trees: numbers, and integer codes for the columns listed as categorical."""
+
+    matrix: Floats
+    categorical: tuple[int, ...]
+
+    def rows(self, rows: Any) -> Encoded:
+        """Chosen rows."""
+        return Encoded(self.matrix[rows], self.categorical)
+
+    def __len__(self) -> int:
+        return len(self.matrix)
+
+
+def encode_table(table: Any) -> Encoded:
+    """Encode a learner table (pandas or a 2-D array); missing values stay NaN.
+
+    >>> encode_table(np.array([[1.0], [2.0]])).categorical
+    ()
+    """
+    if not hasattr(table, "iloc"):
+        numbers = np.asarray(table, dtype=np.float64)
+        return Encoded(_no_infinity(numbers, [f"column {j}" for j in range(numbers.shape[1])]), ())
+    columns: list[Floats] = []
+    categorical: list[int] = []
+    for j, name in enumerate(table.columns):
+        series = table[name]
+        kind = getattr(series.dtype, "kind", "O")
+        if kind == "O" and series.dtype == object and _is_boolean(series):
+            series, kind = series.astype("boolean"), "b"
+        if kind in "biuf" and not hasattr(series.dtype, "categories"):
+            columns.append(series.to_numpy(dtype=np.float64, na_value=np.nan))
+        elif kind == "M":
+            seconds = series.astype("int64").to_numpy().astype(np.float64)
+            columns.append(np.where(series.isna().to_numpy(), np.nan, seconds))
+        else:
+            codes = _codes(series, str(name))
+            columns.append(np.where(codes < 0, np.nan, codes))
+            categorical.append(j)
+    matrix = np.column_stack(columns) if columns else np.empty((len(table), 0))
+    return Encoded(_no_infinity(matrix, [str(c) for c in table.columns]), tuple(categorical))
+
+
+def _no_infinity(matrix: Floats, names: list[str]) -> Floats:
+    for j, name in enumerate(names):
+        bad = np.isinf(matrix[:, j])
+        if bad.any():
+            raise ModelError(
+                f"context {name!r}: {first_rows(bad, matrix[:, j])} are infinite, which the built-in models "
+                "cannot use. Make them missing or large but finite, or leave the column out."
+            )
+    return matrix
+
+
+def _codes(series: Any, name: str) -> Floats:
+    try:
+        coded = series.astype("category").cat.codes
+    except TypeError as error:  # lists, dictionaries, arrays
+        raise ModelError(
+            f"context {name!r} holds values such as {series.iloc[0]!r}, which the built-in models cannot use "
+            f"({error}). Spread them over columns of numbers or text, or leave the column out."
+        ) from error
+    return np.asarray(coded.to_numpy(), dtype=np.float64)
+
+
+def _is_boolean(series: Any) -> bool:
+    """Whether an object column holds booleans and missing values, as some readers leave it."""
+    import pandas as pd
+
+    return bool(pd.api.types.infer_dtype(series, skipna=True) == "boolean")
+
+
+@dataclass(frozen=True, eq=False)
+class LinearDesign:
+    """One-hot and standardized columns, learned from a reference table.
+
+    Attributes
+    ----------
+    center, scale : arrays
+        Of the numeric columns.
+    flagged : tuple of int
+        Numeric columns (positions among them) with missing values, which get an indicator.
+    levels : tuple of (column, (L,) array)
+        Output column of each level of a categorical column; −1 for levels too rare to have one.
+    """
+
+    center: Floats
+    scale: Floats
+    numeric: tuple[int, ...]
+    flagged: tuple[int, ...]
+    levels: tuple[tuple[int, Ints], ...]
+
+    @classmethod
+    def learn(cls, encoded: Encoded) -> LinearDesign:
+        """Means, scales, missing columns and the most frequent levels."""
+        numeric = tuple(j for j in range(encoded.matrix.shape[1]) if j not in encoded.categorical)
+        values = encoded.matrix[:, list(numeric)]
+        known = ~np.isnan(values)
+        total = np.maximum(known.sum(axis=0), 1)
+        center = np.where(known, values, 0.0).sum(axis=0) / total
+        spread = np.sqrt((np.where(known, values - center, 0.0) ** 2).sum(axis=0) / total)
+        levels = []
+        for j in encoded.categorical:
+            column = encoded.matrix[:, j]
+            counts = np.bincount(column[~np.isnan(column)].astype(np.int64))
+            place = np.full(len(counts), -1, dtype=np.int64)
+            top = np.argsort(-counts, kind="stable")[:MAX_ONE_HOT]
+            place[top] = np.arange(len(top))
+            levels.append((j, place))
+        return cls(
+            center,
+            np.where(spread > 0, spread, 1.0),
+            numeric,
+            tuple(int(j) for j in np.flatnonzero(~known.all(axis=0))),
+            tuple(levels),
+        )
+
+    @property
+    def width(self) -> int:
+        """Columns of the design."""
+        one_hot = sum(int(place.max(initial=-1)) + 1 for _, place in self.levels)
+        return len(self.numeric) + len(self.flagged) + one_hot
+
+    def transform(self, encoded: Encoded) -> Any:
+        """Sparse (n, p) matrix; a missing number sits at the mean and sets its indicator."""
+        from scipy import sparse
+
+        values = encoded.matrix[:, list(self.numeric)]
+        missing = np.isnan(values)
+        scaled = np.where(missing, 0.0, (values - self.center) / self.scale)
+        blocks = [
+            sparse.csr_array(scaled),
+            sparse.csr_array(missing[:, list(self.flagged)].astype(np.float64)),
+        ]
+        for j, place in self.levels:
+            column = encoded.matrix[:, j]
+            code = np.where(np.isnan(column), -1, column).astype(np.int64)
+            spot = np.where(
+                (code >= 0) & (code < len(place)), place[np.clip(code, 0, len(place) - 1)], -1
+            )
+            rows = np.flatnonzero(spot >= 0)
+            shape = (len(column), int(place.max(initial=-1)) + 1)
+            blocks.append(sparse.csr_array((np.ones(len(rows)), (rows, spot[rows])), shape=shape))
+        return sparse.csr_array(sparse.hstack(blocks, format="csr"))

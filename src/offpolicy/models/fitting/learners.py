@@ -1,0 +1,170 @@
+"""What any scikit-learn learner needs around it: cloning, seeding, weights, and its input table.
+
+Only `crossfit` calls `fitted`, through the reward and behavior models; it is the one place where a
+learner is cloned and fitted.
+"""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from offpolicy.errors import ModelError
+
+if TYPE_CHECKING:
+    from offpolicy._arrays import Array, Floats, Ints
+
+
+def is_learner(value: Any) -> bool:
+    """Whether ``value`` follows scikit-learn's estimator contract."""
+    return hasattr(value, "fit") and hasattr(value, "get_params")
+
+
+def is_lightgbm(learner: Any) -> bool:
+    """Whether the learner itself (not a pipeline around it) is LightGBM's."""
+    return type(learner).__module__.startswith("lightgbm")
+
+
+def fitted(learner: Any, X: Any, y: Array, weight: Floats | None, seed: int) -> Any:
+    """Clone, seed every open ``random_state``, and fit."""
+    from sklearn.base import clone
+
+    copy = clone(learner)
+    open_seeds = {
+        name: seed
+        for name, value in copy.get_params(deep=True).items()
+        if (name == "random_state" or name.endswith("__random_state")) and value is None
+    }
+    if open_seeds:
+        copy.set_params(**open_seeds)
+    keywords = {} if weight is None else {weight_argument(copy): weight}
+    try:
+        return copy.fit(X, y, **keywords)
+    except (ValueError, TypeError) as error:
+        text = "could not convert" in str(error) or "promote" in str(error)
+        remedy = (
+            " Text columns need an encoder: put a ColumnTransformer before the learner in a Pipeline, "
+            "or leave the model to 'auto'."
+            if text
+            else ""
+        )
+        raise ModelError(
+            f"{type(learner).__name__} could not be fitted: {error}.{remedy}"
+        ) from error
+
+
+def weight_argument(learner: Any) -> str:
+    """The name under which the learner (or the last step of its pipeline) takes sample weights."""
+    steps = getattr(learner, "steps", None)
+    if steps:
+        return f"{steps[-1][0]}__{weight_argument(steps[-1][1])}"
+    if "sample_weight" not in inspect.signature(learner.fit).parameters:
+        raise ModelError(
+            f"the log carries weights or counts, and {type(learner).__name__}.fit takes no sample_weight. "
+            "Use a learner that does, or a log without weights."
+        )
+    return "sample_weight"
+
+
+def reads_categories(learner: Any) -> bool:
+    """Whether the learner, or a pipeline inside it, can be handed a categorical column.
+
+    Learners of scikit-learn itself read numbers only, but for pipelines (which encode by name) and the
+    histogram trees (which read category dtypes); those of other libraries are trusted to know.
+    """
+    parts = [learner, *learner.get_params(deep=True).values()] if is_learner(learner) else [learner]
+    if any(hasattr(part, "steps") or hasattr(part, "transformers") for part in parts):
+        return True
+    of_sklearn = [
+        c.__name__
+        for c in type(learner).__mro__
+        if c.__module__.startswith("sklearn.")
+        and not c.__module__.startswith(("sklearn.base", "sklearn.utils"))
+    ]
+    histogram = any(c.startswith("HistGradientBoosting") for c in of_sklearn)
+    return is_lightgbm(learner) or not of_sklearn or histogram
+
+
+def with_action(X: Any, codes: Ints, labels: tuple[Any, ...], name: str, learner: Any) -> Any:
+    """The learner's input: context columns plus the action.
+
+    A frame gets one categorical column under the action's own name, or, for learners that read numbers
+    only, one 0/1 column per action; an array gets one-hot columns, or, for LightGBM, becomes a frame so
+    that the action is a category there too.
+    """
+    if hasattr(X, "iloc") or is_lightgbm(learner):
+        import pandas as pd
+
+        if hasattr(X, "iloc"):
+            frame = learner_input(X, learner).copy(deep=False)
+        else:
+            frame = pd.DataFrame(X, columns=[f"x{j}" for j in range(X.shape[1])])
+        if reads_categories(learner):
+            frame[name] = pd.Categorical.from_codes(codes, categories=list(labels))
+            return frame
+        columns = [f"{name}={label}" for label in labels]
+        one_hot = pd.DataFrame(_one_hot(codes, len(labels)), columns=columns, index=frame.index)
+        return pd.concat([frame, one_hot], axis=1)
+    return np.hstack([np.asarray(X, dtype=np.float64), _one_hot(codes, len(labels))])
+
+
+def _one_hot(codes: Ints, k: int) -> Floats:
+    out = np.zeros((len(codes), k))
+    out[np.arange(len(codes)), codes] = 1.0
+    return out
+
+
+def learner_input(X: Any, learner: Any) -> Any:
+    """Context rows in the form the learner reads."""
+    return text_as_category(X) if hasattr(X, "iloc") and is_lightgbm(learner) else X
+
+
+def text_as_category(frame: Any) -> Any:
+    """LightGBM reads numbers, booleans and categories: text becomes a category."""
+    out = frame.copy(deep=False)
+    for column in out.columns:
+        dtype = out[column].dtype
+        if not hasattr(dtype, "categories") and dtype.kind not in "biuf":
+            if dtype.kind == "M":
+                # A missing time is the smallest integer to pandas; to a tree it must be missing.
+                ticks = out[column].astype("int64").astype("float64")
+                out[column] = ticks.where(out[column].notna())
+            else:
+                out[column] = out[column].astype("category")
+    return out
+
+
+def is_classifier(learner: Any) -> bool:
+    """Whether predictions are class probabilities."""
+    from sklearn.base import is_classifier as sklearn_says
+
+    return bool(sklearn_says(learner))
+
+
+@dataclass(frozen=True, eq=False)
+class FittedMean:
+    """A fitted learner that predicts a mean; ``values`` are the rewards of a classifier's classes."""
+
+    model: Any
+    values: Floats | None = None
+
+    def mean(self, X: Any) -> Floats:
+        """(m,) E[reward | x]; Σ_c P(c | x) · c for a classifier."""
+        if self.values is None:
+            return np.asarray(self.model.predict(X), dtype=np.float64).reshape(len(X))
+        return np.asarray(self.model.predict_proba(X) @ self.values, dtype=np.float64)
+
+
+def fitted_mean(learner: Any, X: Any, y: Floats, weight: Floats | None, seed: int) -> FittedMean:
+    """Fit a regressor to y, or a classifier whose classes are the values of y."""
+    if not is_classifier(learner):
+        return FittedMean(fitted(learner, X, y, weight, seed))
+    classes, codes = np.unique(y, return_inverse=True)
+    # scikit-learn takes whole numbers as classes; other rewards are numbered.
+    whole = bool((classes == np.floor(classes)).all())
+    model = fitted(learner, X, y if whole else codes, weight, seed)
+    seen = np.asarray(model.classes_)
+    return FittedMean(model, seen.astype(np.float64) if whole else classes[seen.astype(np.int64)])

@@ -1,0 +1,140 @@
+"""Predictions of a fitted reward model for the pairs (context, action) that a score needs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from offpolicy._arrays import places
+from offpolicy.errors import ModelError
+from offpolicy.policies.target import blocks
+
+if TYPE_CHECKING:
+    from offpolicy._arrays import Array, Bools, Floats, Ints
+    from offpolicy.logs.frame import Context
+    from offpolicy.models.rewards.reward import FittedReward
+    from offpolicy.policies.target import Target
+
+PREDICT_ROWS = 250_000
+GRID_PAIRS = 16  # predictions a row from which on a whole grid of actions is quicker
+
+
+def take_rows(table: Any, positions: Array) -> Any:
+    """Rows of a pandas table, an array or an encoded table."""
+    if hasattr(table, "iloc"):
+        return table.iloc[positions]
+    return table.rows(positions) if hasattr(table, "rows") else table[positions]
+
+
+def predict_values(
+    fit: FittedReward,
+    features: Any,
+    context: Context,
+    rows: Ints,
+    action: Ints,
+    targets: list[Target],
+) -> tuple[Floats, dict[str, Floats]]:
+    """(m,) q at the logged actions, and v of each target, for some rows of the log.
+
+    Where several rows share a context and every policy depends on it alone, each distinct (context,
+    action) pair is predicted once.
+    """
+    shared = context.index is not None and all(t.shares_context for t in targets)
+    at, inverse = rows, np.arange(len(rows))
+    if shared:
+        at, inverse = places(context.positions(rows), context.n_table)
+    order, bounds = _grouped(inverse, len(at))
+    k = max((t.n_actions for t in targets), default=int(action.max()) + 1)
+    q = np.empty(len(rows))
+    v = {t.name: np.empty(len(at)) for t in targets}
+    for block in blocks(len(at), k):
+        members = order[bounds[block[0]] : bounds[block[-1] + 1]]
+        local, taken = inverse[members] - block[0], action[members]
+        need = np.zeros((len(block), k), dtype=bool)
+        need[local, taken] = True
+        asked = [(t, _ask(t, context, at[block], need, shared=shared)) for t in targets]
+        positions = at[block] if shared else context.positions(at[block])
+        predicted = _predict_needed(fit, features, positions, need)
+        q[members] = predicted.at(local, taken)
+        for target, pi in asked:
+            v[target.name][block] = (
+                predicted.at(np.arange(len(block)), pi) if pi.ndim == 1 else predicted.mean(pi)
+            )
+    return q, {name: value[inverse] for name, value in v.items()}
+
+
+def _grouped(inverse: Ints, n: int) -> tuple[Ints, Ints]:
+    """Entries in the order of their group, and where each of the n groups begins and the last one ends."""
+    bounds = np.append(0, np.cumsum(np.bincount(inverse, minlength=n)))
+    if (inverse[1:] >= inverse[:-1]).all():  # a compressed log is sorted
+        return np.arange(len(inverse)), bounds
+    return np.argsort(inverse, kind="stable"), bounds
+
+
+def _ask(target: Target, context: Context, at: Ints, need: Array, *, shared: bool) -> Array:
+    """Codes (m,) or probabilities (m, K) of a target, marking the pairs it needs."""
+    positions = context.positions(at) if target.shares_context and not shared else at
+    if target.codes is not None:
+        codes = target.codes[positions]
+        need[np.arange(len(at)), codes] = True
+        return codes
+    pi = target.probabilities(positions)
+    np.logical_or(need, pi > 0, out=need)
+    return pi
+
+
+@dataclass(frozen=True, eq=False)
+class _Grid:
+    """Predictions of every row and action, (m, K)."""
+
+    values: Floats
+
+    def at(self, row: Ints, code: Ints) -> Floats:
+        return self.values[row, code]
+
+    def mean(self, pi: Floats) -> Floats:
+        return np.asarray(np.einsum("ij,ij->i", pi, self.values))
+
+
+@dataclass(frozen=True, eq=False)
+class _Pairs:
+    """Predictions of some pairs of a row and an action, sorted."""
+
+    row: Ints
+    code: Ints
+    values: Floats
+    shape: tuple[int, int]
+
+    def at(self, row: Ints, code: Ints) -> Floats:
+        k = self.shape[1]
+        return self.values[np.searchsorted(self.row * k + self.code, row * k + code)]
+
+    def mean(self, pi: Floats) -> Floats:
+        terms = pi[self.row, self.code] * self.values
+        return np.bincount(self.row, weights=terms, minlength=self.shape[0]).astype(np.float64)
+
+
+def _predict_needed(
+    fit: FittedReward, features: Any, positions: Ints, need: Bools
+) -> _Grid | _Pairs:
+    """Predictions where needed; of the whole grid where the model is quick at it and much is needed."""
+    quick = getattr(fit, "predict_grid", None)
+    if quick is not None and np.count_nonzero(need) > GRID_PAIRS * len(need):
+        grid = quick(take_rows(features, positions), need.shape[1])
+        if grid is not None:
+            return _Grid(np.asarray(grid, dtype=np.float64))
+    row, code = np.nonzero(need)
+    values = _predict_pairs(fit, features, positions[row], code)
+    return _Pairs(row, code, values, (need.shape[0], need.shape[1]))
+
+
+def _predict_pairs(fit: FittedReward, features: Any, positions: Ints, codes: Ints) -> Floats:
+    out = np.empty(len(positions))
+    for start in range(0, len(positions), PREDICT_ROWS):
+        part = slice(start, start + PREDICT_ROWS)
+        out[part] = fit.predict(take_rows(features, positions[part]), codes[part])
+    if not np.isfinite(out).all():
+        raise ModelError("the reward model predicted values that are not finite.")
+    return out

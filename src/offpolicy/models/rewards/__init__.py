@@ -1,0 +1,1 @@
+"""Reward models: μ(s, a) of single decisions."""

@@ -1,0 +1,164 @@
+"""The default nuisances: the simplest model that a validation part of the training fold prefers.
+
+Rewards: a constant, a ridge or logistic model with context × action interactions, or LightGBM, by squared
+error. Behavior: action shares (per batch), or a multinomial logistic model of the context, by log-loss. The
+winner is refitted on the whole training fold.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from offpolicy.models.fitting.encode import Encoded, LinearDesign
+from offpolicy.models.fitting.quiet import quiet
+from offpolicy.models.rewards.boosted import BoostedReward
+from offpolicy.models.rewards.reward import ConstantReward, FittedReward, RewardData
+
+if TYPE_CHECKING:
+    from offpolicy._arrays import Floats, Ints
+
+SELECTION_ROWS = 60_000
+LINEAR_COLUMNS = 5_000
+SMALL = 400
+
+
+def take(data: RewardData, rows: Ints) -> RewardData:
+    """Chosen training rows."""
+    weight = None if data.weight is None else data.weight[rows]
+    X = data.X.rows(rows)
+    return RewardData(
+        X, data.action[rows], data.reward[rows], weight, data.actions, data.action_name
+    )
+
+
+@dataclass(frozen=True)
+class LinearReward:
+    """Ridge (or logistic, for 0/1 rewards) with context, action and their interactions.
+
+    Parameters
+    ----------
+    penalty : float
+        Strength of the ridge penalty.
+    """
+
+    penalty: float = 1.0
+    wants_encoded = True
+
+    def fit_reward(self, data: RewardData, seed: int) -> FittedReward:
+        """Fit on the training rows."""
+        from sklearn.linear_model import LogisticRegression, Ridge
+
+        if np.ptp(data.reward) == 0:
+            return ConstantReward(float(data.reward[0]))
+        design = LinearDesign.learn(data.X)
+        k = len(data.actions)
+        crossed = (design.width + 1) * k <= LINEAR_COLUMNS
+        X = _interactions(design, data.X, data.action, k, crossed=crossed)
+        binary = bool(np.isin(data.reward, (0.0, 1.0)).all())
+        if binary:
+            learner: Any = LogisticRegression(C=1.0 / self.penalty, max_iter=300, tol=1e-4)
+        else:
+            learner = Ridge(alpha=self.penalty, solver="lsqr" if X.shape[1] > 500 else "auto")
+        with quiet():  # slow convergence only costs accuracy, which is validated
+            learner.fit(X, data.reward, sample_weight=data.weight)
+        return _Linear(learner, design, k, crossed, binary)
+
+
+def _interactions(design: LinearDesign, X: Encoded, codes: Ints, k: int, *, crossed: bool) -> Any:
+    from scipy import sparse
+
+    base = design.transform(X)
+    n = len(codes)
+    one_hot = sparse.csr_array((np.ones(n), (np.arange(n), codes)), shape=(n, k))
+    if not crossed:
+        return sparse.hstack([base, one_hot], format="csr")
+    p = base.shape[1]
+    rows = np.repeat(np.arange(n), np.diff(base.indptr))
+    columns = codes[rows] * p + base.indices
+    cross = sparse.csr_array((base.data, (rows, columns)), shape=(n, k * p))
+    return sparse.hstack([base, one_hot, cross], format="csr")
+
+
+@dataclass(frozen=True, eq=False)
+class _Linear:
+    learner: Any
+    design: LinearDesign
+    k: int
+    crossed: bool
+    binary: bool
+
+    def predict(self, X: Encoded, codes: Ints) -> Floats:
+        table = _interactions(self.design, X, codes, self.k, crossed=self.crossed)
+        if self.binary:
+            return np.asarray(self.learner.predict_proba(table)[:, 1], dtype=np.float64)
+        return np.asarray(self.learner.predict(table), dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class _Constant:
+    wants_encoded = True
+
+    def fit_reward(self, data: RewardData, seed: int) -> FittedReward:
+        return ConstantReward(data.mean())
+
+
+@dataclass(frozen=True)
+class AutoReward:
+    """Choose among a constant, a linear model and LightGBM inside the training fold.
+
+    Parameters
+    ----------
+    validation : float
+        Share of the training rows (at most 60,000 are used) on which candidates are compared.
+    """
+
+    validation: float = 0.3
+    wants_encoded = True
+
+    def fit_reward(self, data: RewardData, seed: int) -> FittedReward:
+        """Compare on a validation part, refit the winner on all training rows."""
+        n = len(data.reward)
+        if n < 20 or np.ptp(data.reward) == 0:
+            return ConstantReward(data.mean())
+        rng = np.random.default_rng(seed)
+        chosen = rng.permutation(n)[:SELECTION_ROWS]
+        cut = max(1, round(self.validation * len(chosen)))
+        held, train = take(data, chosen[:cut]), take(data, chosen[cut:])
+        best: tuple[float, Any] | None = None
+        for candidate in self._candidates(n):
+            model = candidate.fit_reward(train, seed)
+            error = held.reward - model.predict(held.X, held.action)
+            loss = float(np.average(error * error, weights=held.weight))
+            if best is None or loss < best[0]:
+                best = (loss, candidate)
+        assert best is not None
+        fit: FittedReward = best[1].fit_reward(data, seed)
+        return _Chosen(fit, type(best[1]).__name__.strip("_"))
+
+    def _candidates(self, n: int) -> list[Any]:
+        candidates: list[Any] = [_Constant(), LinearReward()]
+        if n >= SMALL and _has_lightgbm():
+            candidates.append(BoostedReward(grid=({"num_leaves": 15},)))
+        return candidates
+
+
+@dataclass(frozen=True, eq=False)
+class _Chosen:
+    model: FittedReward
+    choice: str
+
+    def predict(self, X: Any, codes: Ints) -> Floats:
+        return self.model.predict(X, codes)
+
+    def predict_grid(self, X: Any, n_actions: int) -> Floats | None:
+        grid = getattr(self.model, "predict_grid", None)
+        return None if grid is None else grid(X, n_actions)
+
+
+def _has_lightgbm() -> bool:
+    from importlib.util import find_spec
+
+    return find_spec("lightgbm") is not None

@@ -1,0 +1,189 @@
+"""Reward models μ(s, a): any scikit-learn learner, with the action as a feature or one model per action.
+
+A reward model has ``fit_reward(data, seed)`` and gives something with ``predict(X, codes)``; it never sees
+a row of the fold it is used on, because `crossfit` hands it the training rows only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from offpolicy.errors import ModelError
+from offpolicy.models.fitting.learners import (
+    FittedMean,
+    fitted_mean,
+    is_classifier,
+    is_learner,
+    learner_input,
+    with_action,
+)
+
+if TYPE_CHECKING:
+    from offpolicy._arrays import Floats, Ints
+
+
+@dataclass(frozen=True, eq=False)
+class RewardData:
+    """Training rows of a reward model: learner table, action codes, rewards, weights."""
+
+    X: Any
+    action: Ints
+    reward: Floats
+    weight: Floats | None
+    actions: tuple[Any, ...]
+    action_name: str
+
+    def mean(self) -> float:
+        """Weighted mean reward."""
+        return float(np.average(self.reward, weights=self.weight))
+
+
+class FittedReward(Protocol):
+    """μ̂ of one training set."""
+
+    def predict(self, X: Any, codes: Ints) -> Floats:
+        """(m,) predicted mean reward of taking ``codes[i]`` in row i of the learner table ``X``."""
+        ...
+
+
+class RewardModel(Protocol):
+    """Anything that can be fitted to (context, action, reward)."""
+
+    def fit_reward(self, data: RewardData, seed: int) -> FittedReward:
+        """Fit on the training rows."""
+        ...
+
+
+@dataclass(frozen=True)
+class ConstantReward:
+    """The same value everywhere."""
+
+    value: float
+
+    def predict(self, X: Any, codes: Ints) -> Floats:
+        """(m,) the constant."""
+        return np.full(len(codes), self.value)
+
+
+@dataclass(frozen=True, eq=False)
+class ActionFeature:
+    """One model of (context, action): the action is a feature.
+
+    Parameters
+    ----------
+    learner : scikit-learn regressor or classifier
+        A classifier's classes are the reward values, and its prediction is their mean.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import LinearRegression
+    >>> data = RewardData(np.zeros((4, 1)), np.array([0, 0, 1, 1]), np.array([1., 1, 2, 2]), None,
+    ...                   ("a", "b"), "ad")
+    >>> ActionFeature(LinearRegression()).fit_reward(data, 0).predict(np.zeros((2, 1)), np.array([0, 1])
+    ... ).round(6).tolist()
+    [1.0, 2.0]
+    """
+
+    learner: Any
+
+    def fit_reward(self, data: RewardData, seed: int) -> FittedReward:
+        """Fit one learner on all training rows."""
+        X = with_action(data.X, data.action, data.actions, data.action_name, self.learner)
+        model = _fit_or_constant(self.learner, X, data.reward, data.weight, seed)
+        if isinstance(model, ConstantReward):
+            return model
+        return _WithAction(model, data.actions, data.action_name)
+
+
+@dataclass(frozen=True, eq=False)
+class _WithAction:
+    model: FittedMean
+    actions: tuple[Any, ...]
+    name: str
+
+    def predict(self, X: Any, codes: Ints) -> Floats:
+        return self.model.mean(with_action(X, codes, self.actions, self.name, self.model.model))
+
+
+@dataclass(frozen=True, eq=False)
+class PerAction:
+    """One model per action, fitted on the rows where it was taken; actions not seen get the mean.
+
+    Parameters
+    ----------
+    learner : scikit-learn regressor or classifier
+        Cloned for each action.
+    """
+
+    learner: Any
+
+    def fit_reward(self, data: RewardData, seed: int) -> FittedReward:
+        """Fit a learner for every action that has training rows."""
+        models: dict[int, Any] = {}
+        for code in range(len(data.actions)):
+            rows = np.flatnonzero(data.action == code)
+            if len(rows) == 0:
+                models[code] = ConstantReward(data.mean())
+                continue
+            X = data.X.iloc[rows] if hasattr(data.X, "iloc") else data.X[rows]
+            X = learner_input(X, self.learner)
+            weight = None if data.weight is None else data.weight[rows]
+            models[code] = _fit_or_constant(self.learner, X, data.reward[rows], weight, seed)
+        return _PerAction(models)
+
+
+@dataclass(frozen=True, eq=False)
+class _PerAction:
+    models: dict[int, ConstantReward | FittedMean]
+
+    def predict(self, X: Any, codes: Ints) -> Floats:
+        out = np.empty(len(codes))
+        for code in np.unique(codes):
+            rows = np.flatnonzero(codes == code)
+            table = X.iloc[rows] if hasattr(X, "iloc") else X[rows]
+            model = self.models[int(code)]
+            if isinstance(model, ConstantReward):
+                out[rows] = model.value
+            else:
+                out[rows] = model.mean(learner_input(table, model.model))
+        return out
+
+
+def _fit_or_constant(
+    learner: Any, X: Any, y: Floats, weight: Floats | None, seed: int
+) -> ConstantReward | FittedMean:
+    """Fit; a classifier that sees a single reward value has nothing to learn and is that constant."""
+    if is_classifier(learner):
+        values = np.unique(y)
+        if len(values) == 1:
+            return ConstantReward(float(values[0]))
+        if len(values) > 100 and len(values) > len(y) / 2:
+            raise ModelError(
+                f"{type(learner).__name__} is a classifier and the reward takes {len(values):,} values. "
+                "Use a regressor."
+            )
+    return fitted_mean(learner, X, y, weight, seed)
+
+
+def as_reward_model(spec: Any) -> RewardModel:
+    """Resolve ``reward_model=``: None or "auto", a learner, or an object with ``fit_reward``."""
+    if spec is None or (isinstance(spec, str) and spec == "auto"):
+        from offpolicy.models.rewards.auto import AutoReward
+
+        return AutoReward()
+    if isinstance(spec, type):
+        raise ModelError(
+            f"reward_model= is the class {spec.__name__}. Give an instance: {spec.__name__}()."
+        )
+    if hasattr(spec, "fit_reward"):
+        model: RewardModel = spec
+        return model
+    if is_learner(spec):
+        return ActionFeature(spec)
+    raise ModelError(
+        f"reward_model= must be a scikit-learn regressor or classifier, 'auto', an (n, K) array, or an "
+        f"object with fit_reward(data, seed). Got {spec!r} instead."
+    )

@@ -1,0 +1,157 @@
+"""`ModelBased`: an estimated reward and transition model, from which q follows by recursion or simulation.
+
+Recursion (kernel-based, Ormoneit and Sen 2002): the transition from (s, a) is a draw from the successors of
+the k training steps with action a whose states are nearest to s, so that
+
+    q_t(s, a) = (1/k) Σ_{j near s, A_j = a} {R_j + γ v_{t+1}(S'_j)},
+
+and v is needed at training states only. Simulation: roll the fitted model forward under π_e from every scored
+step, with residuals of the training steps as noise.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from offpolicy.errors import ModelError, UsageError
+from offpolicy.models.values.simulate import LearnedDynamics, simulated
+from offpolicy.models.values.tabular import Tabular
+from offpolicy.models.values.values import by_step, next_values
+
+if TYPE_CHECKING:
+    from offpolicy._arrays import Floats, Ints
+    from offpolicy.models.values.values import FittedValues, ValueData
+
+
+@dataclass(frozen=True, eq=False)
+class ModelBased:
+    """Reward and transition model, then q.
+
+    Parameters
+    ----------
+    method : {"recursion", "simulation"}
+        Discrete states: the recursion is `Tabular`'s. Continuous ones: see the module.
+    neighbors : int
+        Recursion: training steps that stand for a transition.
+    reward, transition : regressors, optional
+        Simulation: of R and of S' − S on (S, A); default: ridge regression with action interactions.
+        ``transition`` must predict several outputs.
+    dynamics : object with ``fit_dynamics(data, seed)``, optional
+        Simulation: a model of your own in place of ``reward`` and ``transition``.
+    draws : int
+        Simulation: roll-outs for each step and action.
+
+    Examples
+    --------
+    >>> ModelBased(neighbors=5).method
+    'recursion'
+    """
+
+    method: Literal["recursion", "simulation"] = "recursion"
+    neighbors: int = 10
+    reward: Any = None
+    transition: Any = None
+    dynamics: Any = None
+    draws: int = 10
+
+    def __post_init__(self) -> None:
+        if self.method not in {"recursion", "simulation"}:
+            raise UsageError(
+                f"method= must be 'recursion' or 'simulation'. Got {self.method!r} instead."
+            )
+        for name in ("neighbors", "draws"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+                raise UsageError(f"{name}= must be an int of at least 1. Got {value!r} instead.")
+
+    def fit_values(self, data: ValueData, seed: int) -> FittedValues:
+        """Fit the model on the training steps."""
+        if self.method == "simulation":
+            model = self.dynamics or LearnedDynamics(self.reward, self.transition)
+            return simulated(data, model.fit_dynamics(data, seed), self.draws, seed)
+        if data.log.is_discrete:
+            return Tabular().fit_values(data, seed)
+        if data.policy.is_timed:
+            raise ModelError(
+                "the recursion pools steps, which a time-dependent policy does not allow. Use "
+                "method='simulation' or FittedQ(…, time='step')."
+            )
+        return _Neighbors.fit(data, self.neighbors)
+
+
+@dataclass(frozen=True, eq=False)
+class _Neighbors:
+    """Nearest training steps of each action, and v_t at the training steps."""
+
+    data: ValueData
+    center: Floats
+    scale: Floats
+    members: list[Ints]
+    index: list[Any]
+    v: Floats
+
+    @classmethod
+    def fit(cls, data: ValueData, k: int) -> _Neighbors:
+        from sklearn.neighbors import NearestNeighbors
+
+        states = data.numbers.reshape(len(data.numbers), -1)[data.log.context.positions(data.rows)]
+        center, spread = states.mean(axis=0), states.std(axis=0)
+        scale = np.where(spread > 0, spread, 1.0)
+        known = data.following >= -1 if data.horizon > 1 else np.ones(len(data.rows), bool)
+        members, index = [], []
+        for a in range(len(data.log.actions)):
+            rows = np.flatnonzero((data.action == a) & known)
+            members.append(rows)
+            if len(rows):
+                search = NearestNeighbors(n_neighbors=min(k, len(rows)))
+                index.append(search.fit((states[rows] - center) / scale))
+            else:
+                index.append(None)
+        v = np.zeros((data.horizon + 1, len(data.rows)))
+        fit = cls(data, center, scale, members, index, v)
+        fit._recurse()
+        return fit
+
+    def _recurse(self) -> None:
+        data = self.data
+        near = self._near(data.rows)
+        pi = data.policy.at_rows(data.rows)
+        position = np.full(len(data.log.action), -1, dtype=np.int64)
+        position[data.rows] = np.arange(len(data.rows))
+        after = np.where(data.following >= 0, position[np.maximum(data.following, 0)], -1)
+        for t in range(data.horizon - 1, -1, -1):
+            self.v[t] = (pi * self._q(t, near, after)).sum(axis=1)
+
+    def _near(self, rows: Ints) -> list[Ints | None]:
+        """For each action, (m, k) positions of the nearest training steps."""
+        numbers = self.data.numbers.reshape(len(self.data.numbers), -1)
+        X = (numbers[self.data.log.context.positions(rows)] - self.center) / self.scale
+        return [
+            None if search is None else members[search.kneighbors(X, return_distance=False)]
+            for members, search in zip(self.members, self.index, strict=True)
+        ]
+
+    def _q(self, t: int, near: list[Ints | None], after: Ints) -> Floats:
+        """(m, K) q_t; an action without training steps gets the mean of all of them."""
+        data = self.data
+        y = data.reward
+        if t < data.horizon - 1:
+            y = y + data.discount * next_values(after, self.v[t + 1])
+        columns = [None if at is None else y[at].mean(axis=1) for at in near]
+        width = next(len(c) for c in columns if c is not None)
+        return np.column_stack([np.full(width, y.mean()) if c is None else c for c in columns])
+
+    def predict(self, rows: Ints) -> tuple[Floats, Floats]:
+        data, log = self.data, self.data.log
+        position = np.full(len(log.action), -1, dtype=np.int64)
+        position[data.rows] = np.arange(len(data.rows))
+        after = np.where(data.following >= 0, position[np.maximum(data.following, 0)], -1)
+        q, v = np.empty(len(rows)), np.empty(len(rows))
+        for t, at in by_step(log, rows).items():
+            table = self._q(t, self._near(rows[at]), after)
+            q[at] = table[np.arange(len(at)), log.action[rows[at]]]
+            v[at] = (data.policy.at_rows(rows[at]) * table).sum(axis=1)
+        return q, v

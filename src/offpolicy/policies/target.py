@@ -1,0 +1,407 @@
+"""A policy, in whichever form the user has it, resolved against a log into probabilities of its actions.
+
+Forms: an object with ``probabilities(context)``, a callable giving probabilities or one label per row, an
+(n, K) array, a label column or probability columns of the frame. Probabilities are asked for in blocks of
+rows and deterministic policies are kept as codes, so that no n × K array is made for a large log.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from offpolicy.errors import DataError, OffPolicyError, PolicyError, first_rows
+from offpolicy.logs.actions import encode
+from offpolicy.logs.frame import Columns, is_frame, is_reordered
+from offpolicy.logs.layout import in_log_order
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from offpolicy._arrays import Array, Bools, Floats, Ints
+    from offpolicy.logs.frame import Context
+
+BLOCK_CELLS = 4_000_000
+SUM_TOLERANCE = 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class Target:
+    """π_e on the rows of a log.
+
+    Attributes
+    ----------
+    name : str
+    shares_context : bool
+        Whether rows of the context's table (distinct contexts) suffice to ask it.
+    codes : (m,) int array or None
+        The chosen action of each row, when the policy is deterministic.
+    elsewhere : callable or None
+        (m, K) probabilities in any states at steps t, also those not in the log; None for policies that
+        are known on the log's rows only (arrays, columns).
+    """
+
+    name: str
+    n_actions: int
+    shares_context: bool
+    codes: Ints | None
+    _ask: Callable[[Array], Floats] | None = field(repr=False)
+    elsewhere: Callable[[Any, Ints], Floats] | None = field(default=None, repr=False)
+
+    def probabilities(self, positions: Array) -> Floats:
+        """(m, K) probabilities at table rows (or log rows, where contexts are not shared)."""
+        if self.codes is not None:
+            out = np.zeros((len(positions), self.n_actions))
+            out[np.arange(len(positions)), self.codes[positions]] = 1.0
+            return out
+        assert self._ask is not None
+        answer: Floats = self._ask(positions)
+        return answer
+
+    def of_actions(self, context: Context, action: Ints) -> Floats:
+        """(n,) π_e(A_i | S_i) for every row of the log."""
+        n = len(action)
+        if self.codes is not None:
+            rows = np.arange(n)
+            at = context.positions(rows) if self.shares_context else rows
+            return np.asarray(self.codes[at] == action, dtype=np.float64)
+        if self.shares_context and context.index is not None:
+            if context.n_table * self.n_actions <= BLOCK_CELLS:
+                return np.asarray(
+                    self.probabilities(np.arange(context.n_table))[context.index, action]
+                )
+            out = np.empty(n)
+            order = np.argsort(context.index, kind="stable")
+            at = context.index[order]
+            for block in blocks(context.n_table, self.n_actions):
+                low, high = np.searchsorted(at, [block[0], block[-1] + 1])
+                rows = order[low:high]
+                out[rows] = self.probabilities(block)[at[low:high] - block[0], action[rows]]
+            return out
+        out = np.empty(n)
+        for block in blocks(n, self.n_actions):
+            out[block] = self.probabilities(block)[np.arange(len(block)), action[block]]
+        return out
+
+
+def blocks(n: int, width: int) -> Iterator[Ints]:
+    """Consecutive row numbers in blocks of bounded size."""
+    step = max(1, BLOCK_CELLS // max(width, 1))
+    for start in range(0, n, step):
+        yield np.arange(start, min(n, start + step), dtype=np.int64)
+
+
+# Tables and comparisons show the log itself under this name.
+LOGGING_POLICY = "(logging policy)"
+
+
+def named_policies(policies: Any) -> dict[str, Any]:
+    """One policy is called "policy"; a mapping keeps its names."""
+    if isinstance(policies, Mapping) and not hasattr(policies, "probabilities"):
+        if not policies:
+            raise PolicyError("policies= is empty. Give at least one policy.")
+        for name in policies:
+            if not isinstance(name, str) or not name:
+                raise PolicyError(f"policy names must be non-empty strings. Got {name!r} instead.")
+            if name == LOGGING_POLICY:
+                raise PolicyError(f"{name!r} stands for the log in tables. Choose another name.")
+        return dict(policies)
+    return {"policy": policies}
+
+
+def resolve(name: str, policy: Any, log: Any) -> Target:
+    """Turn any form of policy into a `Target` on the rows of ``log``."""
+    labels = log.actions
+    if inspect.isclass(policy):
+        raise PolicyError(
+            f"policy {name!r} is the class {policy.__name__}. Give an instance: {policy.__name__}(…)."
+        )
+    if hasattr(policy, "bind"):
+        policy = policy.bind(labels)
+    if isinstance(policy, str):
+        return _from_label_column(name, policy, log)
+    if isinstance(policy, Sequence) and policy and all(isinstance(c, str) for c in policy):
+        return _from_columns(name, list(policy), log)
+    if hasattr(policy, "probabilities") or hasattr(policy, "choices") or callable(policy):
+        return _from_function(name, policy, log)
+    if is_frame(policy):
+        raise PolicyError(
+            f"policy {name!r}: a frame is ambiguous. Give probabilities as an (n, K) array in the order of "
+            f"log.actions {tuple(labels)[:5]}, or use offpolicy.policies.Table."
+        )
+    try:
+        array = np.asarray(policy)
+    except ValueError as error:
+        raise PolicyError(f"policy {name!r}: cannot be read as an array: {error}") from error
+    if array.ndim == 0:
+        raise PolicyError(
+            f"policy {name!r}: {policy!r} is not a policy. Give an object with probabilities(context), a "
+            "callable, an (n, K) array, or the name of a column; offpolicy.policies has adapters."
+        )
+    if getattr(log, "row_order", None) is None and is_reordered(policy, log.source):
+        raise PolicyError(
+            f"policy {name!r}: its index has the labels of the log's frame in another order. Align it with "
+            ".reindex(frame.index), or pass .to_numpy() if the rows do match."
+        )
+    return _from_array(name, in_log_order(array, log), log)
+
+
+def _from_array(name: str, array: Array, log: Any) -> Target:
+    n, k = len(log.action), len(log.actions)
+    if array.shape == (n,):
+        return _from_labels(name, array, log)
+    if array.shape != (n, k):
+        raise PolicyError(
+            f"policy {name!r}: an array must have shape (n, K) = ({n}, {k}): one column for each of "
+            f"log.actions. Got {array.shape}. Actions that were never logged are named with `actions=`."
+        )
+    array = array.astype(np.float64, copy=False)
+    for block in blocks(n, k):
+        check_distribution(array[block], name, log.eligible, block)
+    return Target(name, k, False, None, lambda rows: array[rows])
+
+
+def _from_labels(name: str, values: Array, log: Any) -> Target:
+    codes = encode_choices(name, values, log.actions)
+    _check_eligible_codes(name, codes, log.eligible)
+    return Target(name, len(log.actions), False, codes, None)
+
+
+def _from_label_column(name: str, column: str, log: Any) -> Target:
+    if log.source is None:
+        raise PolicyError(
+            f"policy {name!r}: {column!r} names a column, but the log was not built from a frame."
+        )
+    if column == log.names.action:
+        raise PolicyError(
+            f"policy {name!r}: {column!r} holds the actions that were logged. A policy must not know them; "
+            "name the column with the actions it would take. What the log itself earned is ev.logged."
+        )
+    columns = Columns(log.source)
+    columns.require(column, f"policy {name!r}")
+    return _from_labels(name, columns.values(column), log)
+
+
+def _from_columns(name: str, names: list[str], log: Any) -> Target:
+    if log.source is None:
+        raise PolicyError(f"policy {name!r}: {names[:3]} name columns, but the log has no frame.")
+    if len(names) != len(log.actions):
+        raise PolicyError(
+            f"policy {name!r}: {len(names)} probability columns for {len(log.actions)} actions. Give one "
+            f"for each of log.actions, in that order: {tuple(log.actions)[:5]}."
+        )
+    columns = Columns(log.source)
+    matrix = np.column_stack(
+        [columns.numeric(columns.require(c, f"policy {name!r}"), "probability") for c in names]
+    )
+    return _from_array(name, matrix, log)
+
+
+def _from_function(name: str, policy: Any, log: Any) -> Target:
+    context: Context = log.context
+    labels = log.actions
+    timed = _takes_time(policy)
+    shares = log.eligible is None and not timed
+    n = context.n_table if shares else len(log.action)
+    bound = _Asked(name, policy, log, timed=timed)
+    if n == 0:
+        raise PolicyError(f"policy {name!r}: the log has no rows to ask about.")
+    if bound.is_deterministic(shares=shares):
+        codes = np.empty(n, dtype=np.int64)
+        for block in blocks(n, 1):
+            codes[block] = bound.choices(block, shares=shares)
+        _check_eligible_codes(name, codes, log.eligible)
+        return Target(name, len(labels), shares, codes, None, bound.elsewhere)
+    return Target(
+        name,
+        len(labels),
+        shares,
+        None,
+        lambda at: bound.probabilities(at, shares=shares),
+        bound.elsewhere,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Asked:
+    """Calls a user's policy on blocks of rows and checks what comes back."""
+
+    name: str
+    policy: Any
+    log: Any
+    timed: bool
+
+    def _answer(self, at: Array, *, shares: bool, deterministic: bool = False) -> Array:
+        context = self.log.context
+        positions = at if shares else context.positions(at)
+        arguments: list[Any] = [context.native(positions)]
+        if self.timed:
+            arguments.append(self.log.layout.step[at])
+        keywords: dict[str, Any] = {}
+        if self.log.eligible is not None and getattr(self.policy, "respects_eligible", False):
+            keywords["eligible"] = self.log.eligible[at]
+        if deterministic:
+            function = self.policy.choices
+        else:
+            function = getattr(self.policy, "probabilities", self.policy)
+        try:
+            answer = function(*arguments, **keywords)
+        except OffPolicyError:
+            raise
+        except Exception as error:  # the user's own code: say whose, and keep its traceback
+            raise PolicyError(
+                f"policy {self.name!r} failed on {len(at)} rows with {type(error).__name__}: {error}"
+            ) from error
+        if is_reordered(answer, arguments[0]):
+            raise PolicyError(
+                f"policy {self.name!r}: its answer has the index of the context in another order. Return it "
+                "in the order of the rows it was given."
+            )
+        if is_frame(answer):
+            names = Columns(answer)
+            order = _column_order(self.name, names.names, self.log.actions)
+            answer = np.column_stack([names.numeric(c, "probability") for c in order])
+        return np.asarray(answer)
+
+    def elsewhere(self, states: Any, t: Ints) -> Floats:
+        """(m, K) probabilities in states that need not be in the log, at steps t."""
+        k = len(self.log.actions)
+        arguments: list[Any] = [states, t] if self.timed else [states]
+        if hasattr(self.policy, "choices"):
+            codes = np.asarray(self.policy.choices(*arguments), dtype=np.int64)
+            return np.asarray(np.eye(k)[codes])
+        answer = np.asarray(getattr(self.policy, "probabilities", self.policy)(*arguments))
+        if answer.ndim == 1:
+            return np.asarray(np.eye(k)[encode_choices(self.name, answer, self.log.actions)])
+        if answer.shape != (len(t), k):
+            raise PolicyError(
+                f"policy {self.name!r}: gave shape {answer.shape} for {len(t)} states and {k} actions."
+            )
+        matrix = answer.astype(np.float64, copy=False)
+        check_distribution(matrix, self.name, None, np.arange(len(t)))
+        return matrix
+
+    def is_deterministic(self, *, shares: bool) -> bool:
+        if hasattr(self.policy, "choices"):
+            return True
+        if hasattr(self.policy, "probabilities"):
+            return False
+        return self._answer(np.arange(1), shares=shares).ndim == 1
+
+    def choices(self, at: Array, *, shares: bool) -> Ints:
+        if hasattr(self.policy, "choices"):
+            codes = self._answer(at, shares=shares, deterministic=True).astype(np.int64)
+            bad = (codes < 0) | (codes >= len(self.log.actions))
+            if bad.any():
+                raise PolicyError(
+                    f"policy {self.name!r}: choices() gave {first_rows(bad, codes)} out of range."
+                )
+        else:
+            labels = self._answer(at, shares=shares)
+            self._check_rows(labels, at)
+            codes = encode_choices(self.name, labels, self.log.actions)
+        self._check_rows(codes, at)
+        return codes
+
+    def probabilities(self, at: Array, *, shares: bool) -> Floats:
+        answer = self._answer(at, shares=shares)
+        k = len(self.log.actions)
+        if answer.shape != (len(at), k):
+            raise PolicyError(
+                f"policy {self.name!r}: gave shape {answer.shape} for {len(at)} rows and {k} actions. "
+                f"Return one row of K probabilities for each row, in the order of log.actions "
+                f"{tuple(self.log.actions)[:5]}, or one label per row."
+            )
+        if answer.dtype.kind not in "biuf":
+            raise PolicyError(
+                f"policy {self.name!r}: probabilities must be numbers. Got {answer.dtype}."
+            )
+        matrix = answer.astype(np.float64, copy=False)
+        check_distribution(matrix, self.name, self.log.eligible, at)
+        return matrix
+
+    def _check_rows(self, answer: Array, at: Array) -> None:
+        if answer.shape != (len(at),):
+            raise PolicyError(
+                f"policy {self.name!r}: gave {answer.shape} labels for {len(at)} rows. "
+                "Return one action label per row."
+            )
+
+
+def _column_order(name: str, columns: list[str], actions: tuple[Any, ...]) -> list[str]:
+    """Columns of a policy's frame in the order of the log's actions, which they must be named after."""
+    wanted = [str(a) for a in actions]
+    if sorted(map(str, columns)) != sorted(wanted):
+        raise PolicyError(
+            f"policy {name!r}: gave a frame with columns {columns[:5]}. Name its columns after log.actions "
+            f"{tuple(actions)[:5]}, or return an array in that order."
+        )
+    named = {str(c): c for c in columns}
+    return [named[w] for w in wanted]
+
+
+def _takes_time(policy: Any) -> bool:
+    """Whether π_t(a | s) is meant: declared, or a second argument called t or step."""
+    declared = getattr(policy, "time_dependent", None)
+    if declared is not None:
+        return bool(declared)
+    function = getattr(policy, "probabilities", policy)
+    try:
+        names = list(inspect.signature(function).parameters)
+    except (TypeError, ValueError):
+        return False
+    return len(names) > 1 and names[1] in {"t", "step"}
+
+
+def encode_choices(name: str, labels: Array, actions: tuple[Any, ...]) -> Ints:
+    """Codes of a policy's labels among the log's actions."""
+    try:
+        return encode(labels, actions, f"policy {name}")[1]
+    except DataError as error:
+        raise PolicyError(
+            f"policy {name!r} chooses something that is not an action of the log: {error}"
+        ) from error
+
+
+def check_distribution(matrix: Floats, name: str, eligible: Bools | None, rows: Array) -> None:
+    """Each row is a distribution over the eligible actions; errors name the row of the log."""
+
+    def where(bad: Any) -> str:
+        first = rows[int(bad.argmax())]
+        return f"{int(bad.sum()):,} of {len(bad):,} rows (first: row {first})"
+
+    bad = ~np.isfinite(matrix).all(axis=1)
+    if bad.any():
+        raise PolicyError(
+            f"policy {name!r}: probabilities are missing or infinite in {where(bad)}."
+        )
+    bad = (matrix < 0).any(axis=1)
+    if bad.any():
+        raise PolicyError(f"policy {name!r}: probabilities are negative in {where(bad)}.")
+    total = matrix.sum(axis=1)
+    bad = np.asarray(np.abs(total - 1) > SUM_TOLERANCE)
+    if bad.any():
+        raise PolicyError(
+            f"policy {name!r}: probabilities do not sum to 1 in {where(bad)}, whose sum is "
+            f"{total[int(bad.argmax())]:.6g}. Nothing is normalized unasked."
+        )
+    if eligible is not None:
+        bad = ((matrix > 0) & ~eligible[rows]).any(axis=1)
+        if bad.any():
+            raise PolicyError(
+                f"policy {name!r}: gives probability to actions that were not eligible in {where(bad)}."
+            )
+
+
+def _check_eligible_codes(name: str, codes: Ints, eligible: Bools | None) -> None:
+    if eligible is None:
+        return
+    bad = ~eligible[np.arange(len(codes)), codes]
+    if bad.any():
+        raise PolicyError(
+            f"policy {name!r}: chooses an action that was not eligible in {first_rows(bad)}."
+        )

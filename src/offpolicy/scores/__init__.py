@@ -1,0 +1,1 @@
+"""Scores ψ: what they look at, one formula per function, and the catalog score × split."""

@@ -1,0 +1,154 @@
+"""Everything a score may look at, as flat arrays with one entry a decision.
+
+The paper's letters: R_t, ρ_t = ∏_{s≤t} π_e(A_s|S_s) / π_b(A_s|S_s), q_t(S_t, A_t) and
+v_t = Σ_a π_e(a|S_t) q_t(S_t, a). A bandit has one decision a unit, an episode T + 1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from offpolicy.errors import NotIdentifiedError
+
+if TYPE_CHECKING:
+    from offpolicy._arrays import Floats, Ints
+    from offpolicy.logs.layout import Layout
+
+LARGEST_LOG_WEIGHT = 700.0
+
+
+@dataclass(frozen=True, eq=False)
+class Decisions:
+    """One policy's view of the log, with nuisances predicted in one sample split.
+
+    Parameters
+    ----------
+    layout : Layout
+        Which decisions form a unit.
+    reward, pi_e, pi_b, q, v : (S,) arrays
+        R_t; probabilities of the logged action under target and behavior; q_t(S_t, A_t); v_t.
+    discount : float
+        γ.
+    weight : (N,) array or None
+        Mass of each unit in means (counts × analysis weights).
+    marginal : (S,) array or None
+        Ratio of state-action marginals, for the scores that use it.
+    count : (N,) array or None
+        How many identical units each stands for.
+    fold : (N,) int array or None
+        Fold of each unit, for scores with coefficients of their own to fit; None outside cross-fitting.
+
+    Examples
+    --------
+    >>> from offpolicy.logs.layout import Layout
+    >>> half = np.full(2, 0.5)
+    >>> d = Decisions(Layout.ragged([2]), np.ones(2), np.ones(2), half, half, half, discount=0.9)
+    >>> d.rho.tolist(), d.rho_before.tolist(), d.gamma.tolist()
+    ([2.0, 4.0], [1.0, 2.0], [1.0, 0.9])
+    """
+
+    layout: Layout
+    reward: Floats
+    pi_e: Floats
+    pi_b: Floats
+    q: Floats
+    v: Floats
+    discount: float = 1.0
+    weight: Floats | None = None
+    marginal: Floats | None = None
+    count: Floats | None = None
+    fold: Ints | None = None
+
+    @property
+    def n(self) -> int:
+        """Units held."""
+        return self.layout.n_units
+
+    @property
+    def size(self) -> float:
+        """Units they stand for."""
+        return float(self.n if self.count is None else self.count.sum())
+
+    @cached_property
+    def ratio(self) -> Floats:
+        """(S,) one-step ratio w_t = π_e / π_b."""
+        return self.pi_e / self.pi_b
+
+    @cached_property
+    def log_rho(self) -> Floats:
+        """(S,) log ρ_t, −∞ once the target would not have taken a logged action."""
+        with np.errstate(divide="ignore"):
+            logs = np.log(self.pi_e) - np.log(self.pi_b)
+        if self.layout.is_single:
+            return logs
+        total = np.zeros(self.n)
+        out = np.empty_like(logs)
+        for _, units, rows in self.layout.by_step():
+            total[units] += logs[rows]
+            out[rows] = total[units]
+        return out
+
+    @cached_property
+    def rho(self) -> Floats:
+        """(S,) ρ_t, the importance weight up to and including t (Eq. weight)."""
+        if self.layout.is_single:
+            return self.ratio
+        highest = float(self.log_rho.max(initial=-np.inf))
+        if highest > LARGEST_LOG_WEIGHT:
+            raise NotIdentifiedError(
+                f"an importance weight reaches e^{highest:.0f}, beyond what a float can hold: at a horizon "
+                f"of {self.layout.horizon} steps these data cannot support products of ratios. Use a "
+                "self-normalized (SNIPW, WDR), marginalized (DRL) or model-based (DM) estimator, a "
+                "shorter horizon, or a target closer to the logging policy."
+            )
+        return np.exp(self.log_rho)
+
+    @cached_property
+    def rho_before(self) -> Floats:
+        """(S,) ρ_{t−1}, which is 1 at t = 0."""
+        if self.layout.is_single:
+            return np.ones(self.layout.n_steps)
+        out = np.ones(self.layout.n_steps)
+        later = self.layout.step > 0
+        out[later] = self.rho[np.flatnonzero(later) - 1]
+        return out
+
+    @cached_property
+    def gamma(self) -> Floats:
+        """(S,) γ^t."""
+        if self.layout.is_single:
+            return np.ones(self.layout.n_steps)
+        return np.asarray(self.discount ** np.arange(self.layout.horizon))[self.layout.step]
+
+    @cached_property
+    def mass(self) -> Floats:
+        """(N,) mass of each unit in means."""
+        return np.ones(self.n) if self.weight is None else self.weight
+
+    def sum(self, values: Floats) -> Floats:
+        """(N,) sum of a per-decision quantity inside each unit."""
+        return self.layout.sum(values)
+
+    def mean(self, values: Floats) -> float:
+        """Mean over units, by mass."""
+        if self.weight is None:
+            return float(values.mean())
+        return float(values @ self.weight / self.weight.sum())
+
+
+def variance_emphasis(d: Decisions) -> Floats:
+    """(S,) weights γ^{2t} ρ_t² (1 − π_b) of the regressions of MRDR, up to a common factor.
+
+    Farajtabar et al. 2018: with them the fitted q_t minimizes the variance of the doubly robust score. Here
+    they weight the recursion's own targets R_t + γ v_{t+1}, which are far less noisy than the importance-
+    weighted returns of the original. A common factor changes no weighted mean, so the largest weight is 1
+    and no horizon overflows.
+    """
+    with np.errstate(divide="ignore"):
+        logs = 2 * (d.log_rho + np.log(d.gamma)) + np.log1p(-np.minimum(d.pi_b, 1.0))
+    highest = float(logs.max(initial=-np.inf))
+    return np.zeros_like(logs) if np.isneginf(highest) else np.exp(logs - highest)

@@ -1,0 +1,129 @@
+"""Scores ψ: pure functions from decisions to one number per unit, whose mean is the estimate.
+
+Each docstring gives its formula. ρ_t, q_t, v_t are those of `Decisions`; sums run over t inside a unit and
+γ^t is left out of the formulas where it only multiplies. A ratio estimator returns its linearized score:
+the number whose mean is the estimate and whose variance is the estimate's (the delta method).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from offpolicy.scores.normalized import normalized_sum
+
+if TYPE_CHECKING:
+    from offpolicy._arrays import Floats
+    from offpolicy.scores.decisions import Decisions
+
+
+@dataclass(frozen=True, eq=False)
+class Scored:
+    """Scores with something to say about how they came about."""
+
+    psi: Floats
+    note: str = ""
+
+
+def direct(d: Decisions) -> Floats:
+    """ψ = v_0: the value model alone (DM)."""
+    return np.asarray(d.v[d.layout.offsets[:-1]]) if not d.layout.is_single else d.v
+
+
+def importance_weighted(d: Decisions) -> Floats:
+    """ψ = Σ γ^t ρ_t R_t: per-decision inverse probability weighting (Eq. IPW)."""
+    return d.sum(d.gamma * d.rho * d.reward)
+
+
+def trajectory_weighted(d: Decisions) -> Floats:
+    """ψ = ρ_T Σ γ^t R_t: one weight for the whole trajectory."""
+    return d.layout.last(d.rho) * d.sum(d.gamma * d.reward)
+
+
+def trajectory_normalized(d: Decisions) -> Floats:
+    """ψ linearizes Σ_i ρ_iT G_i / Σ_i ρ_iT, G = Σ γ^t R_t: weighted importance sampling (WIS)."""
+    log_last = d.layout.last(d.log_rho)
+    highest = float(log_last.max())
+    if np.isneginf(highest):
+        return np.full(d.n, np.nan)
+    rho = np.exp(log_last - highest)
+    returns = d.sum(d.gamma * d.reward)
+    level = d.mean(rho * returns) / d.mean(rho)
+    return np.asarray(level + rho * (returns - level) / d.mean(rho))
+
+
+def doubly_robust(d: Decisions) -> Floats:
+    """ψ = Σ γ^t {ρ_t (R_t − q_t) + ρ_{t−1} v_t} (Eq. DR)."""
+    if d.layout.is_single:
+        return d.ratio * (d.reward - d.q) + d.v
+    return d.sum(d.gamma * (d.rho * (d.reward - d.q) + d.rho_before * d.v))
+
+
+def self_normalized(d: Decisions) -> Floats:
+    """ψ linearizes Σ_t γ^t Σ_i ρ_it R_it / Σ_i ρ_it: weights normalized step by step (SNIPW, WIS)."""
+    return normalized_sum(d, d.reward, np.zeros(d.layout.n_steps))
+
+
+def self_normalized_dr(d: Decisions) -> Floats:
+    """ψ linearizes Σ_t γ^t {Σ_i ρ_it (R_it − q_it) / Σ_i ρ_it + Σ_i ρ_{i,t−1} v_it / Σ_i ρ_{i,t−1}}.
+
+    At T = 0 this is the self-normalized doubly robust estimator (SNDR); for trajectories it is the
+    weighted doubly robust estimator of Thomas and Brunskill 2016 (WDR).
+    """
+    return normalized_sum(d, d.reward - d.q, d.v)
+
+
+def switched(d: Decisions, threshold: float) -> Floats:
+    """ψ = Σ γ^t ρ̃_t (R_t − q_t) + ρ̃_{t−1} v_t, ρ̃ dropped once a weight exceeds τ (SWITCH-DR)."""
+    # Products of the same ratios in another order differ by rounding; a threshold is often one of them.
+    return with_weights(d, np.where(d.rho <= threshold * (1 + 1e-9), 1.0, 0.0))
+
+
+def shrunk(d: Decisions, strength: float) -> Floats:
+    """As the doubly robust score with weights λρ / (ρ² + λ) (DRos, Su et al. 2020)."""
+    if np.isinf(strength):
+        return doubly_robust(d)
+    rho = d.rho
+    return with_weights(d, strength / (rho * rho + strength))
+
+
+def with_weights(d: Decisions, factor: Floats) -> Floats:
+    """Doubly robust score whose weight ρ_t is multiplied by a factor in [0, 1] from there on.
+
+    ψ = Σ γ^t {f_t ρ_t (R_t − q_t) + f_{t−1} ρ_{t−1} v_t}; f = 1 is Eq. DR and f = 0 is the direct score.
+    """
+    if d.layout.is_single:
+        return d.ratio * factor * (d.reward - d.q) + d.v
+    kept = _running_minimum(d, factor)
+    before = np.ones_like(kept)
+    later = np.flatnonzero(d.layout.step > 0)
+    before[later] = kept[later - 1]
+    return d.sum(d.gamma * (kept * d.rho * (d.reward - d.q) + before * d.rho_before * d.v))
+
+
+def _running_minimum(d: Decisions, factor: Floats) -> Floats:
+    """A weight once distrusted stays distrusted: the later terms build on it."""
+    lowest = np.ones(d.n)
+    out = np.empty_like(factor)
+    for _, units, rows in d.layout.by_step():
+        lowest[units] = np.minimum(lowest[units], factor[rows])
+        out[rows] = lowest[units]
+    return out
+
+
+def marginalized(d: Decisions) -> Floats:
+    """ψ = v_0 + Σ γ^t w_t (R_t + γ v_{t+1} − q_t), w_t = p_e(S_t, A_t) / p_b(S_t, A_t) (DRL).
+
+    Kallus and Uehara 2020: the ratio of state-action marginals takes the place of ρ_t, which lowers the
+    variance to the efficiency bound of a Markov decision process.
+    """
+    assert d.marginal is not None
+    if d.layout.is_single:
+        return d.marginal * (d.reward - d.q) + d.v
+    following = np.zeros(d.layout.n_steps)
+    later = np.flatnonzero(d.layout.step > 0)
+    following[later - 1] = d.v[later]
+    change = d.reward + d.discount * following - d.q
+    return direct(d) + d.sum(d.gamma * d.marginal * change)

@@ -1,0 +1,12 @@
+"""What a sceptic would check before believing the number, each with a threshold, a sentence and a remedy."""
+
+from offpolicy.trust.diagnose import diagnose
+from offpolicy.trust.finding import Diagnostics, Finding, Findings
+from offpolicy.trust.log_side import check_log
+from offpolicy.trust.propensities import RatioTest, sample_ratio
+from offpolicy.trust.thresholds import THRESHOLDS, Threshold
+
+__all__ = [
+    "THRESHOLDS", "Diagnostics", "Finding", "Findings", "RatioTest", "Threshold", "check_log",
+    "diagnose", "sample_ratio",
+]  # fmt: skip

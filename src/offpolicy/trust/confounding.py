@@ -1,0 +1,109 @@
+"""Sensitivity to unobserved confounding: how wrong π_b would have to be to overturn the comparison.
+
+Marginal sensitivity model (Tan 2006; Zhao, Small and Bhattacharya 2019): the true odds of the logged
+action differ from the modeled odds by a factor of at most Γ, so that the inverse probability lies in
+
+    1 + (1/π_b − 1)/Γ  ≤  1/π  ≤  1 + (1/π_b − 1)·Γ.
+
+The self-normalized estimate Σ w r / Σ w over all weights w = π_e/π in that box is a linear-fractional
+program, whose solution gives the upper end to rewards above a cut and the lower end to those below.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from offpolicy.trust.finding import Finding, judged, not_applicable
+
+if TYPE_CHECKING:
+    from offpolicy._arrays import Floats
+    from offpolicy.trust.view import View
+
+GAMMAS = (1.0, 1.1, 1.25, 1.5, 2.0, 3.0)
+LARGEST = 20.0
+
+
+def sensitivity_bounds(
+    reward: Floats, pi_e: Floats, pi_b: Floats, mass: Floats, gamma: float
+) -> tuple[float, float]:
+    """Smallest and largest self-normalized value when odds may be off by a factor ``gamma``.
+
+    Examples
+    --------
+    >>> r, half = np.array([0.0, 1.0]), np.array([0.5, 0.5])
+    >>> sensitivity_bounds(r, np.ones(2), half, np.ones(2), 1.0)
+    (0.5, 0.5)
+    >>> low, high = sensitivity_bounds(r, np.ones(2), half, np.ones(2), 2.0)
+    >>> round(low, 3), round(high, 3)
+    (0.333, 0.667)
+    """
+    positive = (pi_e > 0) & (mass > 0)
+    r, odds = reward[positive], 1.0 / pi_b[positive] - 1.0
+    base = mass[positive] * pi_e[positive]
+    small, large = base * (1 + odds / gamma), base * (1 + odds * gamma)
+    order = np.argsort(r, kind="stable")
+    r, small, large = r[order], small[order], large[order]
+
+    def best(up: Floats, down: Floats) -> Floats:
+        """Value with ``up`` on the first k rewards and ``down`` on the rest, for every k."""
+        top = np.concatenate([[0.0], np.cumsum(up * r)]) + (
+            down @ r - np.concatenate([[0.0], np.cumsum(down * r)])
+        )
+        bottom = np.concatenate([[0.0], np.cumsum(up)]) + (
+            down.sum() - np.concatenate([[0.0], np.cumsum(down)])
+        )
+        return np.asarray(top / bottom)
+
+    return float(best(large, small).min()), float(best(small, large).max())
+
+
+def breaking_point(reward: Floats, pi_e: Floats, pi_b: Floats, mass: Floats, null: float) -> float:
+    """Smallest Γ whose bounds contain ``null``; infinite beyond 20."""
+
+    def holds(gamma: float) -> bool:
+        low, high = sensitivity_bounds(reward, pi_e, pi_b, mass, gamma)
+        return low <= null <= high
+
+    if holds(1.0):
+        return 1.0
+    if not holds(LARGEST):
+        return math.inf
+    low, high = 1.0, LARGEST
+    while high - low > 1e-3:
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high
+
+
+def finding(view: View) -> Finding:
+    """Γ at which the difference to the logging policy could vanish."""
+    name = "confounding"
+    d = view.decisions
+    if not d.layout.is_single:
+        return not_applicable(name, "the bound is for single decisions, not for episodes.")
+    if not view.weight.any():
+        return not_applicable(name, "there is no overlap.")
+    logged = view.units.mean(d.reward)
+    parts = (d.reward, d.pi_e, d.pi_b, view.mass)
+    gamma = breaking_point(*parts, logged)
+    curve = [
+        {"gamma": g, "low": low, "high": high}
+        for g in GAMMAS
+        for low, high in (sensitivity_bounds(*parts, g),)
+    ]
+    details = {"curve": curve, "null": logged}
+    much = f"{gamma:.3g}" if math.isfinite(gamma) else f"more than {LARGEST:g}"
+    if view.known:
+        sentence = (
+            "propensities were logged, so nothing unobserved can have decided the action; were their odds "
+            f"off by a factor {much}, the difference to the logged value could be 0."
+        )
+        return judged(name, gamma, sentence, details, at_most="ok")
+    sentence = (
+        f"an unobserved cause that changes the odds of the logged action by a factor {much} could explain "
+        "the whole difference to the logged value."
+    )
+    return judged(name, gamma, sentence, details)

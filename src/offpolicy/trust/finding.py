@@ -1,0 +1,186 @@
+"""`Finding`: one check, with its value, level, sentence and remedy; `Diagnostics`: all of them by name."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from offpolicy.errors import did_you_mean
+from offpolicy.trust.thresholds import THRESHOLDS, Level
+
+MARKS: dict[Level, str] = {"ok": "ok     ", "caution": "CAUTION", "alarm": "ALARM  "}
+SEVERITY: dict[Level, int] = {"ok": 0, "caution": 1, "alarm": 2}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What one check found.
+
+    Attributes
+    ----------
+    name : str
+    value : float
+        NaN where the check does not apply; the sentence says why.
+    level : {"ok", "caution", "alarm"}
+    sentence : str
+        The finding in words, with its numbers.
+    remedy : str
+        What to do; empty when all is well.
+    details : dict
+        Tables behind the number.
+
+    Examples
+    --------
+    >>> finding = judged("effective_sample_size", 2.3, "2.3 units' worth of information.")
+    >>> finding.level, float(finding)
+    ('alarm', 2.3)
+    """
+
+    name: str
+    value: float
+    level: Level
+    sentence: str
+    remedy: str = ""
+    details: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    def __float__(self) -> float:
+        return float(self.value)
+
+    @property
+    def decides(self) -> bool:
+        """Whether this finding alone means that there is not enough evidence."""
+        return self.level == "alarm" and THRESHOLDS[self.name].decides
+
+    def __str__(self) -> str:
+        return f"{MARKS[self.level]} {self.name}: {self.sentence}"
+
+
+def judged(
+    name: str,
+    value: float,
+    sentence: str,
+    details: dict[str, Any] | None = None,
+    *,
+    at_most: Level = "alarm",
+) -> Finding:
+    """A finding at the level the table gives its value, or a milder one."""
+    level = THRESHOLDS[name].level(value)
+    if SEVERITY[level] > SEVERITY[at_most]:
+        level = at_most
+    remedy = "" if level == "ok" else THRESHOLDS[name].remedy
+    return Finding(name, float(value), level, sentence, remedy, details or {})
+
+
+def not_applicable(name: str, why: str) -> Finding:
+    """A check that cannot be made here, and why."""
+    return Finding(name, math.nan, "ok", why)
+
+
+class Findings(Mapping[str, Finding]):
+    """The findings about one policy (or about the log) by name."""
+
+    def __init__(self, findings: list[Finding]) -> None:
+        self._by_name = {f.name: f for f in findings}
+
+    def __getitem__(self, name: str) -> Finding:
+        if name not in self._by_name:
+            raise KeyError(f"no check is called {name!r}.{did_you_mean(name, self._by_name)}")
+        return self._by_name[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._by_name)
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+    def worst(self) -> list[Finding]:
+        """Alarms first, then cautions; what is well is left out."""
+        raised = [f for f in self.values() if f.level != "ok"]
+        return sorted(raised, key=lambda f: -SEVERITY[f.level])
+
+    def __str__(self) -> str:
+        lines = []
+        for finding in self.values():
+            lines += textwrap.wrap(str(finding), 100, subsequent_indent=" " * 8)
+            if finding.remedy:
+                lines += textwrap.wrap(
+                    f"→ {finding.remedy}", 100, initial_indent=" " * 8, subsequent_indent=" " * 10
+                )
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+class Diagnostics:
+    """Every check of a log and of the policies evaluated on it.
+
+    ``d["policy", "effective_sample_size"]``, ``d["policy"]["effective_sample_size"]``, and the name of the
+    check alone where it is about the log or there is one policy.
+
+    Examples
+    --------
+    >>> import offpolicy as op
+    >>> log = op.BanditLog.from_arrays(None, [0, 1] * 50, [0.0, 1.0] * 50, [0.5] * 100)
+    >>> ev = op.evaluate(log, op.policies.Fixed(1), estimators=["IPW"])
+    >>> float(ev.diagnostics["effective_sample_size"])
+    50.0
+    """
+
+    def __init__(self, log: Findings, policies: dict[str, Findings]) -> None:
+        self.log = log
+        self.policies = {
+            name: Findings([*own.values(), *(f for f in log.values() if f.name not in own)])
+            for name, own in policies.items()
+        }
+        self._own = policies
+
+    def __getitem__(self, key: str | tuple[str, str]) -> Any:
+        if isinstance(key, tuple):
+            return self[key[0]][key[1]]
+        if key in self.policies:
+            return self.policies[key]
+        if len(self.policies) == 1:
+            return next(iter(self.policies.values()))[key]
+        if key in self.log:
+            return self.log[key]
+        own = {name for findings in self._own.values() for name in findings}
+        if key in own:
+            raise KeyError(
+                f"name the policy as well: [policy, {key!r}]. Policies: {[*self.policies]}."
+            )
+        raise KeyError(
+            f"no policy or check is called {key!r}.{did_you_mean(key, [*self.policies, *own, *self.log])}"
+        )
+
+    def __iter__(self) -> Iterator[Finding]:
+        """Every finding once: the log's, then each policy's."""
+        for findings in (self.log, *self._own.values()):
+            yield from findings.values()
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One dictionary per finding, the log's first (``policy`` is None for these)."""
+        groups: list[tuple[str | None, Findings]] = [(None, self.log), *self._own.items()]
+        return [
+            {
+                "policy": policy,
+                "name": f.name,
+                "value": f.value,
+                "level": f.level,
+                "sentence": f.sentence,
+                "remedy": f.remedy,
+            }
+            for policy, findings in groups
+            for f in findings.values()
+        ]
+
+    def __str__(self) -> str:
+        parts = [f"The log\n{self.log}"] if len(self.log) else []
+        parts += [f"Policy {name!r}\n{findings}" for name, findings in self._own.items()]
+        return "\n\n".join(parts)
+
+    def __repr__(self) -> str:
+        return str(self)

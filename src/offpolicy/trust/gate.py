@@ -1,0 +1,256 @@
+"""A gate: does the log show that a policy clears a bar? Passed, failed, or not enough evidence.
+
+    expression := quantity (">" | ">=" | "<" | "<=") number ["%"]
+    quantity   := "lift" | "value" | policy | policy "lift" | policy "value" | policy "-" policy
+
+The quantity's interval decides: wholly on the right side of the bar passes (exit code 0), wholly on the
+other side fails (3), and an interval that holds the bar, or a verdict of insufficient evidence on any
+policy involved, is not enough evidence (4), which is not green.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from offpolicy.errors import UsageError, did_you_mean
+from offpolicy.inference.intervals.rules import INSUFFICIENT
+from offpolicy.inference.intervals.sample import check_level
+from offpolicy.trust.verdict import headline, policy_name
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from offpolicy.evaluation.result import Evaluation
+    from offpolicy.inference.estimate import Estimate
+    from offpolicy.inference.intervals.sample import Interval
+
+ExitCode: TypeAlias = Literal[0, 3, 4]
+PASSED: ExitCode = 0
+FAILED: ExitCode = 3
+UNSURE: ExitCode = 4
+LOGGED = "logged"
+EXAMPLES = 'Examples: "lift > 0", "value > 0.02", "new - old > 0", "\'my policy\' lift > 5%".'
+TOKEN = re.compile(
+    r"""\s*(?:
+        (?P<quoted>'[^']*'|"[^"]*")
+      | (?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?\s*%?)(?![\w.])
+      | (?P<name>[^\W\d][\w.]*)
+      | (?P<sign>>=|<=|>|<|-|\+|−)
+    )""",
+    re.VERBOSE,
+)
+
+
+@dataclass(frozen=True)
+class Expression:
+    """A parsed gate.
+
+    Attributes
+    ----------
+    kind : {"lift", "value", "difference"}
+    policy, other : str or None
+        None stands for the only policy; ``other`` is what is subtracted.
+    sign : {">", "<"}
+    bar : float
+    """
+
+    kind: Literal["lift", "value", "difference"]
+    policy: str | None
+    other: str | None
+    sign: Literal[">", "<"]
+    bar: float
+
+
+@dataclass(frozen=True)
+class GateResult:
+    """What a gate says.
+
+    Attributes
+    ----------
+    passed : bool or None
+        None when the data cannot tell.
+    exit_code : {0, 3, 4}
+        Passed, failed, not enough evidence.
+    sentence : str
+    """
+
+    passed: bool | None
+    exit_code: ExitCode
+    sentence: str
+
+
+def tokens(text: str) -> list[tuple[str, str]]:
+    """Split an expression into (kind, text) pairs.
+
+    >>> tokens("'my policy' lift > 5%")
+    [('name', 'my policy'), ('name', 'lift'), ('sign', '>'), ('number', '5%')]
+    """
+    found, place = [], 0
+    stripped = text.rstrip()
+    while place < len(stripped):
+        match = TOKEN.match(stripped, place)
+        if match is None:
+            raise UsageError(
+                f"gate {text!r}: cannot read {stripped[place:].strip()!r}. Quote policy names with other "
+                f"characters than letters, digits, '_' and '.'. {EXAMPLES}"
+            )
+        kind = str(match.lastgroup)
+        word = match.group(kind)
+        if kind == "quoted":
+            found.append(("name", word[1:-1]))
+        else:
+            found.append((kind, "-" if word == "−" else word.strip()))
+        place = match.end()
+    return found
+
+
+def parse(text: str) -> Expression:
+    """Read a gate expression; nothing is evaluated as code.
+
+    Examples
+    --------
+    >>> parse("new - old > 0")
+    Expression(kind='difference', policy='new', other='old', sign='>', bar=0.0)
+    >>> parse("lift >= 5%").bar
+    0.05
+    """
+    words = tokens(text)
+    at = [i for i, (kind, word) in enumerate(words) if kind == "sign" and word[0] in "<>"]
+    if len(at) != 1:
+        raise UsageError(f"gate {text!r}: needs exactly one of >, >=, <, <=. {EXAMPLES}")
+    left, sign, right = words[: at[0]], words[at[0]][1][0], words[at[0] + 1 :]
+    bar = _number(text, right)
+    kind, policy, other = _quantity(text, left)
+    return Expression(kind, policy, other, ">" if sign == ">" else "<", bar)
+
+
+def _number(text: str, words: list[tuple[str, str]]) -> float:
+    factor = 1.0
+    if len(words) == 2 and words[0][0] == "sign" and words[0][1] in "+-":
+        factor = -1.0 if words[0][1] == "-" else 1.0
+        words = words[1:]
+    if len(words) != 1 or words[0][0] != "number":
+        raise UsageError(f"gate {text!r}: the right side must be one number. {EXAMPLES}")
+    word = words[0][1]
+    if word.endswith("%"):
+        return factor * float(word[:-1]) / 100
+    return factor * float(word)
+
+
+def _quantity(
+    text: str, words: list[tuple[str, str]]
+) -> tuple[Literal["lift", "value", "difference"], str | None, str | None]:
+    kinds = [kind for kind, _ in words]
+    names = [word for _, word in words]
+    if kinds == ["name"]:
+        if names[0] in {"lift", "value"}:
+            return ("lift" if names[0] == "lift" else "value"), None, None
+        return "value", names[0], None
+    if kinds == ["name", "name"] and names[1] in {"lift", "value"}:
+        return ("lift" if names[1] == "lift" else "value"), names[0], None
+    if kinds == ["name", "sign", "name"] and names[1] == "-":
+        return "difference", names[0], names[2]
+    hint = did_you_mean(names[-1], ["lift", "value"]) if kinds == ["name", "name"] else ""
+    raise UsageError(f"gate {text!r}: cannot read the left side.{hint} {EXAMPLES}")
+
+
+def verify(expression: str, policies: Sequence[str]) -> Expression:
+    """Parse a gate and check the policies it names, before anything is fitted.
+
+    >>> verify("new lift > 0", ["new"]).policy
+    'new'
+    """
+    asked = parse(expression)
+    if asked.policy is None and len(policies) != 1:
+        raise UsageError(
+            f"the gate names no policy, and there are {len(policies)}: {list(policies)}. Write, for "
+            f'example, "{policies[0]} {asked.kind} > …".'
+        )
+    allowed = [*policies, LOGGED] if asked.kind == "difference" else list(policies)
+    for name in (asked.policy, asked.other):
+        if name is not None and name not in allowed:
+            raise UsageError(f"no policy is called {name!r}.{did_you_mean(name, allowed)}")
+    return asked
+
+
+def check(
+    ev: Evaluation, expression: str, level: float = 0.95, *, estimator: str | None = None
+) -> GateResult:
+    """Judge an expression about the policies of an evaluation.
+
+    Parameters
+    ----------
+    ev : Evaluation
+    expression : str
+        Such as ``"lift > 0"``, ``"value > 0.02"`` or ``"new - old > 0"``; ``logged`` names the logging
+        policy. Policies may be left out when there is one.
+    level : float
+        Level of the two-sided interval that must clear the bar.
+    estimator : str, optional
+        Whose estimates to use; default: the recommended one among those computed.
+
+    Examples
+    --------
+    >>> import numpy as np, offpolicy as op
+    >>> rng = np.random.default_rng(0)
+    >>> a = rng.integers(2, size=4000)
+    >>> log = op.BanditLog.from_arrays(None, a, a + rng.normal(size=4000), np.full(4000, 0.5))
+    >>> ev = op.evaluate(log, op.policies.Fixed(1), estimators=["SNIPW"])
+    >>> check(ev, "lift > 0").exit_code, check(ev, "value > 2").exit_code
+    (0, 3)
+    """
+    check_level(level)
+    asked = verify(expression, ev.policies)
+    names = _policies(ev, asked)
+    weak = [n for n in names if ev.verdict(n, estimator, level=level).level == INSUFFICIENT]
+    if weak:
+        why = ev.verdict(weak[0], estimator, level=level).reasons[0]
+        return GateResult(
+            None, UNSURE, f"gate {expression!r}: not enough evidence on {weak[0]!r}. {why}"
+        )  # fmt: skip
+    estimate = _estimate(ev, asked, estimator)
+    interval = estimate.interval(level)
+    if interval.note.startswith(INSUFFICIENT) or math.isnan(interval.low):
+        return GateResult(
+            None, UNSURE, f"gate {expression!r}: not enough evidence ({interval.note})."
+        )
+    return _decided(expression, asked, estimate, interval)
+
+
+def _decided(
+    expression: str, asked: Expression, estimate: Estimate, interval: Interval
+) -> GateResult:
+    above, below = interval.low > asked.bar, interval.high < asked.bar
+    said = (
+        f"{estimate.label} is {estimate.value:.4g}, {100 * interval.level:g}% interval "
+        f"{interval.low:.4g} to {interval.high:.4g} ({interval.method})"
+    )
+    if above or below:
+        passed = above if asked.sign == ">" else below
+        word = "passed" if passed else "failed"
+        return GateResult(
+            passed, PASSED if passed else FAILED, f"gate {expression!r}: {word}. {said}."
+        )
+    return GateResult(
+        None, UNSURE, f"gate {expression!r}: not enough evidence. {said}, holds {asked.bar:g}."
+    )  # fmt: skip
+
+
+def _policies(ev: Evaluation, asked: Expression) -> list[str]:
+    named = (asked.policy or ev.policies[0], asked.other)
+    return [n for n in named if n is not None and (n in ev.targets or n != LOGGED)]
+
+
+def _estimate(ev: Evaluation, asked: Expression, estimator: str | None) -> Estimate:
+    def of(name: str | None) -> Estimate:
+        if name == LOGGED and name not in ev.targets:
+            return ev.logged
+        policy = policy_name(ev, name)
+        return ev[policy, estimator or headline(ev, policy)]
+
+    if asked.kind == "difference":
+        return of(asked.policy) - of(asked.other)
+    return of(asked.policy).lift(ev.logged) if asked.kind == "lift" else of(asked.policy)

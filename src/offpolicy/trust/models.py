@@ -1,0 +1,208 @@
+"""The nuisances: how well each predicts rows it has not seen, and whether it is right on average.
+
+Skill of the reward model is 1 − Σ (R − q)² / Σ (R − mean)² on rows out of fold. The efficiency bound of
+Corollary 1 is estimated by its plug-in
+
+    Var(v(S)) + E[ρ² σ²(S, A)],
+
+the conditional variance σ² being q(1 − q) for 0/1 rewards and (R − q)² otherwise; for episodes the second
+term is Σ_t γ^{2t} E[ρ_t² (R_t + γ v_{t+1} − q_t)²].
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from offpolicy.inference.estimate import Estimate, Units
+from offpolicy.scores import formulas as scores
+from offpolicy.trust.finding import Finding, judged, not_applicable
+from offpolicy.trust.thresholds import OVERLAP
+from offpolicy.trust.weights import z_score
+
+if TYPE_CHECKING:
+    from offpolicy._arrays import Floats
+    from offpolicy.scores.decisions import Decisions
+    from offpolicy.trust.view import View
+
+NO_MODEL = "no estimate needed a reward model."
+BINS = 10
+SURE = 4.0
+TOO_GOOD = 0.5
+SURE_SHARE = 0.99
+
+
+def skill(reward: Floats, predicted: Floats, mass: Floats) -> float:
+    """1 − Σ ω (r − q)² / Σ ω (r − r̄)²; NaN when rewards do not vary.
+
+    >>> skill(np.array([0.0, 1.0]), np.array([0.0, 1.0]), np.ones(2))
+    1.0
+    """
+    center = float(mass @ reward) / float(mass.sum())
+    spread = float(mass @ (reward - center) ** 2)
+    return 1.0 - float(mass @ (reward - predicted) ** 2) / spread if spread > 0 else math.nan
+
+
+def reliability(
+    reward: Floats, predicted: Floats, mass: Floats, bins: int = BINS
+) -> list[dict[str, float]]:
+    """Mean prediction and mean reward in bins of equal mass of the prediction."""
+    order = np.argsort(predicted, kind="stable")
+    place = (np.cumsum(mass[order]) - mass[order]) / mass.sum()
+    group = np.minimum((place * bins).astype(np.int64), bins - 1)
+    total = np.bincount(group, weights=mass[order], minlength=bins)
+    table = []
+    for b in np.flatnonzero(total > 0):
+        rows = order[group == b]
+        m = mass[rows]
+        table.append(
+            {
+                "mass": float(total[b]),
+                "predicted": float(m @ predicted[rows] / total[b]),
+                "observed": float(m @ reward[rows] / total[b]),
+            }
+        )
+    return table
+
+
+def efficiency_bound(d: Decisions) -> float:
+    """Plug-in estimate of the smallest variance a score can have (Corollary 1)."""
+    start = scores.direct(d)
+    spread = d.mean((start - d.mean(start)) ** 2)
+    if d.layout.is_single:
+        binary = bool(((d.reward == 0) | (d.reward == 1)).all())
+        q = np.clip(d.q, 0.0, 1.0)
+        noise = q * (1 - q) if binary else (d.reward - d.q) ** 2
+        return spread + d.mean(d.ratio**2 * noise)
+    following = np.zeros(d.layout.n_steps)
+    later = np.flatnonzero(d.layout.step > 0)
+    following[later - 1] = d.v[later]
+    change = d.reward + d.discount * following - d.q
+    return spread + d.mean(d.sum((d.gamma * d.rho * change) ** 2))
+
+
+def findings(view: View) -> list[Finding]:
+    """Quality of the reward model and of π_b."""
+    found = [*_reward(view), efficiency(view), behavior(view), floored(view)]
+    return found if view.known else [*found, certain(view)]
+
+
+def certain(view: View) -> Finding:
+    """Share of the log in which the fitted π_b leaves no choice."""
+    share = float(view.row_mass @ (view.decisions.pi_b > SURE_SHARE) / view.row_mass.sum())
+    return judged(
+        "deterministic_logging",
+        share,
+        f"the behavior model is over {100 * SURE_SHARE:g}% sure of the action in {100 * share:.3g}% of the "
+        "rows.",
+    )
+
+
+def _reward(view: View) -> list[Finding]:
+    names = ("reward_model_r2", "reward_model_calibration")
+    if view.value_split is None:
+        return [not_applicable(n, NO_MODEL) for n in names]
+    d = view.decisions
+    if not d.layout.is_single:
+        return [not_applicable(n, "judged step by step for episodes.") for n in names]
+    r2 = skill(d.reward, d.q, view.mass)
+    where = "out of fold" if view.out_of_fold else "on the rows it was fitted on"
+    # With known propensities a poor model costs precision, never bias.
+    at_most = "alarm" if not view.known or r2 < -0.5 else "ok"
+    residual = view.estimate(d.reward - d.q)
+    z = abs(z_score(residual.value, residual.std_error, 0.0))
+    usual = float(np.sqrt(view.estimate(d.reward).variance))
+    material = abs(residual.value) > 0.05 * usual
+    if math.isnan(r2):
+        return [
+            not_applicable(names[0], "rewards do not vary."),
+            not_applicable(names[1], "rewards do not vary."),
+        ]
+    return [
+        judged(
+            names[0],
+            r2,
+            f"the reward model explains {100 * r2:.3g}% of the variance {where}"
+            + (" (less than the mean does)." if r2 < 0 else "."),
+            at_most=at_most,  # type: ignore[arg-type]
+        ),
+        judged(
+            names[1],
+            z if material else 0.0,
+            f"rewards exceed predictions by {residual.value:.3g} on average (z = {z:.2g}) {where}.",
+            {
+                "mean_residual": residual.value,
+                "z": z,
+                "bins": reliability(d.reward, d.q, view.mass),
+            },
+        ),
+    ]
+
+
+def efficiency(view: View) -> Finding:
+    """σ̂² of the doubly robust score over the estimated bound."""
+    name = "efficiency_ratio"
+    if view.value_split is None:
+        return not_applicable(name, NO_MODEL)
+    if view.scale != 1 or not view.weight.any():
+        return not_applicable(name, "there is no overlap to compare variances on.")
+    bound = efficiency_bound(view.decisions)
+    variance = view.estimate(view.score).variance
+    if not bound > 0:
+        return not_applicable(name, "the estimated bound is 0: the model predicts without error.")
+    ratio = variance / bound
+    sentence = f"the variance of the doubly robust score is {ratio:.3g} times the estimated efficiency bound."
+    details = {"variance": variance, "bound": bound}
+    if ratio < TOO_GOOD:
+        # No score can beat the bound: the rewards that the large weights will meet are still unseen.
+        sentence += " No score can do better than 1: the standard error is too small."
+        return Finding(name, ratio, "caution", sentence, OVERLAP, details)
+    return judged(name, ratio, sentence, details)
+
+
+def behavior(view: View) -> Finding:
+    """Log-loss of π_b of the logged actions, against that of the plain shares of actions."""
+    log, rows, m = view.log, view.rows, view.row_mass
+    k = len(log.actions)
+    action = log.action[rows]
+    group = np.zeros(len(rows), dtype=np.int64) if log.batch is None else log.batch[rows]
+    cells = np.bincount(group * k + action, weights=m, minlength=(int(group.max()) + 1) * k)
+    table = cells.reshape(-1, k)
+    shares = table[group, action] / table.sum(axis=1)[group]
+    pi_b = view.decisions.pi_b
+    loss = float(m @ -np.log(pi_b) / m.sum())
+    plain = float(m @ -np.log(shares) / m.sum())
+    # E[log(shares / π_b)] ≤ 0 for true propensities: the plain shares cannot predict better.
+    gap = np.log(shares) - np.log(pi_b)
+    excess = Estimate(gap[None, :], Units(len(gap), weight=m))
+    z = z_score(excess.value, excess.std_error, 0.0) if loss > plain + 1e-9 else 0.0
+    used = (k - 1) * len(table) / max(m.sum(), 1.0)  # shares are fitted to the same rows
+    worse = loss - plain > 0.01 + used
+    sentence = (
+        f"π_b predicts the logged actions with log-loss {loss:.4g}; plain shares of actions have "
+        f"{plain:.4g}"
+    )
+    sentence += (
+        f", which contradicts these propensities (z = {z:.2g})." if worse and z > SURE else "."
+    )
+    value = judged("behavior_log_loss", z if worse else 0.0, sentence)
+    return Finding(
+        value.name, loss, value.level, value.sentence, value.remedy, {"shares": plain, "z": z}
+    )
+
+
+def floored(view: View) -> Finding:
+    """Share of rows whose fitted π_b was raised to the floor."""
+    if view.known:
+        return judged("floored", 0.0, "logged propensities are used as they are.")
+    number = view.problem.behavior(view.split, 0).floored(view.rows)
+    share = number / max(len(view.rows), 1)
+    sentence = (
+        "no fitted probability had to be raised."
+        if number == 0
+        else f"{number:,} rows ({100 * share:.2g}%) had an action their training fold never saw: π_b was "
+        "raised to 1 / (n + K)."
+    )
+    return judged("floored", share, sentence, {"rows": number})

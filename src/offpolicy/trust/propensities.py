@@ -1,0 +1,364 @@
+"""Logged propensities against the actions that were logged: sample-ratio mismatch, calibration, rounding.
+
+If π_b(a|S) is the probability with which A was drawn, Σ_i (1{A_i = a} − π_b(a|S_i)) is noise. Where only
+the probability p_i of the logged action is known, two consequences are left. Inside a batch whose
+propensities are constant by action, the counts of actions are multinomial (Pearson's χ²). Otherwise
+E[1{A = a} / p] is the probability that a was possible, at most 1, and E[1/p] at most the number of
+possible actions.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import special
+
+from offpolicy.policies.target import blocks
+from offpolicy.trust.finding import Finding, judged, not_applicable
+from offpolicy.trust.thresholds import THRESHOLDS
+from offpolicy.trust.weights import adjusted_z
+
+if TYPE_CHECKING:
+    from offpolicy._arrays import Floats, Ints
+
+SMALLEST_CELL = 5.0
+MATERIAL = 0.05
+BINS = np.array([0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9, 1.0])
+UNKNOWN = "propensities were not logged."
+
+
+@dataclass(frozen=True)
+class RatioTest:
+    """Pearson's test of counts against expected shares."""
+
+    statistic: float
+    degrees: int
+    p_value: float
+    deviation: float
+
+
+def sample_ratio(counts: Floats, shares: Floats) -> RatioTest:
+    """Test of counts of actions against the shares they were drawn with.
+
+    Shares that do not sum to 1 leave the rest to actions of which none was seen. Cells in which fewer than
+    5 are expected are put together. ``deviation`` is the largest |observed / expected − 1| of a cell.
+
+    Parameters
+    ----------
+    counts, shares : (K,) arrays
+        How often each action was logged, and the probability of each.
+
+    Examples
+    --------
+    >>> test = sample_ratio(np.array([520.0, 480.0]), np.array([0.5, 0.5]))
+    >>> round(test.statistic, 3), test.degrees, round(test.p_value, 3)
+    (1.6, 1, 0.206)
+    """
+    total, rest = float(counts.sum()), 1.0 - float(shares.sum())
+    if rest < -1e-4:
+        return RatioTest(math.inf, max(len(counts) - 1, 1), 0.0, -rest)
+    seen = np.append(counts, 0.0) if rest > 1e-6 else counts
+    expected = total * (np.append(shares, rest) if rest > 1e-6 else shares)
+    small = expected < SMALLEST_CELL
+    if small.any():
+        seen = np.append(seen[~small], seen[small].sum())
+        expected = np.append(expected[~small], expected[small].sum())
+        if expected[-1] < SMALLEST_CELL and len(expected) > 1:
+            seen[-2], expected[-2] = seen[-2] + seen[-1], expected[-2] + expected[-1]
+            seen, expected = seen[:-1], expected[:-1]
+    degrees = len(seen) - 1
+    if degrees == 0:
+        return RatioTest(0.0, 0, 1.0, 0.0)
+    statistic = float(np.sum((seen - expected) ** 2 / expected))
+    deviation = float(np.max(np.abs(seen / expected - 1)))
+    return RatioTest(statistic, degrees, float(special.chdtrc(degrees, statistic)), deviation)
+
+
+def mismatch(log: Any) -> Finding:
+    """Sample-ratio mismatch of the whole log: by batch and action, or by action."""
+    name = "sample_ratio_mismatch"
+    if log.propensity is None:
+        return not_applicable(name, UNKNOWN)
+    drawn = assignments(log)
+    if log.distribution is not None:
+        return _by_distribution(log, drawn)
+    if log.weight is None and (cells := _constant_cells(log, drawn)) is not None:
+        return _by_batch(log, *cells)
+    return _by_inverse(log, drawn)
+
+
+def assignments(log: Any) -> Ints:
+    """Rows that are separate draws of an action.
+
+    Where an action was drawn once for a whole cluster (a user who keeps what she was assigned), only its
+    first row is a draw.
+    """
+    rows = np.arange(len(log.action))
+    if log.cluster is None or not log.layout.is_single:
+        return rows
+    _, first, group = np.unique(log.cluster, return_index=True, return_inverse=True)
+    kept = bool((log.action == log.action[first][group]).all())
+    return first if kept and len(first) < len(rows) else rows
+
+
+def _mass(log: Any, rows: Ints) -> tuple[Floats, Floats]:
+    """Mass of rows, and its sum of squares over the units a row stands for."""
+    count = np.ones(len(rows)) if log.count is None else log.count[rows]
+    weight = 1.0
+    if log.weight is not None:
+        weight = log.weight[rows] if log.layout.is_single else log.weight[log.layout.unit[rows]]
+    return count * weight, count * weight**2
+
+
+def _by_distribution(log: Any, rows: Ints) -> Finding:
+    k = len(log.actions)
+    mass, square = _mass(log, rows)
+    expected, variance = np.zeros(k), np.zeros(k)
+    for block in blocks(len(rows), k):
+        p = log.distribution[rows[block]]
+        expected += mass[block] @ p
+        variance += square[block] @ (p * (1 - p))
+    seen = np.bincount(log.action[rows], weights=mass, minlength=k)
+    gap = seen - expected
+    z = np.divide(gap, np.sqrt(variance), out=np.zeros(k), where=variance > 1e-12 * mass.sum())
+    # Counts of very rare actions are not normal; they show in the calibration.
+    usable = expected >= SMALLEST_CELL
+    if not usable.any():
+        return not_applicable("sample_ratio_mismatch", "too few rows to compare shares of actions.")
+    deviation = np.divide(np.abs(gap), expected, out=np.zeros(k), where=expected > 0)
+    return _from_z(log, z, deviation, usable, "counts against the sum of propensities")
+
+
+def _by_inverse(log: Any, rows: Ints) -> Finding:
+    k = len(log.actions)
+    mass, square = _mass(log, rows)
+    action, inverse = log.action[rows], 1.0 / log.propensity[rows]
+    total = float(mass.sum())
+    first = np.bincount(action, weights=mass * inverse, minlength=k)
+    second = np.bincount(action, weights=square * inverse**2, minlength=k)
+    mean = first / total
+    # Where large inverse propensities are still unseen so is their spread: under the right total it
+    # would be the total times their mean.
+    heavy = np.divide(second, first, out=np.zeros(k), where=first > 0)
+    spread = np.maximum(second, total * heavy) - square.sum() * np.minimum(mean, 1.0) ** 2
+    error = np.sqrt(np.maximum(spread, 0.0)) / total
+    gap = mean - 1
+    z = np.divide(gap, error, out=np.zeros(k), where=error > 1e-12)
+    z[(error <= 1e-12) & (np.abs(gap) > 1e-9)] = math.inf
+    usable = np.bincount(action, minlength=k) >= 2 * SMALLEST_CELL
+    if not usable.any():
+        return not_applicable("sample_ratio_mismatch", "too few rows to compare shares of actions.")
+    return _from_z(log, z, np.abs(gap), usable, "mean of 1{A = a} / propensity, at most 1")
+
+
+def _from_z(log: Any, z: Floats, deviation: Floats, usable: Any, method: str) -> Finding:
+    worst = int(np.argmax(np.where(usable, np.abs(z), -1.0)))
+    # An action that was not always possible comes less often than 1 / propensity says: only an excess
+    # contradicts propensities of the logged action alone.
+    contradiction = log.distribution is not None or z[worst] > 0
+    p = float(min(1.0, usable.sum() * special.erfc(abs(z[worst]) / math.sqrt(2))))
+    label = log.actions[worst]
+    fine = p >= THRESHOLDS["sample_ratio_mismatch"].caution
+    sentence = (
+        f"actions were logged as often as their propensities say (p = {p:.2g})."
+        if fine
+        else f"action {label!r} was logged {100 * deviation[worst]:.3g}% "
+        f"{'more' if z[worst] > 0 else 'less'} often than its propensities say (p = {p:.2g})."
+    )
+    return judged(
+        "sample_ratio_mismatch",
+        p,
+        sentence,
+        {
+            "method": method,
+            "deviation": float(deviation[worst]),
+            "actions": {log.actions[a]: float(z[a]) for a in np.flatnonzero(usable)},
+        },
+        at_most="alarm" if contradiction and deviation[worst] > MATERIAL else "caution",
+    )
+
+
+def _constant_cells(log: Any, rows: Ints) -> tuple[Floats, Floats] | None:
+    """(B, K) counts and propensities, where propensities are constant by batch and action."""
+    k = len(log.actions)
+    batch = np.zeros(len(rows), dtype=np.int64) if log.batch is None else log.batch[rows]
+    cell = batch * k + log.action[rows]
+    p = log.propensity[rows]
+    size = (int(batch.max()) + 1) * k
+    if size > 50_000_000:
+        return None
+    top, bottom = np.zeros(size), np.full(size, np.inf)
+    np.maximum.at(top, cell, p)
+    np.minimum.at(bottom, cell, p)
+    seen = top > 0
+    if not (top[seen] - bottom[seen] <= 1e-9 + 1e-6 * top[seen]).all():
+        return None
+    count, _ = _mass(log, rows)
+    counts: Floats = np.bincount(cell, weights=count, minlength=size).astype(np.float64)
+    return counts.reshape(-1, k), top.reshape(-1, k)
+
+
+def _by_batch(log: Any, counts: Floats, shares: Floats) -> Finding:
+    tests = [sample_ratio(c[s > 0], s[s > 0]) for c, s in zip(counts, shares, strict=True)]
+    p_values = np.array([t.p_value for t in tests])
+    asked = np.array([t.degrees > 0 for t in tests])
+    if not asked.any():
+        return not_applicable("sample_ratio_mismatch", "too few rows to compare shares of actions.")
+    number = int(asked.sum())
+    worst = int(np.argmin(np.where(asked, p_values, 2.0)))
+    p = min(1.0, number * float(p_values[worst]))
+    flagged = int((p_values[asked] < THRESHOLDS["sample_ratio_mismatch"].alarm).sum())
+    labels = log.batch_labels or ("all",)
+    where = "" if log.batch is None else f" in batch {labels[worst]!r}"
+    if p >= THRESHOLDS["sample_ratio_mismatch"].caution:
+        sentence = f"actions were logged as often as their propensities say (p = {p:.2g})."
+    else:
+        sentence = (
+            f"actions were logged at other rates than their propensities{where}: off by up to "
+            f"{100 * tests[worst].deviation:.3g}% (p = {p:.2g})"
+        )
+        sentence += "." if log.batch is None else f"; {flagged} of {number} batches fail at 0.001."
+    return judged(
+        "sample_ratio_mismatch",
+        p,
+        sentence,
+        {
+            "method": "Pearson χ² by batch",
+            "deviation": tests[worst].deviation,
+            "batches": {labels[b]: float(p_values[b]) for b in np.flatnonzero(asked)},
+        },
+        at_most="alarm" if tests[worst].deviation > MATERIAL else "caution",
+    )
+
+
+def calibration(log: Any) -> Finding:
+    """Whether propensities are right on average, level by level or (logged action only) over all."""
+    name = "propensity_calibration"
+    if log.propensity is None:
+        return not_applicable(name, UNKNOWN)
+    rows = assignments(log)
+    mass, square = _mass(log, rows)
+    if log.distribution is None:
+        return _inverse_calibration(log, rows, mass, square)
+    size = len(BINS) - 1
+    expected, variance, seen = np.zeros(size), np.zeros(size), np.zeros(size)
+    for block in blocks(len(rows), len(log.actions)):
+        p = log.distribution[rows[block]]
+        place = np.clip(np.searchsorted(BINS, p, side="left") - 1, 0, size - 1)
+        flat = place.ravel()
+        m, s = mass[block][:, None], square[block][:, None]
+        expected += np.bincount(flat, weights=(m * p).ravel(), minlength=size)
+        variance += np.bincount(flat, weights=(s * p * (1 - p)).ravel(), minlength=size)
+        own = place[np.arange(len(block)), log.action[rows[block]]]
+        seen += np.bincount(own, weights=mass[block], minlength=size)
+    usable = (expected >= SMALLEST_CELL) & (variance > 1e-9 * expected)
+    if not usable.any():
+        return not_applicable(name, "too few rows to compare propensities with frequencies.")
+    z = np.divide(seen - expected, np.sqrt(variance), out=np.zeros(size), where=usable)
+    off = np.divide(seen, expected, out=np.ones(size), where=expected > 0) - 1
+    material = usable & (np.abs(off) > MATERIAL)
+    worst = int(np.argmax(np.where(material, np.abs(z), -1.0)))
+    value = adjusted_z(float(z[worst]), int(usable.sum())) if material[worst] else 0.0
+    table = [
+        {
+            "from": BINS[b],
+            "to": BINS[b + 1],
+            "expected": expected[b],
+            "observed": seen[b],
+            "z": z[b],
+        }
+        for b in np.flatnonzero(usable)
+    ]
+    sentence = (
+        "actions are taken as often as propensities of each size say."
+        if THRESHOLDS[name].level(value) == "ok"
+        else f"actions with propensities from {BINS[worst]:g} to {BINS[worst + 1]:g} were taken "
+        f"{100 * off[worst]:+.3g}% as often as they should (z = {z[worst]:.3g})."
+    )
+    return judged(name, value, sentence, {"table": table})
+
+
+def _inverse_calibration(log: Any, rows: Ints, mass: Floats, square: Floats) -> Finding:
+    possible = (
+        np.full(len(rows), float(len(log.actions)))
+        if log.eligible is None
+        else log.eligible[rows].sum(axis=1).astype(np.float64)
+    )
+    gap = 1.0 / log.propensity[rows] - possible
+    total = float(mass.sum())
+    mean = float(mass @ gap) / total
+    error = math.sqrt(float(square @ (gap - mean) ** 2)) / total
+    level = float(mass @ possible) / total
+    excess = mean / level
+    z = mean / error if error > 0 else (math.inf if excess > 1e-6 else 0.0)
+    # Fewer actions may be possible than are listed, so only an excess contradicts the propensities.
+    value = z if excess > MATERIAL else 0.0
+    sentence = (
+        f"the mean of 1 / propensity is {level + mean:.4g}, the number of actions {level:.4g}"
+    )
+    return judged(
+        "propensity_calibration",
+        max(0.0, value),
+        f"{sentence} (z = {z:.2g})." if value > 0 else f"{sentence}: no contradiction.",
+        {"mean_inverse": level + mean, "actions": level},
+    )
+
+
+def decimals(values: Floats, most: int = 4) -> int | None:
+    """Number of decimals that all values have been rounded to; None when more than ``most``.
+
+    >>> decimals(np.array([0.25, 0.5])), decimals(np.array([1 / 3]))
+    (2, None)
+    """
+    for digits in range(1, most + 1):
+        scaled = values * 10.0**digits
+        if (np.abs(scaled - np.round(scaled)) < 1e-6).all():
+            return digits
+    return None
+
+
+def rounded(log: Any) -> Finding:
+    """Whether propensities look rounded, and by how much that can move a weight."""
+    name = "rounded_propensities"
+    if log.propensity is None:
+        return not_applicable(name, UNKNOWN)
+    p = log.propensity
+    distinct = np.unique(p)
+    digits = decimals(distinct)
+    # A design with a handful of round probabilities (0.5, 0.25) is no sign of rounding.
+    if digits is None or len(distinct) < 8:
+        return judged(name, 0.0, "the propensities do not look rounded.")
+    error = 0.5 * 10.0**-digits / float(distinct[0])
+    return judged(
+        name,
+        error,
+        f"all propensities have at most {digits} decimals, so a weight may be off by up to "
+        f"{100 * error:.3g}% (smallest propensity {distinct[0]:g}).",
+        {"decimals": digits, "distinct": len(distinct)},
+    )
+
+
+def deterministic(log: Any) -> Finding:
+    """Share of the log in which the logging policy left no choice."""
+    mass, _ = _mass(log, np.arange(len(log.action)))
+    name = "deterministic_logging"
+    if len(np.unique(log.action)) == 1 and len(log.actions) > 1:
+        return judged(
+            name, 1.0, f"every row has the action {log.actions[int(log.action[0])]!r}: the value of any "
+            "other action is not identified.",
+        )  # fmt: skip
+    if log.propensity is None:
+        return not_applicable(name, f"{UNKNOWN} Judged by the behavior model.")
+    certain = log.propensity >= 1 - 1e-9
+    if log.eligible is not None:
+        certain &= log.eligible.sum(axis=1) > 1
+    share = float(mass @ certain / mass.sum())
+    sentence = (
+        "the logging policy left a choice everywhere."
+        if share == 0
+        else f"{100 * share:.3g}% of the rows have propensity 1: other actions are not identified there."
+    )
+    return judged(name, share, sentence)

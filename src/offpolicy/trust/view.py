@@ -1,0 +1,152 @@
+"""What the checks of one policy look at: its weights and, where they were fitted, q and v out of fold.
+
+A check never fits a model: it looks at the predictions that the estimates already needed, out of fold
+where there are any. Only π_b is fitted when nothing asked for it, because overlap must be known even
+where the direct method alone was asked for.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from offpolicy.inference.estimate import Estimate, Units
+from offpolicy.scores import formulas as scores
+from offpolicy.scores.catalog import BEHAVIOR, BOTH, Estimator
+from offpolicy.scores.decisions import LARGEST_LOG_WEIGHT
+
+if TYPE_CHECKING:
+    from offpolicy._arrays import Floats, Ints
+    from offpolicy.evaluation.pipeline import Problem
+    from offpolicy.policies.target import Target
+    from offpolicy.scores.decisions import Decisions
+    from offpolicy.splits.folds import Split
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """One policy on one log.
+
+    Attributes
+    ----------
+    split : {"crossfit", "half", "full"}
+        Where π_b comes from.
+    value_split : same, or None
+        Where q and v come from; None when no estimate needed them.
+    """
+
+    problem: Problem
+    target: Target
+    split: Split
+    value_split: Split | None
+
+    @classmethod
+    def of(cls, problem: Problem, target: Target) -> View:
+        """Choose the splits whose predictions exist already."""
+        behaved, valued = problem.made("pi_b"), problem.made("values")
+        known = is_known(problem)
+        both = [s for s in valued if known or s in behaved]
+        if both:
+            return cls(problem, target, both[0], both[0])
+        return cls(problem, target, behaved[0] if behaved else "crossfit", None)
+
+    @property
+    def log(self) -> Any:
+        """The log."""
+        return self.problem.log
+
+    @property
+    def known(self) -> bool:
+        """Whether π_b is the logged propensities."""
+        return is_known(self.problem)
+
+    @property
+    def out_of_fold(self) -> bool:
+        """Whether nobody was predicted by a model that had seen them."""
+        return self.split != "full"
+
+    @cached_property
+    def decisions(self) -> Decisions:
+        """Weights, and q and v when there are any."""
+        needs = BEHAVIOR if self.value_split is None else BOTH
+        probe = Estimator("check", scores.doubly_robust, self.split, needs)
+        return self.problem.decisions(self.target, probe)
+
+    @cached_property
+    def rows(self) -> Ints:
+        """Rows of the log that the decisions are."""
+        layout, units = self.log.layout, self.problem.scored_units(self.split, 0)
+        return np.arange(layout.n_steps) if units is None else layout.rows_of(units)
+
+    @cached_property
+    def units(self) -> Units:
+        """The units scored."""
+        whole, at = self.problem.units, self.problem.scored_units(self.split, 0)
+        if at is None:
+            return whole
+
+        def pick(values: Any) -> Any:
+            return None if values is None else values[at]
+
+        return Units(
+            len(at), pick(whole.count), pick(whole.weight), pick(whole.cluster), pick(whole.batch)
+        )
+
+    @cached_property
+    def _scaled(self) -> tuple[Floats, float]:
+        d = self.decisions
+        if d.layout.is_single:
+            return d.ratio, 0.0
+        logs = np.asarray(d.layout.last(d.log_rho))
+        top = float(logs.max(initial=-np.inf))
+        scale = top if top > LARGEST_LOG_WEIGHT else 0.0
+        return np.exp(logs - scale), scale
+
+    @property
+    def weight(self) -> Floats:
+        """(N,) importance weight of each unit, the product over an episode, up to `scale`."""
+        return self._scaled[0]
+
+    @property
+    def scale(self) -> float:
+        """What weights were divided by: 1 unless they leave the range of a float."""
+        return math.exp(self._scaled[1]) if self._scaled[1] < LARGEST_LOG_WEIGHT else math.inf
+
+    @cached_property
+    def reward(self) -> Floats:
+        """(N,) discounted return of each unit."""
+        d = self.decisions
+        return d.reward if d.layout.is_single else d.sum(d.gamma * d.reward)
+
+    @cached_property
+    def mass(self) -> Floats:
+        """(N,) mass of each unit in means."""
+        return np.ones(self.units.n_rows) if self.units.mass is None else self.units.mass
+
+    @cached_property
+    def row_mass(self) -> Floats:
+        """(S,) mass of each decision."""
+        d = self.decisions
+        return self.mass if d.layout.is_single else self.mass[d.layout.unit]
+
+    @cached_property
+    def score(self) -> Floats:
+        """(N,) doubly robust score where q exists, else the importance-weighted one."""
+        d = self.decisions
+        if self.value_split is None:
+            return scores.importance_weighted(d)
+        return scores.doubly_robust(d)
+
+    def estimate(self, psi: Floats) -> Estimate:
+        """Mean and standard error of a score on these units."""
+        return Estimate(psi[None, :], self.units)
+
+
+def is_known(problem: Problem) -> bool:
+    """Whether the logged propensities are used as they are."""
+    model = getattr(problem.nuisances, "behavior_model", None)
+    return model is None and problem.log.propensity is not None

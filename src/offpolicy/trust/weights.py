@@ -1,0 +1,263 @@
+"""Importance weights: their mean, how many units they leave, how heavy their tail is.
+
+E[π_e(A|S) / π_b(A|S)] = 1 whatever the rewards, so the mean weight tests the propensities and the overlap
+at once; the same holds inside a batch, and for one action E[1{A = a} w − π_e(a|S)] = 0.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy import special
+
+from offpolicy.inference.intervals.tails import effective_size, tail_index, tail_is_visible
+from offpolicy.trust.finding import Finding, judged, not_applicable
+from offpolicy.trust.thresholds import OVERLAP, THRESHOLDS
+
+if TYPE_CHECKING:
+    from offpolicy._arrays import Floats, Ints
+    from offpolicy.trust.overlap import Reach
+    from offpolicy.trust.view import View
+
+TOP = 0.01
+
+
+def z_score(mean: float, std_error: float, null: float) -> float:
+    """(mean − null) / std_error, infinite where a mean without spread misses the null.
+
+    >>> z_score(1.5, 0.1, 1.0), z_score(0.0, 0.0, 1.0), z_score(1.0, 0.0, 1.0)
+    (5.0, -inf, 0.0)
+    """
+    if std_error > 0:
+        return (mean - null) / std_error
+    return 0.0 if abs(mean - null) <= 1e-12 else math.copysign(math.inf, mean - null)
+
+
+def adjusted_z(z: float, tests: int) -> float:
+    """|z| of the Bonferroni-adjusted two-sided p-value of the largest of several z-scores.
+
+    >>> round(adjusted_z(3.0, 1), 6), round(adjusted_z(3.0, 100), 2), adjusted_z(1.0, 10)
+    (3.0, 1.1, 0.0)
+    """
+    size = abs(z)
+    if size > 30 or tests <= 1:  # there the adjustment is negligible, and p below any float
+        return size
+    return -float(special.ndtri(min(1.0, tests * special.erfc(size / math.sqrt(2))) / 2)) + 0.0
+
+
+def top_share(weight: Floats, mass: Floats, share: float = TOP) -> float:
+    """Share of the total weight that the heaviest ``share`` of the units with positive weight carry.
+
+    >>> top_share(np.array([1.0] * 99 + [99.0]), np.ones(100))
+    0.5
+    """
+    positive = weight > 0
+    if not positive.any():
+        return math.nan
+    w, m = weight[positive], mass[positive]
+    order = np.argsort(-w, kind="stable")
+    w, m = w[order], m[order]
+    room = share * float(m.sum())
+    before = np.cumsum(m) - m
+    taken = np.clip(room - before, 0.0, m)
+    return float(taken @ w / (m @ w))
+
+
+def group_z(weight: Floats, mass: Floats, group: Ints, square_mass: Floats) -> Floats:
+    """(B,) z-score of the mean weight of each group against 1; NaN for empty groups.
+
+    ``square_mass`` is Σ over identical units of mass²: mass²/count.
+    """
+    total = np.bincount(group, weights=mass)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        mean = np.bincount(group, weights=mass * weight) / total
+        spread = np.bincount(group, weights=square_mass * (weight - mean[group]) ** 2)
+        z = (mean - 1) * total / np.sqrt(spread)
+    off = np.where(np.abs(mean - 1) <= 1e-12, 0.0, np.copysign(np.inf, mean - 1))
+    return np.asarray(np.where(spread > 0, z, np.where(total > 0, off, np.nan)))
+
+
+def findings(view: View, reach: Reach) -> list[Finding]:
+    """All checks of the weights of one policy."""
+    w, units, scale = view.weight, view.units, view.scale
+    sample = units.sample(w)
+    size = effective_size(sample.numerator, sample.count)
+    held = sample.total
+    what = "clusters" if units.cluster is not None else "units"
+    largest = float(w.max()) * scale
+    # A row of a compressed log stands for several units; the share is that of one of them.
+    own = view.mass if units.count is None else view.mass / units.count
+    carried = float((own * w).max() / (view.mass @ w)) if w.any() else math.nan
+    top = top_share(w, view.mass)
+    contribution = own * np.abs(w * view.reward)
+    all_contributions = float(view.mass @ np.abs(w * view.reward))
+    one = float(contribution.max()) / all_contributions if all_contributions > 0 else math.nan
+    return [
+        *_mean(view),
+        judged(
+            "effective_sample_size",
+            size,
+            f"the weights leave as much information as {_amount(size)} of {held:,.0f} {what}.",
+            {"share": size / held, "units": held},
+        ),
+        judged(
+            "largest_weight",
+            largest,
+            f"the largest importance weight is {largest:,.4g}.",
+            {} if reach.largest is None else {"largest_possible": reach.largest},
+        ),
+        judged(
+            "largest_weight_share",
+            carried,
+            f"one unit carries {_percent(carried)} of the total weight.",
+        ),
+        judged(
+            "top_share",
+            top,
+            f"the heaviest 1% of the units with a positive weight carry {_percent(top)} of it.",
+        ),
+        judged(
+            "top_unit_share",
+            one,
+            f"one unit carries {_percent(one)} of the weighted rewards.",
+        ),
+        _tail(view, reach),
+        _by_action(view, reach),
+        _by_batch(view),
+    ]
+
+
+def _mean(view: View) -> list[Finding]:
+    w = view.weight
+    estimate = view.estimate(w)
+    mean = estimate.value * view.scale
+    z = z_score(estimate.value, estimate.std_error, 1.0) if view.scale == 1 else math.nan
+    off = abs(mean - 1)
+    # A large log makes any deviation significant, a heavy tail makes any deviation possible: the mean
+    # is judged only where it is both away from 1 and significantly so.
+    significant = not math.isnan(z) and abs(z) > THRESHOLDS["mean_weight_z"].caution
+    level = THRESHOLDS["mean_weight"].level(off) if significant else "ok"
+    remedy = "" if level == "ok" else THRESHOLDS["mean_weight"].remedy
+    if remedy and mean < 1:
+        # Weights that are too small on average may also be large ones that were not met yet.
+        remedy = f"{OVERLAP} {remedy}"
+    sentence = f"the mean weight is {mean:.4g} (± {estimate.std_error:.2g}); it should be 1."
+    return [
+        Finding("mean_weight", mean, level, sentence, remedy),
+        Finding(
+            "mean_weight_z",
+            z,
+            "ok" if level == "ok" else THRESHOLDS["mean_weight_z"].level(abs(z)),
+            f"the mean weight is {abs(z):.3g} standard errors {'above' if z > 0 else 'below'} 1.",
+            remedy,
+        ),
+    ]
+
+
+def _tail(view: View, reach: Reach) -> Finding:
+    sample = view.units.sample(view.weight)
+    k = tail_index(sample.numerator, sample.count)
+    if math.isnan(k):
+        return not_applicable("pareto_k", "too few different weights to judge their tail.")
+    if k == -math.inf:
+        return judged("pareto_k", k, "the weights take few levels: they have no tail.")
+    bounded = reach.largest is not None and math.isfinite(reach.largest)
+    visible = tail_is_visible(sample.numerator, sample.count)
+    sentence = f"the tail of the weights has a Pareto index of {k:.2f}"
+    if bounded:
+        sentence += f", and no weight can exceed {reach.largest:,.4g}."
+    elif visible:
+        sentence += " (their mean needs k < 0.7)."
+    else:
+        sentence += ", but no unit carries as much weight as such a tail would give it."
+    # A known bound rules out the unseen weights that a heavy tail warns of; so does, in part, a largest
+    # weight too small for such a tail.
+    return judged(
+        "pareto_k", k, sentence, at_most="alarm" if visible and not bounded else "caution"
+    )
+
+
+def _by_action(view: View, reach: Reach) -> Finding:
+    """The largest z of Σ ω (1{A = a} w − π_e(a|S)) over actions, adjusted for their number."""
+    d, log = view.decisions, view.log
+    action, m = log.action[view.rows], view.row_mass
+    k = len(log.actions)
+    square = m * m
+    if view.units.count is not None:
+        square = square / view.units.count
+    square_sum = np.bincount(action, weights=square * d.ratio**2, minlength=k)
+    cross = np.bincount(action, weights=square * d.ratio * d.pi_e, minlength=k)
+    spread = square_sum - 2 * cross + reach.square
+    # Where few of an action's weights have been seen their spread has not either: with the right total
+    # it would be the total times the mean weight of a target's unit.
+    weight_sum = np.bincount(action, weights=m * d.ratio, minlength=k)
+    heavy = np.divide(square_sum, weight_sum, out=np.zeros(k), where=weight_sum > 0)
+    # An action without a weighted row is a rare one: its weights are taken for the heaviest seen.
+    heavy = np.where(weight_sum > 0, heavy, heavy.max())
+    spread = np.maximum(spread, reach.share * m.sum() * heavy)
+    gain = weight_sum - reach.share * m.sum()
+    taken = reach.share > 0
+    if not taken.any() or not d.ratio.any():
+        return not_applicable("mean_weight_by_action", "no action of the target was logged.")
+    floor = 1e-12 * float(m.sum())
+    z = np.zeros(k)
+    z[taken] = [
+        z_score(g, math.sqrt(max(s, 0.0)), 0.0) if abs(g) > floor else 0.0
+        for g, s in zip(gain[taken], spread[taken], strict=True)
+    ]
+    relative = np.zeros(k)
+    relative[taken] = gain[taken] / (reach.share[taken] * m.sum())
+    material = np.abs(relative) > THRESHOLDS["mean_weight"].caution
+    worst = int(np.argmax(np.where(material, np.abs(z), 0.0)))
+    value = float(abs(z[worst])) if material[worst] else 0.0
+    # Units of a cluster move together, which the sums above do not know.
+    value = adjusted_z(value / _design(view), int(taken.sum()))
+    label = log.actions[worst]
+    return judged(
+        "mean_weight_by_action",
+        value,
+        f"the weights of no action are off by much (largest z {value:.2g})."
+        if THRESHOLDS["mean_weight_by_action"].level(value) == "ok"
+        else f"weights of action {label!r} are off by {100 * relative[worst]:+.1f}% (z = {z[worst]:.2g}).",
+        {"z": {log.actions[a]: float(z[a]) for a in np.flatnonzero(taken)}},
+    )
+
+
+def _design(view: View) -> float:
+    """√ of the design effect of the clusters on the mean weight."""
+    clustered = view.units.sample(view.weight).std_error
+    alone = np.sqrt(np.sum((view.mass * (view.weight - view.units.mean(view.weight))) ** 2))
+    alone = float(alone) / float(view.mass.sum())
+    return max(1.0, clustered / alone) if alone > 0 else 1.0
+
+
+def _by_batch(view: View) -> Finding:
+    batch = view.units.batch
+    if batch is None:
+        return not_applicable("mean_weight_by_batch", "the log has no batches.")
+    square = view.mass**2 if view.units.count is None else view.mass**2 / view.units.count
+    z = group_z(view.weight, view.mass, batch, square) / _design(view)
+    sizes = np.bincount(batch)
+    usable = np.isfinite(z) & (sizes >= 20)
+    if not usable.any():
+        return not_applicable("mean_weight_by_batch", "no batch has 20 rows and some overlap.")
+    worst = int(np.argmax(np.where(usable, np.abs(z), -1.0)))
+    labels = view.log.batch_labels
+    value = adjusted_z(float(z[worst]), int(usable.sum()))
+    return judged(
+        "mean_weight_by_batch",
+        value,
+        f"batch {labels[worst]!r} has the mean weight furthest from 1 (z = {z[worst]:.3g} of "
+        f"{int(usable.sum())} batches).",
+        {"z": {labels[b]: float(z[b]) for b in np.flatnonzero(usable)}},
+    )
+
+
+def _amount(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def _percent(share: float) -> str:
+    return "none" if math.isnan(share) else f"{100 * share:.3g}%"

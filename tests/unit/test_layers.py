@@ -65,7 +65,7 @@ def _walk(node, *, loading):
 def wrong_imports(unit, found):
     """Imports of one top-level unit that break the order."""
     wrong = []
-    for name, loading in found:
+    for name, _ in found:
         other = name.removeprefix("offpolicy.").split(".")[0]
         if not name.startswith("offpolicy.") or other not in LAYER or unit not in LAYER:
             continue

@@ -52,7 +52,7 @@ def evaluate_scan(
     from offpolicy.evaluation.evaluate import evaluate
 
     named = targets.named_policies(policies)
-    chosen = grid.resolve(grid.DEFAULT_SUMMED if estimators is None else estimators, "bandit")
+    chosen = grid.resolve(grid.DEFAULT[1:] if estimators is None else estimators, "bandit")
     extra = policy_columns(named)
     plan = fold_plan(log, folds, repeats, seed)
     for what, model in (("reward_model", reward_model), ("behavior_model", behavior_model)):

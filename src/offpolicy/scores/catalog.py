@@ -1,8 +1,8 @@
 """The grid: an estimator is a score in a sample split.
 
-A name without a suffix means the split the literature uses: the full sample for all but DML and DRL, which
-are cross-fitted by definition. ``-full``, ``-half`` and ``-cf`` ask for another split: ``IPW-cf``,
-``SWITCH-cf``, ``DM-cf``; ``DR-cf`` is DML.
+A plain name that uses a value model means the cross-fitted estimator; DM, IPW and SNIPW keep the paper's meaning,
+the full sample. ``-full``, ``-half`` and ``-cf`` ask for another split: ``SNDR-full``, ``DM-half``, ``IPW-cf``;
+``DR-cf`` is DML.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from offpolicy.scores.magic import magic
 from offpolicy.scores.tuning import tuned_shrinkage, tuned_switch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from offpolicy.scores.decisions import Decisions
     from offpolicy.splits.folds import Split
@@ -45,6 +45,18 @@ class Estimator:
         Nuisances the score looks at; those it does not need are not fitted.
     emphasis : {"mrdr"} or None
         Fits the value model with weights that minimize the variance of the score.
+    linear_in_reward : bool
+        The score of a unit depends on that unit alone, and linearly on its rewards: a log that does not fit
+        in memory is scored block by block.
+    whole_log_means : bool
+        The score looks at other units through ``d.mean(…)`` only: blocks again, with means of the whole log
+        from an earlier pass. A score that declares neither gets the whole log at once.
+    is_product : bool
+        The score is importance weight × reward and nothing else.
+    biased : bool
+        The score trades bias for variance on purpose: that it differs from others says nothing about the log.
+    rank : int
+        Which estimate speaks for a policy: the computed one of lowest rank.
 
     Examples
     --------
@@ -61,6 +73,26 @@ class Estimator:
     needs: frozenset[Need] = frozenset({"value", "behavior"})
     emphasis: Literal["mrdr"] | None = None
     kinds: frozenset[str] = frozenset({"bandit", "trajectories"})
+    linear_in_reward: bool = False
+    whole_log_means: bool = False
+    is_product: bool = False
+    biased: bool = False
+    rank: int = 100
+
+    @property
+    def by_block(self) -> bool:
+        """Whether blocks of a log can be scored one after another."""
+        return self.linear_in_reward or self.whole_log_means
+
+    @property
+    def is_direct(self) -> bool:
+        """Whether the estimate rests on its model alone."""
+        return not self.needs & {"behavior", "marginal"}
+
+    @property
+    def uses_products(self) -> bool:
+        """Whether the score multiplies ratios over the steps of an episode."""
+        return "behavior" in self.needs and "marginal" not in self.needs
 
     def __post_init__(self) -> None:
         if self.split not in {"crossfit", "full", "half"}:
@@ -81,31 +113,33 @@ TRAJECTORIES = frozenset({"trajectories"})
 FAMILIES: dict[str, Estimator] = {
     e.name: e
     for e in (
-        Estimator("DM", scores.direct, "full", VALUE),
-        Estimator("IPW", scores.importance_weighted, "full", BEHAVIOR),
-        Estimator("SNIPW", scores.self_normalized, "full", BEHAVIOR),
-        Estimator("DR", scores.doubly_robust, "full", BOTH),
-        Estimator("SNDR", scores.self_normalized_dr, "full", BOTH),
-        Estimator("SWITCH", tuned_switch, "full", BOTH),
-        Estimator("DRos", tuned_shrinkage, "full", BOTH),
-        Estimator("MRDR", scores.doubly_robust, "full", BOTH, "mrdr"),
-        Estimator("OCV", optimal_control, "crossfit", BOTH),
-        Estimator("auto", best_combination, "crossfit", BOTH),
+        Estimator("DM", scores.direct, "full", VALUE, linear_in_reward=True, biased=True, rank=50),
+        Estimator(
+            "IPW", scores.importance_weighted, "full", BEHAVIOR,
+            linear_in_reward=True, is_product=True, rank=12,
+        ),
+        Estimator("SNIPW", scores.self_normalized, "full", BEHAVIOR, whole_log_means=True, rank=9),
+        Estimator("DR", scores.doubly_robust, "full", BOTH, linear_in_reward=True, rank=11),
+        Estimator("SNDR", scores.self_normalized_dr, "crossfit", BOTH, whole_log_means=True, rank=5),
+        Estimator("SWITCH", tuned_switch, "crossfit", BOTH, biased=True),
+        Estimator("DRos", tuned_shrinkage, "crossfit", BOTH, biased=True),
+        Estimator("MRDR", scores.doubly_robust, "crossfit", BOTH, "mrdr", linear_in_reward=True),
+        Estimator("OCV", optimal_control, "crossfit", BOTH, rank=3),
+        Estimator("auto", best_combination, "crossfit", BOTH, rank=1),
         Estimator("TIS", scores.trajectory_weighted, "full", BEHAVIOR, None, TRAJECTORIES),
         Estimator("WIS", scores.trajectory_normalized, "full", BEHAVIOR, None, TRAJECTORIES),
-        Estimator("WDR", scores.self_normalized_dr, "full", BOTH, None, TRAJECTORIES),
-        Estimator("MAGIC", magic, "full", BOTH, None, TRAJECTORIES),
-        Estimator("DRL", scores.marginalized, "crossfit", ALL, None, TRAJECTORIES),
+        Estimator("WDR", scores.self_normalized_dr, "crossfit", BOTH, None, TRAJECTORIES, rank=6),
+        Estimator("MAGIC", magic, "crossfit", BOTH, None, TRAJECTORIES, biased=True),
+        Estimator("DRL", scores.marginalized, "crossfit", ALL, None, TRAJECTORIES, rank=4),
     )
-}
+}  # fmt: skip
 SPECIAL: dict[str, Estimator] = {
-    "DML": replace(FAMILIES["DR"], name="DML", split="crossfit"),
+    "DML": replace(FAMILIES["DR"], name="DML", split="crossfit", rank=2),
 }
 SUFFIXES: dict[str, Split] = {"-full": "full", "-half": "half", "-cf": "crossfit"}
-DEFAULT = ("auto", "DML", "SNDR-cf", "SNIPW", "IPW", "DM")
-DEFAULT_SUMMED = DEFAULT[1:]  # what sums of scores suffice for
-DEFAULT_TRAJECTORIES = ("auto", "DML", "WDR-cf", "SNIPW", "IPW", "DM")
-DEFAULT_DISCRETE = ("auto", "DML", "DRL", "WDR-cf", "SNIPW", "IPW", "DM")
+DEFAULT = ("auto", "DML", "SNDR", "SNIPW", "IPW", "DM")
+DEFAULT_TRAJECTORIES = ("auto", "DML", "WDR", "SNIPW", "IPW", "DM")
+DEFAULT_DISCRETE = ("auto", "DML", "DRL", "WDR", "SNIPW", "IPW", "DM")
 
 
 def known_names() -> list[str]:
@@ -127,7 +161,9 @@ def named(name: str) -> Estimator:
     for suffix, split in SUFFIXES.items():
         family = name.removesuffix(suffix)
         if name.endswith(suffix) and family in FAMILIES:
-            return replace(FAMILIES[family], name=name, split=split)
+            own = FAMILIES[family]
+            # In-sample versions of a cross-fitted estimator speak after it.
+            return replace(own, name=name, split=split, rank=own.rank + (split != own.split))
     raise UsageError(f"no estimator is called {name!r}.{did_you_mean(name, known_names())}")
 
 
@@ -136,6 +172,15 @@ def sensible(log: Any) -> tuple[str, ...]:
     if log.layout.is_single:
         return DEFAULT
     return DEFAULT_DISCRETE if log.is_discrete else DEFAULT_TRAJECTORIES
+
+
+def headline(estimators: Iterable[Estimator]) -> Estimator:
+    """The estimator that speaks for a policy among those computed.
+
+    >>> headline([named("IPW"), named("DML")]).name
+    'DML'
+    """
+    return min(estimators, key=lambda e: e.rank)
 
 
 def resolve(estimators: Any, kind: str) -> list[Estimator]:

@@ -1,8 +1,8 @@
 """The grid: an estimator is a score in a sample split.
 
-A plain name that uses a value model means the cross-fitted estimator; DM, IPW and SNIPW keep the paper's meaning,
-the full sample. ``-full``, ``-half`` and ``-cf`` ask for another split: ``SNDR-full``, ``DM-half``, ``IPW-cf``;
-``DR-cf`` is DML.
+A plain name that uses a value model means the cross-fitted estimator; DM, IPW and SNIPW keep the paper's
+meaning, the full sample. ``-full``, ``-half`` and ``-cf`` ask for another split: ``SNDR-full``, ``DM-half``,
+``IPW-cf``; ``DR-cf`` is DML.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ FAMILIES: dict[str, Estimator] = {
         Estimator("DM", scores.direct, "full", VALUE, linear_in_reward=True, biased=True, rank=50),
         Estimator(
             "IPW", scores.importance_weighted, "full", BEHAVIOR,
-            linear_in_reward=True, is_product=True, rank=12,
+            linear_in_reward=True, is_product=True, rank=14,
         ),
         Estimator("SNIPW", scores.self_normalized, "full", BEHAVIOR, whole_log_means=True, rank=9),
         Estimator("DR", scores.doubly_robust, "full", BOTH, linear_in_reward=True, rank=11),

@@ -39,6 +39,9 @@ class Interval:
         Name of the method.
     note : str
         What a reader should know: assumptions, edge cases; empty when there is nothing to add.
+    sufficient : bool
+        Whether the method can be expected to cover as stated; where it is False the interval is the least bad
+        one, and not an answer.
     """
 
     low: float
@@ -46,6 +49,7 @@ class Interval:
     level: float
     method: str
     note: str = ""
+    sufficient: bool = True
 
     def __iter__(self) -> Iterator[float]:
         """Unpack as ``low, high = interval``."""

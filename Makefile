@@ -3,8 +3,10 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 export OMP_NUM_THREADS ?= 2
+# The release that tests and studies were run with; the extra itself takes a range.
+TORCH  ?= torch==2.13.0
 
-.PHONY: demo test lint types unit verify docs figures pictures clean
+.PHONY: demo study test lint types unit verify docs architecture tables figures pictures clean
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -13,9 +15,13 @@ $(VENV)/.base: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable .
 	@touch $@
 
-$(VENV)/.test: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --editable '.[test]'
+$(VENV)/.studies: pyproject.toml studies/pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable . --editable ./studies
 	@touch $@ $(VENV)/.base
+
+$(VENV)/.test: pyproject.toml studies/pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet '$(TORCH)' --editable '.[test]' --editable ./studies
+	@touch $@ $(VENV)/.base $(VENV)/.studies
 
 $(VENV)/.docs: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable '.[docs]'
@@ -23,6 +29,10 @@ $(VENV)/.docs: pyproject.toml | $(BIN)/python
 
 demo: $(VENV)/.base
 	$(BIN)/offpolicy demo
+
+# One study, such as: make study NAME=coverage ARGS="--quick --replications 100"; cartpole needs PyTorch besides.
+study: $(VENV)/.studies
+	$(BIN)/offpolicy reproduce $(NAME) $(ARGS)
 
 test: lint types unit
 
@@ -43,6 +53,14 @@ verify: $(VENV)/.test
 
 docs: $(VENV)/.docs
 	$(BIN)/mkdocs build --strict
+
+# Rooms, arrows and modules of docs/architecture.md, read from the imports.
+architecture: $(BIN)/python
+	$(BIN)/python docs/make_architecture.py
+
+# The table of checks and the output of the README's example.
+tables: $(VENV)/.base
+	$(BIN)/python docs/make_tables.py
 
 # Pictures of the explanation pages, and screenshots of the report (these need Chromium).
 figures: $(VENV)/.docs

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from offpolicy.experiments.ads.study import Args, reproduce
+from offpolicy_studies.ads.study import Args, reproduce
 
 NAMES = ("IPW", "DR-full", "DR-half", "DML", "DM")
 

@@ -1,6 +1,6 @@
 """Pilot runs on seeds that no table uses: which noise speed and how many steps make the problem informative?
 
-    PYTHONPATH=src python benchmarks/cartpole_pilot.py --periods 1 5 10 --seeds 101 102 --out DIR
+    python benchmarks/cartpole_pilot.py --periods 1 5 10 --seeds 101 102 --out DIR
 
 For each policy seed, noise period and variant of the settings: the value of the chosen checkpoint,
 the held-out log-loss of both behavior models, the validation curve over training steps, and the direct
@@ -16,9 +16,10 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from offpolicy.experiments.cartpole import blocks, policy, store
-from offpolicy.experiments.cartpole.estimates import diagnose
-from offpolicy.experiments.cartpole.settings import Settings
+from offpolicy_studies.cartpole import blocks, policy
+from offpolicy_studies.cartpole.estimates import diagnose
+from offpolicy_studies.cartpole.settings import Settings
+from offpolicy_studies.folder import append_line
 
 
 def describe(made, value):
@@ -65,12 +66,13 @@ def main():
                 Settings(), noise_period=period, steps=options.steps, check_every=25
             )
             begin = time.perf_counter()
-            trace = []
             (learned,) = policy.learn(
                 seed,
                 [dataclasses.replace(settings.policy, closest=True)],
-                cap=settings.cap, period=period, device=device, report=trace.append,
-            )  # fmt: skip
+                cap=settings.cap,
+                period=period,
+                device=device,
+            )
             spent = time.perf_counter() - begin
             policy.save(learned, options.out / f"s{seed}-p{period}.safetensors")
             act = policy.greedy(learned.net)
@@ -88,7 +90,7 @@ def main():
                     "best": np.mean([a["best_step"] for a in made.values()], (0, 1)).tolist(),
                     "curve": timing.pop("curve"), "timing": timing, "truth": truth,
                 }  # fmt: skip
-                store.append_line(options.out / "pilot.jsonl", found)
+                append_line(options.out / "pilot.jsonl", found)
                 short = {k: round(v, 3) for k, v in found.items() if isinstance(v, float)}
                 print(variant, short, [round(b) for b in found["best"]], flush=True)
                 print(

@@ -1,4 +1,4 @@
-"""Training frames per second of the nuisance networks: PYTHONPATH=src python benchmarks/cartpole_speed.py
+"""Training frames per second of the nuisance networks: python benchmarks/cartpole_speed.py
 
 Times one training step (forward, backward, Adam) of G groups of four networks on random pictures, as a
 CUDA graph where there is CUDA, then says which kernels take the time. ``--library`` also times
@@ -11,8 +11,8 @@ import time
 import torch
 from torch.nn import functional
 
-from offpolicy.experiments.cartpole import convolution, ensemble
-from offpolicy.experiments.cartpole.adam import Adam
+from offpolicy_studies.cartpole import convolution, ensemble
+from offpolicy_studies.cartpole.adam import Adam
 
 
 def library_convolution(x, weight):

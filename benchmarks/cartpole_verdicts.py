@@ -1,6 +1,6 @@
 """What the library's own diagnostics say about the CartPole data sets, and how weights inflate per step.
 
-    PYTHONPATH=src python benchmarks/cartpole_verdicts.py --out DIR [--cells short-e0.050-k2 long-e0.050-k2]
+    python benchmarks/cartpole_verdicts.py --out DIR [--cells short-e0.050-k2 long-e0.050-k2]
 
 DIR is the folder of a finished run of the study.
 """
@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 
 import offpolicy as op
-from offpolicy.experiments.cartpole import store
-from offpolicy.experiments.cartpole.estimates import BEHAVIORS, behavior
+from offpolicy_studies.cartpole import store
+from offpolicy_studies.cartpole.estimates import BEHAVIORS, as_log, behavior
 
 
 def main():
@@ -44,10 +44,9 @@ def one(arrays, kind, epsilon, period):
     greedy, actions = arrays["greedy"].astype(int), arrays["actions"].astype(int)
     lengths = arrays["lengths"].astype(int)
     rows = np.arange(len(greedy))
-    log = op.Trajectories.from_arrays(rows, actions, np.ones(len(rows)), lengths=lengths)
     p = behavior(arrays, kind, "cross", epsilon)
     ev = op.evaluate(
-        log,
+        as_log(arrays),
         np.eye(2)[greedy],
         estimators=["DML", "DM", "IPW"],
         value_model=arrays["q_cross"].astype(float),

@@ -1,5 +1,8 @@
 """Ten million rows of 20 continuous columns, a deterministic target: streamed, at bounded memory.
 
+Prints the ratio of the whole to what nobody can do without: one DuckDB scan of the files and bare LightGBM fits on
+the same training rows, made in a process of its own in the same run.
+
 python benchmarks/continuous.py out/continuous --rows 10000000
 """
 
@@ -8,6 +11,7 @@ from __future__ import annotations
 import argparse
 import os
 import resource
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -60,6 +64,41 @@ def write(folder: Path, rows: int) -> float:
     return total / rows
 
 
+BARE = """
+import sys, time
+import duckdb, lightgbm as lgb, numpy as np
+folder, rounds, threads, columns = sys.argv[1], *map(int, sys.argv[2:5])
+con = duckdb.connect()
+con.execute(f"SET threads = {threads}")
+con.execute("SET enable_progress_bar = false")
+start = time.perf_counter()
+data = con.execute(f"FROM '{folder}/*.parquet'").fetchnumpy()
+scanned = time.perf_counter() - start
+x = np.column_stack([data[f"x{j}"] for j in range(columns)] + [data["action"].astype(float)])
+y, fold = data["reward"], data["id"] % 2
+del data
+settings = {"objective": "regression", "num_leaves": 31, "learning_rate": 0.1, "verbosity": -1,
+            "num_threads": threads, "min_data_in_leaf": 0, "min_sum_hessian_in_leaf": 5.0,
+            "deterministic": True, "force_row_wise": True}
+start = time.perf_counter()
+for k in range(2):
+    rows = fold != k
+    data = lgb.Dataset(x[rows], label=y[rows], categorical_feature=[columns], params=settings)
+    lgb.train(settings, data, num_boost_round=rounds)
+print(scanned, time.perf_counter() - start)
+"""
+
+
+def bare(folder: Path, rounds: int, threads: int) -> tuple[float, float]:
+    """Seconds of one scan of the files, and of the two fits, in a fresh process."""
+    arguments = [str(folder), str(rounds), str(threads), str(COLUMNS)]
+    done = subprocess.run(
+        [sys.executable, "-c", BARE, *arguments], check=True, capture_output=True, text=True
+    )
+    scanned, fitted = map(float, done.stdout.split())
+    return scanned, fitted
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
@@ -92,6 +131,9 @@ def main() -> None:
             estimators=["IPW", "DML"],
             reward_model=model,
         )
+        clock("intervals and checks", 0.0)
+        verdict = ev.verdict()
+        intervals = {name: ev[name].interval() for name in ("IPW", "DML")}
     clock("done", 1.0)
     wall, cpu = time.perf_counter() - start, time.process_time() - cpu
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
@@ -99,7 +141,8 @@ def main() -> None:
         e = ev[name]
         z = (e.value - truth) / e.std_error
         print(
-            f"{name}: {e.value:.6f}, standard error {e.std_error:.6f}, truth {truth:.6f}, z {z:.2f}"
+            f"{name}: {e.value:.6f}, standard error {e.std_error:.6f}, truth {truth:.6f}, z {z:.2f}, "
+            f"{intervals[name].method} interval, verdict {verdict.level}"
         )
     stages: dict[str, float] = {}
     for stage, seconds in clock.seconds.items():
@@ -109,6 +152,11 @@ def main() -> None:
     print(
         f"{args.rows:,} rows x {COLUMNS} columns: {wall:.1f} s wall, {cpu:.1f} s CPU, peak {peak:,.0f} MB, "
         f"{args.rows / wall:,.0f} rows/s"
+    )
+    scanned, fitted = bare(args.folder, args.rounds, args.threads)
+    print(
+        f"bare scan {scanned:.1f} s, bare LightGBM fits {fitted:.1f} s: the whole is "
+        f"{wall / (scanned + fitted):.2f} x their sum"
     )
 
 

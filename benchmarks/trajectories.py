@@ -75,7 +75,7 @@ class Clock:
 
 
 def world():
-    from offpolicy.experiments.tabular.mdp import random_mdp
+    from offpolicy_studies.tabular.mdp import random_mdp
 
     mdp, pi_e, pi_b = random_mdp(horizon=STEPS)
     # Close policies: at fifty steps weights would otherwise decide everything.
@@ -108,9 +108,9 @@ def padded(options: argparse.Namespace) -> dict[str, object]:
     n, horizon, (n_states, k) = options.episodes, STEPS, mdp.shape
     s = log.context.table[log.context.index].reshape(n, horizon)
     a, r = log.action.reshape(n, horizon), log.reward.reshape(n, horizon)
-    from offpolicy.splits.folds import make_folds
+    from offpolicy.splits.hashing import hash_folds
 
-    labels = make_folds(n, 2, seed=0).labels[0]
+    labels = hash_folds(np.arange(n), 2, seed=0)
     clock = Clock()
     target = pi_e[s]
     behavior = pi_b[s]
@@ -142,7 +142,7 @@ def padded(options: argparse.Namespace) -> dict[str, object]:
 
 
 def chain():
-    from offpolicy.experiments.tabular.chain import Chain
+    from offpolicy_studies.tabular.chain import Chain
 
     class Greedy(Chain):
         def target(self, states):

@@ -13,7 +13,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from offpolicy.experiments import demo
+from offpolicy.cli import demo
 
 HERE = Path(__file__).parent / "pictures"
 SHOTS = {  # name: (width, height, color scheme, what to show)

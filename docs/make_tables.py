@@ -1,6 +1,9 @@
-"""Tables of the reference pages that are made from the code: python docs/make_tables.py."""
+"""What pages show and the code makes (make tables): the table of checks, and the output of the README's example."""
 
+import contextlib
+import io
 import math
+import re
 from pathlib import Path
 
 from offpolicy.trust import THRESHOLDS
@@ -23,6 +26,9 @@ WHAT = {
     "behavior_log_loss": "z of the log-loss of π_b above that of plain shares",
     "floored": "share of fitted propensities raised to the floor",
     "efficiency_ratio": "variance of the doubly robust score over the estimated efficiency bound",
+    "horizon": "share of an episode's steps that products of ratios support",
+    "unseen_pairs": "share of the target's probability on state-action pairs that no training fold saw",
+    "value_model_skill": "share of the variance of R + γ v' that q explains, over the steps",
     "sample_ratio_mismatch": "p-value: logged actions against their propensities",
     "rounded_propensities": "relative error that rounding may have put into a weight",
     "propensity_calibration": "z of logged propensities against the actions taken",
@@ -58,7 +64,21 @@ def diagnostics() -> str:
     return "\n".join(rows)
 
 
+def with_output(page: str) -> str:
+    """The page whose first Python block is followed by what it prints."""
+    example = re.search(r"```python\n(.*?)```\n\n```\n(.*?)```", page, re.DOTALL)
+    if example is None:
+        raise SystemExit("README.md: no Python block with its output after it.")
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(compile(example[1], "README.md", "exec"), {"__name__": "__page__"})  # noqa: S102
+    lines = "\n".join(line.rstrip() for line in printed.getvalue().strip().splitlines())
+    return page[: example.start(2)] + lines + "\n" + page[example.end(2) :]
+
+
 def main() -> None:
+    readme = HERE.parent / "README.md"
+    readme.write_text(with_output(readme.read_text(encoding="utf-8")), encoding="utf-8")
     page = HERE / "reference" / "diagnostics.md"
     head, _, _ = page.read_text(encoding="utf-8").partition("| check |")
     page.write_text(head + diagnostics() + "\n", encoding="utf-8")

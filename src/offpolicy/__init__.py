@@ -11,7 +11,7 @@ import sys
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+from offpolicy._version import __version__
 
 _NAMES = {
     "BanditLog": "offpolicy.logs.bandit",

@@ -9,6 +9,7 @@ A message says what is wrong, where (the column and the first bad rows) and what
 from __future__ import annotations
 
 import difflib
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -46,6 +47,24 @@ class MissingDependencyError(OffPolicyError, ImportError):
     """An optional package is needed for this and is not installed."""
 
 
+def check_choice(name: str, value: object, *choices: str) -> None:
+    """Refuse an argument that is none of a few words.
+
+    >>> check_choice("time", "day", "step", "pooled")
+    Traceback (most recent call last):
+    offpolicy.errors.UsageError: time= must be 'step' or 'pooled'. Got 'day' instead.
+    """
+    if value not in choices:
+        words = f"{', '.join(map(repr, choices[:-1]))} or {choices[-1]!r}"
+        raise UsageError(f"{name}= must be {words}. Got {value!r} instead.")
+
+
+def check_count(name: str, value: Any) -> None:
+    """Refuse an argument that is not a whole number of at least 1."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
+        raise UsageError(f"{name} must be an int of at least 1. Got {value!r} instead.")
+
+
 def did_you_mean(name: object, known: Iterable[object]) -> str:
     """Return a hint such as ``" Did you mean 'click'?"``, or the known names when none is close.
 
@@ -66,8 +85,12 @@ def did_you_mean(name: object, known: Iterable[object]) -> str:
     return f" Known: {shown}{', …' if len(names) > 8 else ''}."
 
 
-def first_rows(bad: NDArray[np.bool_], values: Any = None, *, limit: int = 3) -> str:
+def first_rows(
+    bad: NDArray[np.bool_], values: Any = None, numbers: Any = None, *, limit: int = 3
+) -> str:
     """Describe the first rows at which ``bad`` is true, with their values when given.
+
+    ``numbers`` are those of the rows where they are not 0, 1, 2, ….
 
     >>> import numpy as np
     >>> first_rows(np.array([False, True, True]), np.array([0.1, 2.0, 3.0]))
@@ -76,19 +99,23 @@ def first_rows(bad: NDArray[np.bool_], values: Any = None, *, limit: int = 3) ->
     rows = bad.nonzero()[0]
     shown = []
     for row in rows[:limit]:
-        if values is None:
-            shown.append(f"row {row}")
-        else:
+        name = f"row {row if numbers is None else numbers[row]}"
+        if values is not None:
             value = values[row]
-            value = value.item() if hasattr(value, "item") else value
-            shown.append(f"row {row} = {value!r}")
+            name += f" = {value.item() if hasattr(value, 'item') else value!r}"
+        shown.append(name)
     more = ", …" if len(rows) > limit else ""
     return f"{len(rows):,} of {len(bad):,} values (first: {', '.join(shown)}{more})"
 
 
-def missing_dependency(package: str, extra: str, purpose: str) -> MissingDependencyError:
-    """Say which extra brings ``package``, which ``purpose`` needs."""
+def missing_dependency(package: str, extra: str | None, purpose: str) -> MissingDependencyError:
+    """Say how to get ``package``, which ``purpose`` needs: by an extra, or by itself.
+
+    >>> print(missing_dependency("polars", None, "A polars frame"))
+    A polars frame needs the package 'polars', which is not installed. Install it with: pip install polars
+    """
+    what = package if extra is None else f"'offpolicy[{extra}]'"
     return MissingDependencyError(
         f"{purpose} needs the package {package!r}, which is not installed. "
-        f"Install it with: pip install 'offpolicy[{extra}]'"
+        f"Install it with: pip install {what}"
     )

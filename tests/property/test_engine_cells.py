@@ -7,8 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import offpolicy as op
-from offpolicy.engines.compress import FoldPlan, split_at_random, two_points
-from offpolicy.splits.folds import hash_folds
 
 pytest.importorskip("duckdb")
 pytest.importorskip("ibis")
@@ -20,10 +18,12 @@ ESTIMATORS = [
     "DR-full",
     "DR-half",
     "DML",
-    "SNDR-cf",
+    "SNDR",
     "SWITCH",
     "DRos",
     "MRDR",
+    "OCV",
+    "auto",
 ]
 
 
@@ -86,11 +86,15 @@ def both(
 ):
     named = columns(weight=weight, clusters=clusters)
     policies = {"soft": soft, "sharp": sharp, "column": "choice"}
-    ids = frame["user"].to_numpy(dtype=object) if clusters else frame["key"].to_numpy()
-    labels = np.stack([hash_folds(ids, k, 5, repeat=r) for r in range(repeats)])
-    log = op.BanditLog.from_frame(frame, **named)
+    log = op.BanditLog.from_frame(frame, **named, id="key")
     rows = op.evaluate(
-        log, policies, estimators=estimators, reward_model=Table(), folds=labels, repeats=repeats
+        log,
+        policies,
+        estimators=estimators,
+        reward_model=Table(),
+        folds=k,
+        repeats=repeats,
+        seed=5,
     )
     with op.scan(frame, **named, id="key", way=way) as scanned:
         cells = op.evaluate(
@@ -152,37 +156,3 @@ def test_missing_values_and_numbers_in_the_context(seed):
     frame.loc[frame.index % 7 == 0, "v"] = None
     rows, cells = both(frame, estimators=["DML", "SNIPW"])
     assert_same(rows, cells)
-
-
-@given(
-    n=st.integers(1, 50),
-    k=st.integers(2, 4),
-    repeats=st.integers(1, 2),
-    seed=st.integers(0, 1000),
-)
-def test_folds_drawn_cell_by_cell_keep_every_row(n, k, repeats, seed):
-    count = np.random.default_rng(seed).integers(1, 40, n).astype(float)
-    at, parts, labels = split_at_random(count, FoldPlan(k, repeats, seed))
-    assert np.bincount(at, weights=parts, minlength=n).tolist() == count.tolist()
-    assert (parts >= 1).all()
-    assert labels.shape == (repeats, len(at))
-    assert 0 <= labels.min() <= labels.max() < k
-    keys = list(zip(at.tolist(), *labels.tolist(), strict=True))
-    assert len(set(keys)) == len(keys)
-
-
-def test_folds_drawn_cell_by_cell_are_balanced():
-    _, parts, labels = split_at_random(np.full(20_000, 50.0), FoldPlan(3, 1, 0))
-    share = np.bincount(labels[0], weights=parts) / parts.sum()
-    assert share == pytest.approx([1 / 3] * 3, abs=4 * np.sqrt(2 / 9 / 1e6))
-
-
-@given(st.lists(st.tuples(st.floats(-5, 5), st.floats(0, 3), st.integers(1, 9)), min_size=1))
-def test_two_points_keep_the_sums(cells):
-    mean, spread, count = (np.array(x, dtype=float) for x in zip(*cells, strict=True))
-    at, reward, weight = two_points(mean, spread, count)
-    n = len(mean)
-    assert np.bincount(at, weights=weight, minlength=n) == pytest.approx(count)
-    assert np.bincount(at, weights=weight * reward, minlength=n) == pytest.approx(count * mean)
-    squares = np.bincount(at, weights=weight * reward**2, minlength=n)
-    assert squares == pytest.approx(count * (mean**2 + spread**2), abs=1e-12)

@@ -10,9 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from offpolicy.inference.intervals import (
+    Evidence,
     Pair,
     Sample,
     acceleration,
+    automatic,
+    bca,
+    bootstrap,
     cautious_likelihood,
     clopper_pearson,
     confidence_sequence,
@@ -23,7 +27,6 @@ from offpolicy.inference.intervals import (
     empirical_likelihood,
     fieller,
     hoeffding,
-    holm,
     log_scale,
     lumpiness,
     normal,
@@ -32,6 +35,7 @@ from offpolicy.inference.intervals import (
 )
 
 OF_SAMPLES = [normal, student, empirical_likelihood, cautious_likelihood]
+RESAMPLED = [partial(bootstrap, number=60), partial(bca, number=60)]
 OF_WEIGHTS = [
     partial(cressie_read, weight_high=20.0, reward_low=0.0, reward_high=1.0),
     partial(confidence_sequence, reward_low=0.0, reward_high=1.0),
@@ -66,13 +70,45 @@ def close(a, b):
     np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-7)
 
 
-@pytest.mark.parametrize("method", OF_SAMPLES)
-@given(s=samples())
+def same(a, b):
+    """Whether two intervals agree to 1e-9 of their width."""
+    np.testing.assert_allclose(ends(a), ends(b), rtol=1e-12, atol=1e-9 * a.width)
+    assert (a.method, a.note, a.sufficient) == (b.method, b.note, b.sufficient)
+
+
+def expanded(rng, count, *columns):
+    """The units that counted rows stand for, shuffled, with rounding of their own."""
+    rows = rng.permutation(np.repeat(np.arange(len(count)), count.astype(int)))
+    noise = 1 - 1e-13 * rng.random(len(rows))
+    return columns[0][rows] * noise, *(x[rows] for x in columns[1:])
+
+
+@pytest.mark.parametrize("method", OF_SAMPLES + RESAMPLED)
+@given(s=samples(), seed=st.integers(0, 1000))
 @settings(max_examples=40, deadline=None)
-def test_counts_equal_repeated_rows(method, s):
-    c = s.count.astype(int)
-    rows = Sample(np.repeat(s.numerator, c), np.repeat(s.denominator, c))
-    close(ends(method(s)), ends(method(rows)))
+def test_counts_equal_repeated_rows_in_any_order(method, s, seed):
+    rows = expanded(np.random.default_rng(seed), s.count, s.numerator, s.denominator)
+    same(method(s), method(Sample(*rows)))
+
+
+@pytest.mark.parametrize("method", OF_SAMPLES + RESAMPLED)
+@pytest.mark.parametrize("unequal", [False, True])
+def test_many_counts_equal_repeated_rows_in_any_order(method, unequal):
+    rng = np.random.default_rng(8)
+    size = rng.integers(1, 9, size=5_000) * 1.0 if unequal else np.ones(5_000)
+    s = Sample(np.round(rng.pareto(1.5, size=5_000), 2), size, rng.integers(1, 6, size=5_000))
+    same(method(s), method(Sample(*expanded(rng, s.count, s.numerator, s.denominator))))
+
+
+@given(data=st.deferred(weighted), seed=st.integers(0, 1000), binary=st.booleans())
+@settings(max_examples=60, deadline=None)
+def test_the_choice_is_that_of_the_repeated_rows(data, seed, binary):
+    w, r, c = data
+    r = np.round(r) if binary else 5 * r
+    rows = expanded(np.random.default_rng(seed), c, w, r)
+    for high in (None, 20.0):
+        counted = automatic(Sample.of_mean(w * r, c), Evidence(w, r, c, high))
+        same(counted, automatic(Sample.of_mean(rows[0] * rows[1]), Evidence(*rows, None, high)))
 
 
 @pytest.mark.parametrize("method", OF_SAMPLES)
@@ -207,16 +243,6 @@ def test_lifts_are_invariant_to_the_unit_of_reward(e, d, ve, vd, rho):
     for method in (delta, fieller, log_scale):
         np.testing.assert_allclose(ends(method(pair)), ends(method(cents)), rtol=1e-5, atol=1e-7)
         assert method(pair).low <= pair.lift <= method(pair).high
-
-
-@given(p=st.lists(st.floats(0, 1), min_size=1, max_size=12))
-@settings(max_examples=60, deadline=None)
-def test_holm_never_lowers_a_p_value_and_keeps_their_order(p):
-    p = np.array(p)
-    adjusted = holm(p)
-    assert (adjusted >= p - 1e-15).all()
-    assert (adjusted <= 1).all()
-    assert (np.diff(adjusted[np.argsort(p, kind="stable")]) >= 0).all()
 
 
 @given(seed=st.integers(0, 10_000), scale=st.floats(0.01, 100))

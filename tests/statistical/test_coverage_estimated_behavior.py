@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import offpolicy as op
-from offpolicy.experiments.coverage.bandits import Bandit
+from offpolicy_studies.coverage.bandits import Bandit
 
 REPLICATIONS = 400
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from offpolicy.inference.intervals import (
-    Facts,
+    Evidence,
     Pair,
     Sample,
     automatic,
@@ -16,8 +16,7 @@ from offpolicy.inference.intervals import (
     best_policy,
     choose,
     clopper_pearson,
-    confidence_path,
-    covariance,
+    confidence_sequence,
     cressie_read,
     empirical_bernstein,
     empirical_likelihood,
@@ -29,7 +28,7 @@ from offpolicy.inference.intervals import (
     stabilized,
     student,
     summarize,
-    trial_for_rates,
+    trial_for_means,
 )
 
 RANGES = {"weight_high": 50.0, "reward_low": 0.0, "reward_high": 1.0}
@@ -54,7 +53,7 @@ def test_rare_arm_is_covered_where_the_normal_interval_fails(n):
         s = Sample.of_mean(w * r)
         hits["normal"] += normal(s).covers(0.01)
         hits["likelihood"] += cressie_read(w, r, **RANGES).covers(0.01)
-        hits["auto"] += automatic(s, Facts(w, r, weight_high=50.0)).covers(0.01)
+        hits["auto"] += automatic(s, Evidence(w, r, weight_high=50.0)).covers(0.01)
     if n < 10_000:
         assert hits["normal"] / runs < {1000: 0.25, 5000: 0.70}[n]
         assert at_least(hits["likelihood"], runs, 0.95)
@@ -158,7 +157,10 @@ def test_confidence_sequence_covers_at_every_look_under_adaptive_logging():
     looks = np.array([50, 100, 200, 350, 500, 700, 1000])
     for _ in range(runs):
         w, r, _, _ = adaptive_log(rng)
-        path = confidence_path(w, r, looks, reward_low=0, reward_high=1, weight_high=20.0)
+        path = [
+            confidence_sequence(w[:k], r[:k], reward_low=0, reward_high=1, weight_high=20.0)
+            for k in looks
+        ]
         always += all(i.covers(0.5) for i in path)
         fixed += all(normal(Sample.of_mean((w * r)[:k])).covers(0.5) for k in looks)
     assert at_least(always, runs, 0.95)
@@ -203,7 +205,7 @@ def test_simultaneous_intervals_cover_jointly_and_single_ones_do_not():
     for k in range(runs):
         x = rng.exponential(size=(300, 6)) @ mix
         truth = mix.sum(axis=0)
-        cov = covariance(x - x.mean(axis=0))
+        cov = np.cov(x.T, ddof=0) / len(x)
         found = simultaneous(x.mean(axis=0), cov, draws=2000, seed=k)
         joint += all(i.covers(t) for i, t in zip(found, truth, strict=True))
         single += all(normal(Sample.of_mean(x[:, j])).covers(truth[j]) for j in range(6))
@@ -217,7 +219,7 @@ def test_best_policy_errs_no_more_often_than_stated():
     for k in range(runs):
         x = truth + rng.normal(size=(300, 1)) + rng.normal(size=(300, 4))
         found = best_policy(
-            "abcd", x.mean(axis=0), covariance(x - x.mean(axis=0)), 0.9, draws=1000, seed=k
+            "abcd", x.mean(axis=0), np.cov(x.T, ddof=0) / len(x), 0.9, draws=1000, seed=k
         )
         wrong += "d" not in found.names
         settled += found.settled
@@ -242,7 +244,7 @@ def test_fieller_covers_when_the_baseline_is_noisy():
 
 
 def test_trials_of_the_stated_size_have_the_stated_power():
-    size = trial_for_rates(0.1, 0.3, power=0.8)
+    size = trial_for_means(0.03, 0.1 * 0.9, 0.13 * 0.87, power=0.8)
     rng = np.random.default_rng(10)
     a = rng.binomial(size.control, 0.10, size=4000) / size.control
     b = rng.binomial(size.treatment, 0.13, size=4000) / size.treatment
@@ -250,8 +252,8 @@ def test_trials_of_the_stated_size_have_the_stated_power():
     assert np.mean(np.abs(b - a) / se > 1.96) == pytest.approx(0.8, abs=0.025)
 
 
-def mean_world(draw, truth, facts=None):
-    return lambda rng: (Sample.of_mean(draw(rng)), facts, truth)
+def mean_world(draw, truth, evidence=None):
+    return lambda rng: (Sample.of_mean(draw(rng)), evidence, truth)
 
 
 def softmax_world(n, *, sharp, rate, doubly_robust):
@@ -279,12 +281,12 @@ def softmax_world(n, *, sharp, rate, doubly_robust):
         r = (rng.random(n) < mu[rows, a]) * 1.0
         q = 0.8 * mu
         psi = (pi_e * q).sum(1) + w * (r - q[rows, a]) if doubly_robust else w * r
-        return Sample.of_mean(psi), Facts(w, r), truth
+        return Sample.of_mean(psi), Evidence(w, r), truth
 
     return draw
 
 
-UNIT = Facts(score_low=0.0, score_high=1.0)
+UNIT = Evidence(score_low=0.0, score_high=1.0)
 
 
 def cluster_world(groups, spread):
@@ -329,10 +331,10 @@ def test_automatic_choice_covers_or_refuses(name):
     rng = np.random.default_rng(sum(map(ord, name)))
     runs, kept, hits = 2000, 0, 0
     for _ in range(runs):
-        s, facts, truth = WORLDS[name](rng)
-        if choose(s, facts).sufficient:
+        s, evidence, truth = WORLDS[name](rng)
+        if choose(s, evidence).sufficient:
             kept += 1
-            hits += automatic(s, facts).covers(truth)
+            hits += automatic(s, evidence).covers(truth)
     assert kept > 0.5 * runs
     assert at_least(hits, kept, 0.945), hits / kept
     if name in EASY:

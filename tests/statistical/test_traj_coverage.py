@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 import offpolicy as op
-from offpolicy.experiments.tabular import toys
-from offpolicy.experiments.tabular.mdp import random_mdp
 from offpolicy.scores import formulas as scores
 from offpolicy.scores.decisions import Decisions
-from offpolicy.trust.horizon import horizon_curve, suggestion
+from offpolicy.trust.horizon import horizon_curve, support
+from offpolicy_studies.tabular import toys
+from offpolicy_studies.tabular.mdp import random_mdp
 
 Z = 1.959963984540054
 
@@ -84,10 +84,10 @@ def test_dml_is_at_the_bound_and_covers_quickly():
 
 def test_over_fitted_values_break_dr_full_and_not_dml():
     toy = toys.random_world()
-    results = run(toy, 80, 200, ["DR-full", "DML"], value_model=op.Tabular(time="step"))
+    results = run(toy, 80, 400, ["DR-full", "DML"], value_model=op.Tabular(time="step"))
     full, cross = coverage(results, toy.value())
     assert full < 0.5
-    assert cross > 0.88
+    assert cross > 0.91 - 3 * np.sqrt(0.91 * 0.09 / 400)  # 91% in two thousand logs
 
 
 def test_unknown_behavior_covers_quickly():
@@ -115,7 +115,7 @@ def test_cliff_walking_says_when_pairs_are_unseen():
     curve = horizon_curve(d)
     assert curve.effective[0] > curve.effective[-1]
     assert curve.supported < log.horizon
-    assert "DRL" in suggestion(curve, discrete=True)
+    assert "DRL" in support(curve, discrete=True)[1]
     many = toy.simulate(4000, np.random.default_rng(1))
     ev = op.evaluate(many, toy.target, estimators=["DML"], value_model=op.Tabular())
     assert ev["policy", "DML"].notes == () or "0.0%" in ev["policy", "DML"].notes[0]
@@ -132,7 +132,7 @@ def test_a_horizon_of_a_thousand_overflows_nothing():
     pi_e = np.array([0.02, 0.98])
     always = [np.flatnonzero(actions[i]) for i in range(n)]
     assert max(len(a) for a in always) > 400
-    names = ["DML", "DRL", "SNIPW", "WIS", "WDR-cf", "MAGIC-cf", "IPW", "DM"]
+    names = ["DML", "DRL", "SNIPW", "WIS", "WDR", "MAGIC", "IPW", "DM"]
     ev = op.evaluate(log, lambda s: np.tile(pi_e, (len(s), 1)), estimators=names)
     for name in names:
         assert np.isfinite(ev["policy", name].value), name

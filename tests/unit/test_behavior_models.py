@@ -10,9 +10,9 @@ from offpolicy.errors import ModelError, UsageError
 from offpolicy.models.behavior.behavior import (
     BehaviorData,
     ClassifierBehavior,
-    as_behavior_model,
     floor_at,
 )
+from offpolicy.models.behavior.resolve import as_behavior_model
 
 
 def test_shares_are_counts_over_counts():

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from offpolicy.inference.intervals import Facts, Sample, choose, tail_index
+from offpolicy.inference.intervals import Evidence, Sample, choose, tail_index
 from offpolicy.inference.intervals.tails import tail_is_visible
 
 
 def scores(weights, seed=0):
     rewards = np.random.default_rng(seed).normal(size=len(weights))
-    return Sample.of_mean(weights * rewards), Facts(weights=weights, rewards=rewards)
+    return Sample.of_mean(weights * rewards), Evidence(weights=weights, rewards=rewards)
 
 
 def truncated(n=500):

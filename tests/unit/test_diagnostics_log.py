@@ -8,7 +8,7 @@ from scipy import stats
 
 import offpolicy as op
 from offpolicy.trust import check_log, sample_ratio
-from offpolicy.trust.log_side import hashed
+from offpolicy.trust.hashes import column_hashes, joined
 from offpolicy.trust.propensities import decimals
 
 N = 4000
@@ -197,7 +197,6 @@ def test_duplicates():
     ]
     assert (clean.value, clean.level) == (0, "ok")
     assert dirty.value == pytest.approx(100 / 4100)
-    assert dirty.details["first_rows"][:3] == [4000, 4001, 4002]
     assert dirty.level == "alarm"
     discrete = check_log(op.BanditLog.from_arrays(np.arange(N) % 5, a, r > 0.5, own))["duplicates"]
     assert math.isnan(discrete.value)
@@ -208,7 +207,7 @@ def test_hash_tells_rows_apart():
     table = rng.integers(4, size=(3000, 6)).astype(float)
     table[0] = -0.0
     table[1] = 0.0
-    key = hashed([*table.T])
+    key = joined([column_hashes(c) for c in table.T], len(table))
     assert key[0] == key[1]
     assert len(np.unique(key)) == len(np.unique(table, axis=0))
 

@@ -9,9 +9,10 @@ from sklearn.linear_model import LinearRegression
 from sklearn.tree import DecisionTreeRegressor
 
 import offpolicy as op
+from offpolicy._arrays import quantiles
 from offpolicy.scores.catalog import named
 from offpolicy.trust.models import efficiency_bound, reliability, skill
-from offpolicy.trust.stability import heterogeneity, quantile
+from offpolicy.trust.stability import heterogeneity
 
 N = 1000
 RNG = np.random.default_rng(2)
@@ -58,9 +59,9 @@ def test_an_over_fitting_model_is_called_so():
 
 def test_nothing_is_fitted_for_a_check():
     ev = op.evaluate(LOG, better, estimators=["IPW"])
-    before = len(ev.problem.nuisances.fits)
+    before = len(ev.problem.source.nuisances.store.fits)
     assert math.isnan(ev.diagnostics["reward_model_r2"].value)
-    assert len(ev.problem.nuisances.fits) == before == 0
+    assert len(ev.problem.source.nuisances.store.fits) == before == 0
 
 
 def test_half_split_checks_its_scored_half():
@@ -195,4 +196,4 @@ def test_quantile_of_mass_is_that_of_repeated_values():
     shares = (0.1, 0.5, 0.9, 1.0)
     repeated = np.sort(np.repeat(x, m))
     expected = [repeated[math.ceil(s * len(repeated) - 1e-9) - 1] for s in shares]
-    assert quantile(x, m.astype(float), shares).tolist() == expected
+    assert quantiles(x, shares, m.astype(float)).tolist() == expected

@@ -7,8 +7,9 @@ import pytest
 
 import offpolicy as op
 from offpolicy.trust import THRESHOLDS
-from offpolicy.trust.confounding import breaking_point, sensitivity_bounds
-from offpolicy.trust.weights import adjusted_z, group_z, top_share
+from offpolicy.trust.confounding import RewardLevels, breaking_point, sensitivity_bounds
+from offpolicy.trust.significance import adjusted_z, group_z
+from offpolicy.trust.weights import top_share
 
 PROMISED = [
     "mean_weight",
@@ -246,8 +247,9 @@ def test_breaking_point_is_where_the_bound_meets_the_null():
     rng = np.random.default_rng(3)
     r, e, b, m = rng.random(50), rng.random(50), rng.uniform(0.1, 0.9, 50), np.ones(50)
     null = sensitivity_bounds(r, e, b, m, 1.7)[1]
-    assert breaking_point(r, e, b, m, null) == pytest.approx(1.7, rel=2e-3)
-    assert breaking_point(r, e, b, m, 2.0) == math.inf
+    rewards = RewardLevels.of(r, e, b, m)
+    assert breaking_point(rewards, null) == pytest.approx(1.7, rel=2e-3)
+    assert breaking_point(rewards, 2.0) == math.inf
 
 
 def test_logged_propensities_leave_no_room_for_confounding():

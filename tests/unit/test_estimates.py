@@ -1,6 +1,7 @@
 """`Estimate`: standard errors, differences, lifts, p-values, repetitions, against hand formulas."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,7 +9,8 @@ from scipy import stats
 
 from offpolicy import Estimate
 from offpolicy.errors import UsageError
-from offpolicy.inference.estimate import Units, embedded
+from offpolicy.inference.estimate import embedded
+from offpolicy.inference.units import Units
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.normal(1, 1, size=80), RNG.normal(0.5, 2, size=80)
@@ -147,7 +149,9 @@ def test_half_the_units_scored_as_all():
         Units(80, np.full(80, 3.0)),
     ):
         psi, scored = embedded(X[rows], units, rows)
-        e = Estimate(psi[None], units, scored=scored)
+        e = Estimate.from_scores(psi, units=units)
+        e.table.put("scored", scored)
+        e = replace(e, scored="scored")
         w = np.ones(80) if units.mass is None else units.mass
         value = np.average(X[rows], weights=w[rows])
         part = (units.weight if units.weight is not None else np.ones(80))[rows]
@@ -179,7 +183,7 @@ def test_bad_levels_and_methods():
 
 
 def test_an_estimate_of_nothing_is_not_a_number_and_says_so():
-    e = Estimate(np.full((1, 5), np.nan), Units(5), "new (IPW)", ("no overlap",))
+    e = replace(Estimate.from_scores(np.full(5, np.nan), label="new (IPW)"), notes=("no overlap",))
     assert math.isnan(e.value)
     assert math.isnan(e.std_error)
     assert all(math.isnan(end) for end in e.interval())

@@ -5,7 +5,13 @@ import pytest
 
 from offpolicy import BanditLog, KFold, evaluate
 from offpolicy.errors import DataError, UsageError
-from offpolicy.splits.folds import make_folds
+from offpolicy.splits.folds import Plan
+
+
+def make_folds(n, folds, *, repeats=1, seed=0, cluster=None, strata=None):
+    """Folds of n units numbered from 0, or of their clusters."""
+    units = np.arange(n) if cluster is None else cluster
+    return Plan.of(folds, repeats, seed).folds(units, cluster=cluster, strata=strata)
 
 
 @pytest.mark.parametrize("k", [2, 3, 5])

@@ -49,12 +49,6 @@ def test_clustered_standard_error_is_the_sum_over_clusters():
     assert s.std_error == pytest.approx(math.sqrt(total) / weight.sum())
 
 
-def test_influence_averages_to_zero_and_gives_the_standard_error(ratio):
-    phi = ratio.influence
-    assert phi.mean() == pytest.approx(0, abs=1e-12)
-    assert math.sqrt((phi**2).mean() / 40) == pytest.approx(ratio.std_error)
-
-
 @pytest.mark.parametrize(
     ("num", "den", "count", "error"),
     [

@@ -11,7 +11,6 @@ from offpolicy.inference.intervals import (
     Sample,
     cautious_likelihood,
     clopper_pearson,
-    confidence_path,
     confidence_sequence,
     cressie_read,
     empirical_likelihood,
@@ -285,17 +284,6 @@ def test_rounding_many_values_only_widens(monkeypatch):
     assert rounded.low <= exact.low
     assert rounded.high >= exact.high
     assert rounded.width == pytest.approx(exact.width, rel=0.02)
-
-
-def test_path_is_nested_and_ends_within_the_single_interval():
-    rng = np.random.default_rng(2)
-    r = rng.random(500)
-    path = confidence_path(np.ones(500), r, [10, 100, 500], reward_low=0, reward_high=1)
-    assert path[0].low <= path[1].low <= path[2].low < path[2].high <= path[1].high
-    last = confidence_sequence(np.ones(500), r, reward_low=0, reward_high=1)
-    assert last.low <= path[2].low
-    with pytest.raises(UsageError, match="outside"):
-        confidence_path(np.ones(5), r[:5], [6], reward_low=0, reward_high=1)
 
 
 def test_misread_weights_empty_the_sequence_and_are_refused():

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from offpolicy.errors import UsageError
+from offpolicy.errors import DataError, UsageError
 from offpolicy.inference.intervals import (
-    Facts,
+    Evidence,
     Sample,
     automatic,
     by_name,
@@ -31,7 +31,7 @@ def test_lumpiness_by_hand():
     seen = abs((e**3).sum()) / (e**2).sum() ** 1.5
     more = abs((e**3).sum() + 27) / ((e**2).sum() + 9) ** 1.5
     assert lumpiness(s) == pytest.approx(max(seen, more))
-    known = Facts(score_low=0.0, score_high=12.0)
+    known = Evidence(score_low=0.0, score_high=12.0)
     assert lumpiness(s, known) == pytest.approx((18 + 1000) / (14 + 100) ** 1.5, rel=0.1)
 
 
@@ -43,7 +43,7 @@ def test_m_rare_successes_have_lumpiness_of_one_over_root_m():
 def test_effective_units_take_the_smaller_of_sizes_and_weights():
     s = Sample(np.ones(4), np.array([1.0, 1.0, 1.0, 5.0]))
     assert effective_units(s) == pytest.approx(64 / 28)
-    assert effective_units(Sample.of_mean(np.ones(4)), Facts(np.array([0.0, 0, 0, 9]))) == 1
+    assert effective_units(Sample.of_mean(np.ones(4)), Evidence(np.array([0.0, 0, 0, 9]))) == 1
 
 
 def test_many_balanced_units_are_normal_and_fewer_are_student():
@@ -63,9 +63,9 @@ def test_few_clusters_are_insufficient():
 def test_rare_binary_rewards_use_clopper_pearson_also_for_doubly_robust_scores():
     w, r = np.repeat([0.0, 50.0], [980, 20]), np.zeros(1000)
     psi = 0.01 + w * (r - 0.01)
-    choice = choose(Sample.of_mean(psi), Facts(w, r, weight_high=50.0))
+    choice = choose(Sample.of_mean(psi), Evidence(w, r, weight_high=50.0))
     assert choice.method == "clopper-pearson"
-    i = automatic(Sample.of_mean(psi), Facts(w, r, weight_high=50.0))
+    i = automatic(Sample.of_mean(psi), Evidence(w, r, weight_high=50.0))
     assert i.high == pytest.approx(1 - 0.025 ** (1 / 20))
     assert i.low <= psi.mean()
     assert i.note == choice.reason
@@ -73,32 +73,32 @@ def test_rare_binary_rewards_use_clopper_pearson_also_for_doubly_robust_scores()
 
 def test_no_success_at_all_is_never_a_zero_width_interval():
     w, r = np.repeat([0.0, 50.0], [980, 20]), np.zeros(1000)
-    assert automatic(Sample.of_mean(w * r), Facts(w, r)).width > 0.1
+    assert automatic(Sample.of_mean(w * r), Evidence(w, r)).width > 0.1
     assert not choose(Sample.of_mean(w * r)).sufficient
 
 
 def test_a_difference_does_not_use_intervals_of_the_value():
     w, r = np.repeat([0.0, 50.0], [980, 20]), np.zeros(1000)
     r[-1] = 1
-    choice = choose(Sample.of_mean((w - 1) * r), Facts(w, r, weight_high=50.0, is_value=False))
+    choice = choose(Sample.of_mean((w - 1) * r), Evidence(w, r, weight_high=50.0, is_value=False))
     assert not choice.sufficient
 
 
 def test_known_ranges_of_weights_and_rewards_use_the_dual_likelihood():
     rng = np.random.default_rng(0)
     w, r = np.repeat([0.0, 50.0], [980, 20]), rng.random(1000)
-    facts = Facts(w, r, weight_high=50.0, reward_low=0.0, reward_high=1.0)
-    assert choose(Sample.of_mean(w * r), facts).method == "cressie-read"
-    unbounded = Facts(w, r, reward_low=0.0, reward_high=1.0)
+    evidence = Evidence(w, r, weight_high=50.0, reward_low=0.0, reward_high=1.0)
+    assert choose(Sample.of_mean(w * r), evidence).method == "cressie-read"
+    unbounded = Evidence(w, r, reward_low=0.0, reward_high=1.0)
     assert choose(Sample.of_mean(w * r), unbounded).method == "confidence-sequence"
 
 
 def test_scores_of_known_range_use_bernstein_or_likelihood():
     rng = np.random.default_rng(0)
-    facts = Facts(score_low=0.0, score_high=1.0)
+    evidence = Evidence(score_low=0.0, score_high=1.0)
     few, more = rng.beta(0.05, 0.95, size=40), rng.beta(0.05, 0.95, size=1000)
-    assert choose(Sample.of_mean(few), facts).method == "empirical-bernstein"
-    assert choose(Sample.of_mean(more), facts).method == "empirical-likelihood"
+    assert choose(Sample.of_mean(few), evidence).method == "empirical-bernstein"
+    assert choose(Sample.of_mean(more), evidence).method == "empirical-likelihood"
 
 
 def test_skewed_scores_of_unknown_range_are_treated_with_caution():
@@ -111,10 +111,10 @@ def test_skewed_scores_of_unknown_range_are_treated_with_caution():
 def test_heavy_unbounded_weights_are_insufficient():
     w = np.random.default_rng(0).pareto(1.0, size=5000)
     r = np.random.default_rng(1).random(5000)
-    choice = choose(Sample(w * r, w), Facts(w, r))
+    choice = choose(Sample(w * r, w), Evidence(w, r))
     assert not choice.sufficient
     assert "Pareto tail index" in choice.reason
-    bounded = Facts(w, r, weight_high=float(w.max()), reward_low=0.0, reward_high=1.0)
+    bounded = Evidence(w, r, weight_high=float(w.max()), reward_low=0.0, reward_high=1.0)
     assert choose(Sample(w * r, w), bounded).sufficient
 
 
@@ -128,12 +128,12 @@ def test_negative_denominators_fall_back_without_a_crash():
 def test_every_name_that_can_be_chosen_can_be_computed():
     rng = np.random.default_rng(0)
     w, r = rng.choice([0.5, 1.5], size=50), (rng.random(50) < 0.5) * 1.0
-    facts = Facts(w, r, weight_high=1.5, score_low=0.0, score_high=1.5)
+    evidence = Evidence(w, r, weight_high=1.5, score_low=0.0, score_high=1.5)
     for method in (
         "normal", "t", "clopper-pearson", "cressie-read", "confidence-sequence",
         "empirical-likelihood", "empirical-bernstein", "cautious-likelihood",
     ):  # fmt: skip
-        i = by_name(method, Sample.of_mean(w * r), facts, 0.9)
+        i = by_name(method, Sample.of_mean(w * r), evidence, 0.9)
         assert i.method == method
         assert i.level == 0.9
         assert i.low <= (w * r).mean() <= i.high
@@ -145,14 +145,53 @@ def test_every_name_that_can_be_chosen_can_be_computed():
         by_name("empirical-bernstein", Sample.of_mean(w * r))
 
 
-def test_facts_of_another_length_are_refused():
-    with pytest.raises(UsageError, match="per row"):
-        choose(Sample.of_mean([1.0, 2.0]), Facts(weights=np.ones(3)))
+def test_evidence_needs_one_reward_and_one_count_per_weight():
+    with pytest.raises(UsageError, match="one each"):
+        Evidence(weights=np.ones(3), rewards=np.ones(2))
+    with pytest.raises(DataError, match="count has 2 values"):
+        Evidence(weights=np.ones(3), count=np.ones(2))
+    with pytest.raises(UsageError, match="mean nothing"):
+        Evidence(count=np.ones(2))
+
+
+def test_rows_of_the_evidence_are_not_those_of_the_sample():
+    rng = np.random.default_rng(5)
+    w, r = rng.choice([0.0, 2.0, 20.0], size=400), (rng.random(400) < 0.05) * 1.0
+    paired = automatic(Sample.of_mean(w * r), Evidence(w, r, weight_high=20.0))
+    (values, rewards), count = np.unique(np.stack([w, r]), axis=1, return_counts=True)
+    counted = Evidence(values, rewards, count, weight_high=20.0)
+    apart = automatic(Sample.of_mean((w * r)[::-1]), counted)
+    assert tuple(apart) == pytest.approx(tuple(paired), rel=1e-9)
+    assert apart.note == paired.note
+
+
+def test_units_of_no_count_do_not_matter():
+    empty = Evidence(np.array([1.0, 99.0]), np.array([1.0, 0.5]), np.array([50.0, 0.0]))
+    assert empty.completed().binary
+    assert empty.weights.max() == 1
 
 
 def test_choice_unpacks():
-    method, reason = choose(Sample.of_mean(BALANCED))
+    method, reason, sufficient = choose(Sample.of_mean(BALANCED))
     assert (method, reason) == ("normal", "500 independent units with balanced scores")
+    assert sufficient
+
+
+def test_intervals_say_whether_evidence_is_sufficient():
+    assert automatic(Sample.of_mean(BALANCED)).sufficient
+    refused = automatic(Sample.of_mean(lognormal(200, 3.0)))
+    assert not refused.sufficient
+    assert "insufficient evidence" in refused.note
+
+
+def test_a_product_is_declared():
+    rng = np.random.default_rng(0)
+    w, r = np.repeat([0.0, 20.0], [1140, 60]), rng.random(1200)
+    sample = Sample.of_mean(w * r)
+    evidence = Evidence(w, r, None, 20.0, 0.0, 1.0)
+    assert choose(sample, evidence).method == "cautious-likelihood"
+    product = Evidence(w, r, None, 20.0, 0.0, 1.0, is_product=True)
+    assert choose(sample, product).method == "cressie-read"
 
 
 def test_a_heavy_tail_that_the_matched_units_missed_is_noticed():
@@ -161,8 +200,8 @@ def test_a_heavy_tail_that_the_matched_units_missed_is_noticed():
     weights = np.where(np.arange(n) < n // 20, 20.0, 0.0)
     rewards = np.exp(2 * rng.normal(size=n))
     rewards[: n // 20] = rng.uniform(0.5, 1.5, n // 20)
-    harmless = Facts(weights=weights, rewards=np.where(weights > 0, rewards, 1.0))
-    heavy = Facts(weights=weights, rewards=rewards)
+    harmless = Evidence(weights=weights, rewards=np.where(weights > 0, rewards, 1.0))
+    heavy = Evidence(weights=weights, rewards=rewards)
     sample = Sample.of_mean(weights * rewards)
     assert lumpiness(sample, harmless) < 0.2
     assert lumpiness(sample, heavy) > 0.5
@@ -175,6 +214,7 @@ def test_counted_rows_with_a_heavy_tail_are_judged_as_the_rows_they_stand_for():
         np.ones(400, dtype=int), 301
     )  # the median of the rows is 5, of the cells about 1
     weights = np.where(rewards < 2, 1.5, 0.0)
-    counted = lumpiness(Sample.of_mean(weights * rewards, count), Facts(weights, rewards))
+    evidence = Evidence(weights, rewards, count)
+    counted = lumpiness(Sample.of_mean(weights * rewards, count), evidence)
     w, r = np.repeat(weights, count), np.repeat(rewards, count)
-    assert counted == pytest.approx(lumpiness(Sample.of_mean(w * r), Facts(w, r)), rel=1e-9)
+    assert counted == pytest.approx(lumpiness(Sample.of_mean(w * r), Evidence(w, r)), rel=1e-9)

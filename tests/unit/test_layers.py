@@ -1,117 +1,155 @@
-"""Imports go one way: data → folds → policies → nuisances → scores → inference → evaluation → report → cli.
+"""Imports go one way, and docs/architecture.md shows them as they are.
 
-A module imports, when it is loaded, only from its own layer and those before it. Imports for type checking do
-not count; imports inside functions may reach forward only where listed.
+The order of the rooms and the reader of imports are in docs/make_architecture.py. Every module is read; imports inside
+functions count, imports for type checking do not; there is no list of exceptions.
 """
 
-import ast
-from graphlib import CycleError, TopologicalSorter
+import importlib.util
+import sys
 from pathlib import Path
 
 import pytest
 
-SOURCE = Path(__file__).parents[2] / "src" / "offpolicy"
-LAYERS = [
-    {"errors", "_arrays", "_threads", "_progress"},
-    {"logs"},
-    {"policies"},
-    {"splits"},
-    {"models"},
-    {"scores"},
-    {"inference"},
-    {"trust"},
-    {"report"},
-    {"engines"},
-    {"evaluation"},
-    {"experiments"},
-    {"cli"},
-]
-LAYER = {name: i for i, names in enumerate(LAYERS) for name in names}
-# The redesign removes these one by one.
-FORWARD = {
-    ("inference", "report"),
-    ("inference", "trust"),
-    ("engines", "evaluation"),
-}
+ROOT = Path(__file__).parents[2]
 HEAVY = {
-    "pandas", "polars", "pyarrow", "narwhals", "torch", "duckdb", "ibis", "pyspark", "lightgbm",
-    "matplotlib", "altair", "gymnasium", "rich",
+    "pandas", "polars", "pyarrow", "narwhals", "torch", "duckdb", "ibis", "pyspark", "lightgbm", "xgboost",
+    "sklearn", "matplotlib", "vl_convert", "gymnasium", "minari", "rich", "joblib",
 }  # fmt: skip
-FILES = sorted(SOURCE.rglob("*.py"))
+# Which rooms or files a library may be seen in; learners and readers of files get pandas tables.
+HOMES = {
+    "torch": {"models.values.torch"},
+    "lightgbm": {"models.rewards.boosted", "cli.commands"},
+    "duckdb": {"engines.engine", "engines.sources"},
+    "ibis": {"engines.engine"},
+    "pyspark": {"engines.spark"},
+    "xgboost": {"engines.spark_boosted"},
+    "matplotlib": {"report.plots"},
+    "vl_convert": {"report.html"},
+    "minari": {"logs.formats.minari"},
+    "rich": {"_progress"},
+    "joblib": {"models.fitting.store"},
+}
 
 
-def module_of(path):
-    parts = path.relative_to(SOURCE).with_suffix("").parts
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+def _script(name):
+    found = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
+    module = importlib.util.module_from_spec(found)
+    sys.modules[name] = module  # dataclasses look their module up
+    found.loader.exec_module(module)
+    return module
 
 
-def imports(path):
-    """Yield (imported module, whether at load time), leaving out what only type checkers read."""
-    return list(_walk(ast.parse(path.read_text()), loading=True))
+house = _script("make_architecture")
+MODULES = house.modules()
 
 
-def _walk(node, *, loading):
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
-            continue
-        if isinstance(child, ast.Import):
-            yield from ((alias.name, loading) for alias in child.names)
-        elif isinstance(child, ast.ImportFrom) and child.module:
-            yield from ((f"{child.module}.{alias.name}", loading) for alias in child.names)
-        inside = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
-        yield from _walk(child, loading=loading and not inside)
+def test_every_module_is_in_a_room():
+    assert house.homeless(MODULES) == []
+    assert {m.room for m in MODULES.values()} == set(house.PLACE), "a room of the order is empty"
 
 
-def wrong_imports(unit, found):
-    """Imports of one top-level unit that break the order."""
-    wrong = []
-    for name, _ in found:
-        other = name.removeprefix("offpolicy.").split(".")[0]
-        if not name.startswith("offpolicy.") or other not in LAYER or unit not in LAYER:
-            continue
-        allowed = (unit, other) in FORWARD
-        if LAYER[other] > LAYER[unit] and not allowed:
-            wrong.append(name)
-    return wrong
+def test_every_module_says_what_it_is_for():
+    assert [
+        name for name, m in MODULES.items() if not m.purpose.strip(". ").removeprefix("TODO")
+    ] == []
 
 
-@pytest.mark.parametrize("path", FILES, ids=module_of)
-def test_imports_go_one_way(path):
-    unit = module_of(path).split(".")[0]
-    assert wrong_imports(unit, imports(path)) == []
+def test_imports_go_one_way():
+    assert house.wrong_ways(MODULES) == []
 
 
-@pytest.mark.parametrize("path", FILES, ids=module_of)
-def test_heavy_libraries_are_imported_where_they_are_used(path):
-    if module_of(path).startswith("experiments"):
-        return
-    loaded = {name.split(".")[0] for name, loading in imports(path) if loading}
-    assert loaded & HEAVY == set()
+def test_no_circle_of_rooms():
+    assert house.circle(house.arrows(MODULES)) == []
 
 
-def test_no_module_waits_for_itself():
-    modules = {f"offpolicy.{module_of(p)}" for p in FILES}
+def test_no_circle_of_modules():
+    assert house.circle(house.edges(MODULES)) == []
 
-    def loaded(path):
-        names = {name for name, loading in imports(path) if loading}
-        return {n if n in modules else n.rpartition(".")[0] for n in names} & modules
 
-    graph = {f"offpolicy.{module_of(path)}": loaded(path) for path in FILES}
-    try:
-        list(TopologicalSorter(graph).static_order())
-    except CycleError as error:
-        pytest.fail(f"a circle of imports: {error.args[1]}")
+def test_heavy_libraries_are_imported_when_they_are_used():
+    assert house.load_time(MODULES, HEAVY) == []
+
+
+@pytest.mark.parametrize("library", HOMES)
+def test_heavy_libraries_are_imported_where_they_are_used(library):
+    assert house.users(MODULES, library) == HOMES[library]
 
 
 def test_dataframes_are_seen_in_one_place():
-    core = [p for p in FILES if LAYER.get(module_of(p).split(".")[0], 99) <= LAYER["evaluation"]]
-    users = {
-        module_of(p) for p in core if any(n.split(".")[0] == "narwhals" for n, _ in imports(p))
-    }
     # Policies hand rows on to the functions of their users, in the kind of frame they came in.
-    assert users == {"logs.frame", "policies.context"}
+    assert house.users(MODULES, "narwhals") == {"logs.frame", "policies.context"}
 
 
-def test_the_check_can_fail():
-    assert wrong_imports("logs", [("offpolicy.trust.gate", True)]) == ["offpolicy.trust.gate"]
-    assert wrong_imports("scores", [("offpolicy.report.text", False)]) == ["offpolicy.report.text"]
+def test_scores_are_arithmetic():
+    scores = [m for m in MODULES.values() if m.room == "scores"]
+    libraries = {each.name.split(".")[0] for m in scores for each in m.imports}
+    assert libraries - set(sys.stdlib_module_names) == {"numpy", "scipy", "offpolicy"}
+
+
+def test_the_page_is_not_stale():
+    page = house.PAGE.read_text(encoding="utf-8")
+    assert page == house.filled(page, MODULES), "run: make architecture"
+    assert house.PICTURE.read_text(encoding="utf-8") == house.picture(MODULES), "make architecture"
+
+
+# -- the checker itself can fail ---------------------------------------------------------------------
+
+
+def small(**sources):
+    """A package of modules by name (two underscores for a dot) with their imports."""
+    return {
+        name: house.read(text, name)
+        for name, text in ((n.replace("__", "."), text) for n, text in sources.items())
+    }
+
+
+def test_an_import_to_the_right_is_found_also_inside_a_function():
+    text = "def late():\n    from offpolicy.report.text import table\n"
+    found = small(scores__formulas=text, report__text="")
+    assert house.wrong_ways(found) == ["scores.formulas imports report.text"]
+
+
+def test_rooms_of_one_place_do_not_import_each_other():
+    found = small(evaluation__memory="import offpolicy.engines.scan", engines__scan="")
+    assert house.wrong_ways(found) == ["evaluation.memory imports engines.scan"]
+
+
+def test_a_module_in_no_room_is_found():
+    assert house.homeless(small(helpers="")) == ["helpers"]
+    found = small(helpers="", logs__bandit="from offpolicy.helpers import x")
+    assert house.wrong_ways(found) == ["logs.bandit imports helpers"]
+
+
+def test_imports_for_type_checking_do_not_count_but_their_alternative_does():
+    text = (
+        "from typing import TYPE_CHECKING\n"
+        "if TYPE_CHECKING:\n    from offpolicy.cli.parser import a\n"
+        "else:\n    from offpolicy.trust.gate import b\n"
+    )
+    found = small(logs__bandit=text, cli__parser="", trust__gate="")
+    assert house.wrong_ways(found) == ["logs.bandit imports trust.gate"]
+
+
+def test_a_circle_of_lazy_imports_is_found():
+    found = small(
+        logs__a="def f():\n    from offpolicy.logs import b\n", logs__b="import offpolicy.logs.a"
+    )
+    assert set(house.circle(house.edges(found))) == {"logs.a", "logs.b"}
+    assert house.circle(house.arrows(found)) == []
+
+
+def test_a_library_at_load_time_is_found():
+    found = small(logs__a="import pandas as pd", logs__b="def f():\n    import pandas\n")
+    assert house.load_time(found, HEAVY) == ["logs.a loads pandas"]
+    assert house.users(found, "pandas") == {"logs.a", "logs.b"}
+
+
+def test_arrows_that_follow_from_others_are_not_drawn():
+    graph = {"a": set(), "b": {"a"}, "c": {"a", "b"}}
+    assert house.direct(graph) == {"a": set(), "b": {"a"}, "c": {"b"}}
+    assert house.columns_of(graph) == {"a": 0, "b": 1, "c": 2}
+
+
+def test_a_page_without_its_markers_is_refused():
+    with pytest.raises(SystemExit, match="has no place for rooms"):
+        house.filled("# Architecture\n", MODULES)

@@ -234,7 +234,7 @@ def test_scores_must_be_numbers_of_the_right_shape():
             policy.bind(ACTIONS).probabilities(X)
     nothing = np.full((4, 3), -np.inf)
     for policy in (Greedy(lambda x: nothing), Softmax(lambda x: nothing)):
-        with pytest.raises(PolicyError, match="every score is −∞"):
+        with pytest.raises(PolicyError, match="every preference is −∞"):
             policy.bind(ACTIONS).probabilities(X)
 
 
@@ -421,7 +421,7 @@ def test_thompson_refuses_what_it_cannot_integrate():
         gaussian_thompson_probabilities([0, 1], [1, 0])
     with pytest.raises(PolicyError, match="'mean' must be finite"):
         gaussian_thompson_probabilities([0, np.nan], [1, 1])
-    with pytest.raises(PolicyError, match="'alpha' and 'beta' must be positive"):
+    with pytest.raises(PolicyError, match=r"'(alpha|beta)' must be positive"):
         beta_thompson_probabilities([1, -1], [1, 1])
     with pytest.raises(PolicyError, match="have shapes"):
         beta_thompson_probabilities([1, 1, 1], [1, 1])

@@ -117,7 +117,7 @@ def test_script_json_survives_anything():
 
 
 def test_settings_hash_and_command_are_in_the_file(text):
-    assert re.search(r"<dd>[0-9a-f]{64}</dd>", text)
+    assert re.search(r"<dd>[0-9a-f]{32}</dd>", text)
     assert "<dt>seed</dt><dd>0</dd>" in text
     assert f"<dt>numpy</dt><dd>{np.__version__}</dd>" in text
 

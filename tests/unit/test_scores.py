@@ -134,8 +134,11 @@ def test_names_of_the_grid():
     ]:
         assert estimators.named(name).name == name
     assert estimators.named("DML").split == estimators.named("DR-cf").split == "crossfit"
-    assert estimators.named("SWITCH-cf").split == "crossfit"
-    assert estimators.named("SWITCH").split == "full"
+    for name in ("SNDR", "SWITCH", "DRos", "MRDR", "WDR", "MAGIC"):
+        assert estimators.named(name).split == "crossfit"
+        assert estimators.named(f"{name}-full").split == "full"
+        assert estimators.named(f"{name}-half").split == "half"
+    assert [estimators.named(name).split for name in ("DM", "IPW", "SNIPW")] == ["full"] * 3
     for unknown in ("DR", "dml", "IPS", "DML-cf-cf"):
         with pytest.raises(UsageError, match="no estimator is called"):
             estimators.named(unknown)

@@ -14,9 +14,10 @@ import pytest
 
 import offpolicy as op
 from offpolicy.engines.engine import DuckDB
-from offpolicy.engines.roles import Roles, fold_column, normalized
+from offpolicy.engines.roles import Roles, fold_columns, normalized
 from offpolicy.errors import DataError
-from offpolicy.splits.folds import hash_folds
+from offpolicy.splits.folds import Plan
+from offpolicy.splits.hashing import hash_folds
 
 pytest.importorskip("duckdb")
 ibis = pytest.importorskip("ibis")
@@ -74,7 +75,7 @@ class EveryDialect(DuckDB):
         return super().compile(expression)
 
 
-@pytest.mark.parametrize("way", ["cells", "sums", "rows", "stream"])
+@pytest.mark.parametrize("way", ["cells", "rows", "stream"])
 @pytest.mark.parametrize(
     "unit", [{}, {"cluster": "user", "weight": "w", "keep_probability": "keep"}]
 )
@@ -101,7 +102,7 @@ def test_bigquery_reads_a_digest_as_text():
     table = ibis.table({"user": "string", "arm": "string", "r": "int64"}, name="log")
     roles = Roles((), "arm", "r", cluster="user")
     rows = normalized(table, roles, None, dialect="bigquery")
-    sql = ibis.to_sql(rows.mutate(fold=fold_column(rows, 2, 0, 0)), dialect="bigquery")
+    sql = ibis.to_sql(rows.mutate(**fold_columns(rows, Plan.of(2))), dialect="bigquery")
     assert "to_hex(md5(" in sql.lower()
 
 
@@ -163,11 +164,9 @@ def table(postgres):
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
-@pytest.mark.parametrize("way", ["cells", "rows", "stream", "sums"])
+@pytest.mark.parametrize("way", ["cells", "rows", "stream"])
 @pytest.mark.parametrize("unit", [{}, {"cluster": "user"}])
 def test_postgresql_gives_the_same_number(table, way, unit):
-    if way == "sums":
-        unit = {**unit, "reward": "money"}
     settings = {
         "estimators": ["DML", "SNIPW"],
         "reward_model": op.BoostedReward(rounds=5, validation=0, threads=1),
@@ -203,9 +202,9 @@ def normalized_id(source, unit):
 
 
 def fold_of(source, unit):
-    from offpolicy.splits.folds import hash_arithmetic, hash_constants
+    from offpolicy.splits import hashing
 
-    return hash_arithmetic(normalized_id(source, unit), 5, hash_constants(7, 1))
+    return hashing.fold_of(normalized_id(source, unit), 5, hashing.hash_constants(7, 1))
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")

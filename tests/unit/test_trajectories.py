@@ -220,7 +220,7 @@ def test_bad_frames(edit, message):
         ({"horizon": 2}, DataError, "more than horizon=2"),
         ({"horizon": 0}, UsageError, "at least 1"),
         ({"truncated": "drop"}, UsageError, "must be 'raise', 'end' or 'cut'"),
-        ({"cluster": [1, 2]}, DataError, "one entry an episode"),
+        ({"cluster": [1, 2]}, DataError, "one entry per episode"),
         ({"states": [s + 0.5 * np.inf for s in STATES]}, DataError, "missing or infinite"),
         (
             {"actions": [np.array([0, 1, 1]), np.array([], dtype=int), np.array([1, 0])]},

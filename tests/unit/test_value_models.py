@@ -16,9 +16,9 @@ from sklearn.preprocessing import PolynomialFeatures, SplineTransformer
 
 import offpolicy as op
 from offpolicy.errors import ModelError, UsageError
-from offpolicy.experiments.tabular.chain import Chain
-from offpolicy.experiments.tabular.mdp import random_mdp
 from offpolicy.models.values.simulate import crossed
+from offpolicy_studies.tabular.chain import Chain
+from offpolicy_studies.tabular.mdp import random_mdp
 
 CHAIN = Chain(horizon=4)
 
@@ -176,7 +176,6 @@ def test_sparse_and_dense_transitions_agree(monkeypatch):
             log, lambda s: pi_e[s], estimators=names, value_model=op.Tabular(smoothing=smoothing)
         )
         monkeypatch.setattr("offpolicy.models.values.tabular.DENSE_CELLS", 0)
-        monkeypatch.setattr("offpolicy.models.values.marginal.DENSE_CELLS", 0)
         sparse = op.evaluate(
             log, lambda s: pi_e[s], estimators=names, value_model=op.Tabular(smoothing=smoothing)
         )

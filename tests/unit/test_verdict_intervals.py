@@ -141,21 +141,21 @@ def test_pairs_carry_the_covariance():
 def test_clusters_and_weights_keep_to_scores():
     log = op.BanditLog.from_arrays(None, A, R, np.full(N, 0.5), cluster=np.arange(N) // 2)
     e = op.evaluate(log, op.policies.Fixed(1), estimators=["IPW"])["IPW"]
-    assert e.facts is None
+    assert e.known() is None
     assert e.interval().method == "normal"
     with pytest.raises(UsageError, match="independent"):
         e.interval(method="clopper-pearson")
 
 
 def test_the_largest_weight_is_known_from_the_design():
-    assert E.facts.weight_high == 2
+    assert E.known().weight_high == 2
     whole = np.tile([0.2, 0.8], (N, 1))
     a = (RNG.random(N) < 0.8).astype(int)
     e = op.evaluate(
         op.BanditLog.from_arrays(None, a, R, whole), np.tile([0.5, 0.5], (N, 1)), estimators=["IPW"]
     )["IPW"]
-    assert e.facts.weight_high == pytest.approx(2.5)
+    assert e.known().weight_high == pytest.approx(2.5)
     unknown = op.evaluate(
         op.BanditLog.from_arrays(None, A, R), op.policies.Fixed(1), estimators=["IPW"]
     )["IPW"]
-    assert unknown.facts.weight_high is None
+    assert unknown.known().weight_high is None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,65 +12,46 @@ from offpolicy.report.text import align, table
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable
 
-DONE, FAILED, UNCERTAIN = 0, 3, 4
-
-
-def _auto() -> Any:
-    return "auto"
+DONE = 0
 
 
-def _linear() -> Any:
-    from offpolicy.models.rewards.auto import LinearReward
-
-    return LinearReward()
+REWARD_MODELS = ("auto", "linear", "lightgbm", "paper")
+VALUE_MODELS = ("tabular", "fitted-q")
 
 
-def _lightgbm() -> Any:
-    from offpolicy.models.rewards.boosted import BoostedReward
+def _model(name: str) -> Any:
+    """The model of this name."""
+    if name == "linear":
+        from offpolicy.models.rewards.auto import LinearReward
 
-    return BoostedReward()
+        return LinearReward()
+    if name == "fitted-q":
+        from lightgbm import LGBMRegressor
 
+        from offpolicy.models.values.fitted_q import FittedQ
 
-def _paper() -> Any:
-    from offpolicy.models.rewards.boosted import paper_reward
+        return FittedQ(LGBMRegressor(n_estimators=100, verbosity=-1))
+    if name == "tabular":
+        from offpolicy.models.values.tabular import Tabular
 
-    return paper_reward()
+        return Tabular()
+    if name in {"lightgbm", "paper"}:
+        from offpolicy.models.rewards.boosted import BoostedReward, paper_reward
 
-
-def _tabular() -> Any:
-    from offpolicy.models.values.tabular import Tabular
-
-    return Tabular()
-
-
-def _fitted_q() -> Any:
-    from lightgbm import LGBMRegressor
-
-    from offpolicy.models.values.fitted_q import FittedQ
-
-    return FittedQ(LGBMRegressor(n_estimators=100, verbosity=-1))
-
-
-REWARD_MODELS: dict[str, Callable[[], Any]] = {
-    "auto": _auto,
-    "linear": _linear,
-    "lightgbm": _lightgbm,
-    "paper": _paper,
-}
-VALUE_MODELS: dict[str, Callable[[], Any]] = {"tabular": _tabular, "fitted-q": _fitted_q}
+        return BoostedReward() if name == "lightgbm" else paper_reward()
+    return name
 
 
 def demo(options: argparse.Namespace) -> int:
     """Evaluate a simulated log and print the truth beside every estimate."""
-    from offpolicy.experiments import demo as study
+    from offpolicy.cli import demo as simulated
 
-    result = study.run(
-        study.Args(impressions=options.impressions, seed=options.seed),
+    result = simulated.run(
+        simulated.Args(impressions=options.impressions, seed=options.seed),
         lambda text: print(f"· {text}", file=sys.stderr, flush=True),
     )
-    print(align(study.HEADINGS, study.rows(result)))
+    print(align(simulated.HEADINGS, simulated.rows(result)))
     print()
     print("DML is the paper's estimator: doubly robust scores, every model fitted out of fold.")
     print("auto is the recommended one: as much of the model as lowers the variance.")
@@ -83,34 +63,34 @@ def demo(options: argparse.Namespace) -> int:
 def evaluate(options: argparse.Namespace) -> int:
     """Estimate, print, write, and judge the gate."""
     from offpolicy.cli.policies import parse_policies
-    from offpolicy.evaluation.evaluate import evaluate as run
     from offpolicy.inference.intervals.sample import check_level
     from offpolicy.trust.gate import check as judge
-    from offpolicy.trust.gate import verify
+    from offpolicy.trust.gate import verify, worst
 
     runfile.apply(options)
     log = logs.open_log(options)
     policies = parse_policies(options.policy, log)
     level = 0.95 if options.level is None else check_level(options.level)
-    if options.gate:
-        verify(options.gate, list(policies))
+    gates = options.gate or []
+    for gate in gates:
+        verify(gate, list(policies))
     _check_folders(options)
-    known = log.roles if getattr(log, "is_scan", False) else log
+    known = log if log.in_memory else log.roles
     if options.behavior_model == "logged" and known.propensity is None:
         raise UsageError(
             "--behavior-model logged: the log has no propensities. Name them: --propensity."
         )
     behavior = None if options.behavior_model in {None, "logged"} else options.behavior_model
+    given = {k: getattr(options, k) for k in ("folds", "repeats", "discount", "seed")}
+    from offpolicy.evaluation.evaluate import evaluate as run
+
     ev = run(
         log,
         policies,
         estimators=options.estimator,
         behavior_model=behavior,
-        folds=2 if options.folds is None else options.folds,
-        repeats=1 if options.repeats is None else options.repeats,
-        discount=1.0 if options.discount is None else options.discount,
-        seed=0 if options.seed is None else options.seed,
         n_jobs=options.jobs,
+        **{k: v for k, v in given.items() if v is not None},
         **_value_model(log.kind, options),
     )
     print(table(ev, level))
@@ -120,11 +100,10 @@ def evaluate(options: argparse.Namespace) -> int:
         ev.to_json(options.json, level=level)
     if options.report:
         ev.report(options.report, level=level)
-    if options.gate:
-        result = judge(ev, options.gate, level=level, estimator=options.gate_estimator)
+    results = [judge(ev, gate, level=level, estimator=options.gate_estimator) for gate in gates]
+    for result in results:
         print(f"\n{result.sentence}")
-        return int(result.exit_code)
-    return DONE
+    return worst([result.exit_code for result in results])
 
 
 def _check_folders(options: argparse.Namespace) -> None:
@@ -137,11 +116,10 @@ def _check_folders(options: argparse.Namespace) -> None:
 
 def _value_model(kind: str, options: argparse.Namespace) -> dict[str, Any]:
     """The model of rewards or values that was asked for, under the name `evaluate` gives it."""
-    models = REWARD_MODELS if kind == "bandit" else VALUE_MODELS
     argument = "reward_model" if kind == "bandit" else "value_model"
     asked = getattr(options, argument)
     if asked is not None:
-        return {argument: models[asked]()}
+        return {argument: _model(asked)}
     wrong = "value_model" if kind == "bandit" else "reward_model"
     if getattr(options, wrong) is not None:
         flag = wrong.replace("_", "-")
@@ -153,17 +131,17 @@ def _value_model(kind: str, options: argparse.Namespace) -> dict[str, Any]:
 
 def check(options: argparse.Namespace) -> int:
     """Print what a sceptic would check in the log itself."""
+    from offpolicy.report.schema import write
     from offpolicy.trust import check_log
 
     runfile.apply(options)
     findings = check_log(_in_memory(logs.open_log(options)))
     print(findings)
     if options.json:
-        text = json.dumps(findings.rows(), indent=2, ensure_ascii=False, default=str)
-        Path(options.json).write_text(text + "\n", encoding="utf-8")
+        write(findings.rows(), options.json)
     return DONE
 
 
 def _in_memory(log: Any) -> Any:
     """A scanned log as weighted cells, on which the same checks run."""
-    return log.compress() if getattr(log, "is_scan", False) else log
+    return log if log.in_memory else log.compress()

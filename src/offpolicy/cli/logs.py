@@ -5,7 +5,6 @@ from __future__ import annotations
 import glob
 import sys
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
 
 BOOLEANS = {"True": True, "true": True, "1": True, "False": False, "false": False, "0": False}
 NAMES = {"i": "integers", "u": "integers", "f": "numbers", "b": "true and false"}
+BANDIT = ("batch", "keep_probability", "id")  # columns of bandit logs only
 LARGE = 500_000_000  # bytes of a file that an engine should read
 
 
@@ -70,7 +70,7 @@ def _wants_engine(options: argparse.Namespace) -> bool:
     """Asked for, or many files, a folder, a database, or a file too large to read whole."""
     if options.engine:
         return True
-    if find_spec("ibis") is None or options.eligible:
+    if options.eligible:
         return False
     file = Path(options.log)
     several = any(c in options.log for c in "*?[") or file.is_dir()
@@ -82,18 +82,11 @@ def scanned(options: argparse.Namespace) -> Any:
     """A log that an engine reads."""
     from offpolicy.engines.scan import scan
 
-    _require(options, None)
     log = scan(
         options.log,
+        **_roles(options, None),
         context=options.context,
-        action=options.action,
-        reward=options.reward,
-        propensity=_one_or_many(options.propensity),
-        batch=options.batch,
-        cluster=options.cluster,
-        weight=options.weight,
-        keep_probability=options.keep_probability,
-        id=options.id,
+        **{name: getattr(options, name) for name in BANDIT},
         table=options.table,
         engine=options.engine,
         memory_limit=options.memory_limit,
@@ -134,51 +127,41 @@ def frame_of(options: argparse.Namespace) -> Any:
 
 
 def trajectories(frame: Any, options: argparse.Namespace) -> Any:
-    """Episodes, one row a step."""
+    """Episodes, one row per step."""
     from offpolicy.logs.trajectories import Trajectories
 
-    _require(options, frame)
     return Trajectories.from_frame(
         frame,
+        **_roles(options, frame),
         episode=options.episode,
         step=options.step,
         state=options.state or options.context,
-        action=options.action,
-        reward=options.reward,
-        propensity=_one_or_many(options.propensity),
         terminated=options.terminated,
-        cluster=options.cluster,
-        weight=options.weight,
         actions=_typed(options.actions, frame, options.action),
     )
 
 
-def _require(options: argparse.Namespace, frame: Any) -> None:
+def _roles(options: argparse.Namespace, frame: Any) -> dict[str, Any]:
+    """The columns that logs of every kind have, by their role."""
     for flag in ("action", "reward"):
         if getattr(options, flag) is None:
             known = "" if frame is None else f" Columns: {', '.join(map(str, frame.columns))}"
             raise UsageError(f"--{flag} is missing: which column holds it?{known}")
-
-
-def _one_or_many(names: Any) -> Any:
-    return names[0] if isinstance(names, list) and len(names) == 1 else names
+    several = options.propensity
+    one = isinstance(several, list) and len(several) == 1
+    roles = {name: getattr(options, name) for name in ("action", "reward", "cluster", "weight")}
+    return {**roles, "propensity": several[0] if one else several}
 
 
 def bandit_log(frame: Any, options: argparse.Namespace) -> BanditLog:
     """Build the log from the flags."""
-    _require(options, frame)
     return BanditLog.from_frame(
         frame,
+        **_roles(options, frame),
         context=options.context,
-        action=options.action,
-        reward=options.reward,
-        propensity=_one_or_many(options.propensity),
-        batch=options.batch,
-        cluster=options.cluster,
-        weight=options.weight,
+        **{name: getattr(options, name) for name in BANDIT},
         actions=_typed(options.actions, frame, options.action),
         eligible=options.eligible,
-        keep_probability=options.keep_probability,
     )
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
-from offpolicy import __version__
+from offpolicy._version import __version__
 from offpolicy.cli import commands, convert, studies
+from offpolicy.cli.arguments import Parser
 from offpolicy.errors import UsageError
 
 if TYPE_CHECKING:
@@ -40,15 +41,6 @@ CONVERT_EXAMPLES = """examples:
 CHECK_EXAMPLES = """example:
   offpolicy check log.parquet --context age,device --action ad --reward click --propensity p --batch hour
 """
-
-
-class Parser(argparse.ArgumentParser):
-    """argparse, but with the exit code of the design for usage errors."""
-
-    def error(self, message: str) -> NoReturn:
-        """Exit with 1 and the message."""
-        self.print_usage()
-        self.exit(1, f"{self.prog}: {message}\n")
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -96,112 +88,107 @@ def build_parser() -> argparse.ArgumentParser:
     )
     change.add_argument("--strict", action="store_true", help="stop at the first bad line")
 
-    lines = "\n".join(f"  {name:10}{text}" for name, text in studies.SUMMARIES.items())
     reproduce = _verb(
-        verbs,
-        "reproduce",
-        studies.run,
-        "run a study",
-        f"studies:\n{lines}\n\nits own flags: offpolicy reproduce STUDY --help\n",
+        verbs, "reproduce", studies.run, "run an installed study, or list them", add_help=False
     )
-    reproduce.add_argument("study", metavar="STUDY", help="one of those below")
-    reproduce.add_argument("rest", nargs=argparse.REMAINDER, metavar="…", help="flags of the study")
+    # Studies are looked up, and imported, only when they are asked for: for the list and to run one.
+    reproduce.add_argument("-h", "--help", action="store_true", help="list the installed studies")
+    reproduce.add_argument("words", nargs=argparse.REMAINDER, metavar="STUDY …")
     return parser
 
 
 def _verb(
-    verbs: Any, name: str, run: Callable[..., int], summary: str, epilog: str = ""
+    verbs: Any,
+    name: str,
+    run: Callable[..., int],
+    summary: str,
+    epilog: str = "",
+    *,
+    add_help: bool = True,
 ) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = verbs.add_parser(
         name,
         help=summary,
         description=summary[0].upper() + summary[1:] + ".",
         epilog=epilog,
+        add_help=add_help,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.set_defaults(run=run, command=name)
     return parser
 
 
+def _add(
+    group: Any, *flags: tuple[str, str | None, str] | tuple[str, str | None, str, Any]
+) -> None:
+    """Add flags given as (name, what its value is called, help, further settings)."""
+    for name, metavar, text, *more in flags:
+        settings: dict[str, Any] = {} if metavar is None else {"metavar": metavar}
+        for extra in more:
+            settings |= extra if isinstance(extra, dict) else {"type": extra}
+        group.add_argument(name, help=text, **settings)
+
+
 def _log_flags(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("the log")
-    group.add_argument("log", nargs="?", help="a CSV or Parquet file, or a quoted pattern of them")
-    group.add_argument("--config", metavar="FILE", help="a TOML run file; flags override it")
-    group.add_argument("--context", type=names, metavar="COLS", help="context columns, by commas")
-    group.add_argument("--action", metavar="COL", help="the action taken")
-    group.add_argument("--reward", metavar="COL", help="what it earned")
-    group.add_argument(
-        "--propensity",
-        type=names,
-        metavar="COL",
-        help="probability of the logged action, or K columns",
+    _add(
+        parser.add_argument_group("the log"),
+        ("log", None, "a CSV or Parquet file, or a quoted pattern of them", {"nargs": "?"}),
+        ("--config", "FILE", "a TOML run file; flags override it"),
+        ("--context", "COLS", "context columns, by commas", names),
+        ("--action", "COL", "the action taken"),
+        ("--reward", "COL", "what it earned"),
+        ("--propensity", "COL", "probability of the logged action, or K columns", names),
+        ("--batch", "COL", "the logging policy is constant inside a batch"),
+        ("--cluster", "COL", "unit of independence, such as the user"),
+        ("--weight", "COL", "analysis weights"),
+        ("--keep-probability", "COL", "of a subsampled log"),
+        ("--actions", "LABELS", "all actions, also never logged", names),
+        ("--eligible", "COL", "list of eligible actions, row by row (Parquet)"),
     )
-    group.add_argument(
-        "--batch", metavar="COL", help="the logging policy is constant inside a batch"
+    _add(
+        parser.add_argument_group("episodes instead of single decisions"),
+        ("--episode", "COL", "which episode a row (a step) belongs to"),
+        ("--step", "COL", "0, 1, 2, … inside each episode"),
+        ("--state", "COLS", "state columns, by commas", names),
+        ("--terminated", "COL", "true at the step that ends an episode"),
     )
-    group.add_argument("--cluster", metavar="COL", help="unit of independence, such as the user")
-    group.add_argument("--weight", metavar="COL", help="analysis weights")
-    group.add_argument("--keep-probability", metavar="COL", help="of a subsampled log")
-    group.add_argument(
-        "--actions", type=names, metavar="LABELS", help="all actions, also never logged"
+    _add(
+        parser.add_argument_group(
+            "logs larger than memory", "patterns, folders and databases are read so by themselves"
+        ),
+        ("--engine", "NAME", "duckdb, spark (local) or spark://host:port"),
+        ("--memory-limit", "SIZE", "of DuckDB, such as 2GB"),
+        ("--id", "COL", "tells rows apart; folds are a hash of it"),
+        ("--table", "NAME", "table of a database file"),
     )
-    group.add_argument(
-        "--eligible", metavar="COL", help="list of eligible actions, row by row (Parquet)"
-    )
-    steps = parser.add_argument_group("episodes instead of single decisions")
-    steps.add_argument("--episode", metavar="COL", help="which episode a row (a step) belongs to")
-    steps.add_argument("--step", metavar="COL", help="0, 1, 2, … inside each episode")
-    steps.add_argument("--state", type=names, metavar="COLS", help="state columns, by commas")
-    steps.add_argument("--terminated", metavar="COL", help="true at the step that ends an episode")
-    large = parser.add_argument_group(
-        "logs larger than memory", "patterns, folders and databases are read so by themselves"
-    )
-    large.add_argument(
-        "--engine", metavar="NAME", help="duckdb, spark (local) or spark://host:port"
-    )
-    large.add_argument("--memory-limit", metavar="SIZE", help="of DuckDB, such as 2GB")
-    large.add_argument("--id", metavar="COL", help="tells rows apart; folds are a hash of it")
-    large.add_argument("--table", metavar="NAME", help="table of a database file")
 
 
 def _evaluate_flags(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("the question")
-    group.add_argument(
-        "--policy",
-        action="append",
-        metavar="NAME=SPEC",
-        help="a policy to evaluate; may be repeated",
+    again = {"action": "append"}
+    logged = "default: logged propensities when there are any, else auto"
+    gates = 'such as "lift > 0", "value > 0.02", "new - old > 0"; repeat it for several gates'
+    rewards = {"choices": commands.REWARD_MODELS}
+    _add(
+        parser.add_argument_group("the question"),
+        ("--policy", "NAME=SPEC", "a policy to evaluate; may be repeated", again),
+        ("--estimator", "NAME", "may be repeated; default: the sensible set", again),
+        ("--reward-model", None, "default: auto (chosen inside each fold)", rewards),
+        ("--value-model", None, "for episodes", {"choices": commands.VALUE_MODELS}),
+        ("--discount", None, "γ, for episodes (1)", float),
+        ("--behavior-model", None, logged, {"choices": ("logged", "shares", "auto")}),
+        ("--folds", None, "folds for cross-fitting (2)", int),
+        ("--repeats", None, "redraw the folds this often (1)", int),
+        ("--seed", None, "every random choice follows from it (0)", int),
+        ("--jobs", None, "threads that fit while scores are made", int),
     )
-    group.add_argument(
-        "--estimator",
-        action="append",
-        metavar="NAME",
-        help="may be repeated; default: the sensible set",
+    _add(
+        parser.add_argument_group("the answer"),
+        ("--report", "FILE", "write a self-contained HTML report"),
+        ("--json", "FILE", "write the result as versioned JSON"),
+        ("--gate", "EXPR", gates, again),
+        ("--gate-estimator", "NAME", "the estimator the gate looks at"),
+        ("--level", None, "level of intervals and gate (0.95)", float),
     )
-    group.add_argument(
-        "--reward-model",
-        choices=list(commands.REWARD_MODELS),
-        help="default: auto (chosen inside each fold)",
-    )
-    group.add_argument("--value-model", choices=list(commands.VALUE_MODELS), help="for episodes")
-    group.add_argument("--discount", type=float, help="γ, for episodes (1)")
-    group.add_argument(
-        "--behavior-model",
-        choices=["logged", "shares", "auto"],
-        help="default: logged propensities when there are any, else auto",
-    )
-    group.add_argument("--folds", type=int, help="folds for cross-fitting (2)")
-    group.add_argument("--repeats", type=int, help="redraw the folds this often (1)")
-    group.add_argument("--seed", type=int, help="every random choice follows from it (0)")
-    group.add_argument("--jobs", type=int, help="threads that fit while scores are made")
-    out = parser.add_argument_group("the answer")
-    out.add_argument("--report", metavar="FILE", help="write a self-contained HTML report")
-    out.add_argument("--json", metavar="FILE", help="write the result as versioned JSON")
-    out.add_argument(
-        "--gate", metavar="EXPR", help='such as "lift > 0", "value > 0.02", "new - old > 0"'
-    )
-    out.add_argument("--gate-estimator", metavar="NAME", help="the estimator the gate looks at")
-    out.add_argument("--level", type=float, help="level of intervals and gate (0.95)")
 
 
 def names(text: str) -> list[str]:

@@ -28,7 +28,7 @@ class Surface:
     @classmethod
     def of(cls, log: Any) -> Surface:
         """Of a log in memory or a scanned one."""
-        if getattr(log, "is_scan", False):
+        if not log.in_memory:
             return cls(
                 list(log.table.columns), log.actions, list(log.roles.context), log.roles.action
             )

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import argparse
 
 RENAMED = {"estimators": "estimator", "policies": "policy"}
-LISTS = {"context", "propensity", "actions", "estimator"}
+LISTS = {"context", "propensity", "actions", "estimator", "gate"}
 
 
 def apply(options: argparse.Namespace) -> None:

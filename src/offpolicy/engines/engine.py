@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
-from offpolicy.engines.workspace import Workspace
-from offpolicy.errors import UsageError, missing_dependency
+from offpolicy._workspace import Workspace
+from offpolicy.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,19 +19,30 @@ BATCH_ROWS = 250_000
 
 
 def ibis_module() -> Any:
-    """Import Ibis, or say how to get it."""
-    try:
-        import ibis
-    except ImportError as error:
-        raise missing_dependency("ibis-framework", "engine", "offpolicy.scan") from error
+    """Ibis, imported when a scan first needs it."""
+    import ibis
+
     return ibis
 
 
 class Engine(Protocol):
-    """What a scan needs from the place where its rows live."""
+    """What a scan needs from the place where its rows live.
+
+    Attributes
+    ----------
+    keeps_order : bool
+        Whether rows come in the same order every time, so that their numbers can tell them apart.
+    packs_keys : bool
+        Whether grouping by one integer is much faster here than by several columns.
+    has_nan : bool
+        Whether its numbers can be NaN; where they cannot, only missing values are missing.
+    """
 
     name: str
     workspace: Workspace
+    keeps_order: bool
+    packs_keys: bool
+    has_nan: bool
 
     def table(self, expression: Any) -> Any:
         """Result as an Arrow table."""
@@ -68,6 +79,9 @@ class DuckDB:
     """
 
     name = "duckdb"
+    keeps_order = True
+    packs_keys = True
+    has_nan = True
 
     def __init__(
         self,
@@ -91,10 +105,8 @@ class DuckDB:
     def connection(self) -> Any:
         """The connection; an own one is opened when first used and after `rest`."""
         if self._connection is None:
-            try:
-                import duckdb
-            except ImportError as error:
-                raise missing_dependency("duckdb", "engine", "offpolicy.scan") from error
+            import duckdb
+
             path = ":memory:" if self._database is None else str(self._database)
             self._connection = duckdb.connect(path, read_only=self._database is not None)
             folder = str(self.workspace.folder).replace("'", "''")
@@ -190,7 +202,11 @@ class Relation(DuckDB):
 
 
 class Backend:
-    """Any Ibis backend: PostgreSQL, BigQuery, Snowflake, a user's own DuckDB, …"""
+    """Any Ibis backend: PostgreSQL, SQLite, BigQuery, Snowflake, …"""
+
+    keeps_order = False
+    packs_keys = False
+    has_nan = True
 
     def __init__(self, backend: Any, *, temp_directory: str | Path | None = None) -> None:
         self.backend = backend

@@ -1,7 +1,8 @@
 """Which column plays which part, and the log as an Ibis table with one column for each part.
 
 The columns of that table are called x0, x1, … (context), action, reward, propensity, batch, cluster, weight,
-id, fold and extra0, … (columns that policies name), whatever they are called in the source.
+fold, id and name (of a row), unit (the number from which folds follow) and extra0, … (columns that policies
+name), whatever they are called in the source.
 """
 
 from __future__ import annotations
@@ -12,10 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 from offpolicy.engines.engine import ibis_module
 from offpolicy.errors import DataError, UsageError, did_you_mean
-from offpolicy.splits.folds import hash_arithmetic, hash_constants
+from offpolicy.splits.folds import in_half
+from offpolicy.splits.hashing import fold_of, hash_constants
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from offpolicy.engines.engine import Engine
+    from offpolicy.splits.folds import Plan
 
 
 @dataclass(frozen=True)
@@ -117,9 +122,7 @@ def normalized(
     if roles.keep_probability is not None:
         kept = number(table[roles.keep_probability], "keep-probability")
         columns["weight"] = columns.get("weight", ibis.literal(1.0)) / kept
-    unit = roles.cluster or roles.id
-    if unit is not None:
-        columns["id"] = integer_id(table[unit], table, dialect)
+    columns |= _identity(table, roles, dialect)
     for j, name in enumerate(extra):
         if name not in table.columns:
             raise DataError(
@@ -130,10 +133,44 @@ def normalized(
     return table.select(**columns)
 
 
-def in_order(rows: Any) -> Any:
-    """Rows in an order of their own, whoever reads them: by id, then by all they hold."""
-    first = [name for name in ("id", "cluster") if name in rows.columns]
+def _identity(table: Any, roles: Roles, dialect: str | None) -> dict[str, Any]:
+    """Who a row is, and the number from which its fold follows."""
+    columns: dict[str, Any] = {}
+    if roles.id is not None:
+        columns["id"] = integer_id(table[roles.id], table, dialect)
+        if table[roles.id].type().is_string():
+            columns["name"] = table[roles.id]  # two texts may share a number
+    unit = roles.cluster or roles.id
+    if unit is not None:
+        columns["unit"] = integer_id(table[unit], table, dialect)
+    return columns
+
+
+NEEDS_ID = (
+    "rows of {name} have no order of their own, so folds need id=: a column that tells rows apart. "
+    "Name one (or cluster=)."
+)
+
+
+def in_order(rows: Any, roles: Roles, engine: Engine) -> Any:
+    """Rows in an order of their own, whoever reads them: by id, of the file, or by all they hold."""
+    if roles.id is not None:
+        return rows.order_by([name for name in ("id", "name") if name in rows.columns])
+    if engine.keeps_order:
+        return rows
+    if "unit" not in rows.columns and roles.fold is None:
+        raise UsageError(NEEDS_ID.format(name=engine.name))
+    first = [name for name in ("unit", "cluster") if name in rows.columns]
     return rows.order_by([*first, *(name for name in rows.columns if name not in first)])
+
+
+def numbered(rows: Any, engine: Engine) -> Any:
+    """Rows with the number from which folds follow, also where it is the number of the row."""
+    if "unit" in rows.columns:
+        return rows
+    if not engine.keeps_order:
+        raise UsageError(NEEDS_ID.format(name=engine.name))
+    return rows.mutate(unit=ibis_module().row_number().cast("int64"))
 
 
 def distribution_columns(propensity: Any, labels: Sequence[Any]) -> dict[Any, str]:
@@ -192,8 +229,13 @@ def _dialect_of(table: Any) -> str:
         return "duckdb"
 
 
-def fold_column(rows: Any, k: int, seed: int, repeat: int) -> Any:
-    """Fold of each row, by the hash that `offpolicy.splits.folds.hash_folds` computes."""
-    if "id" not in rows.columns:
-        raise UsageError("folds by a hash need id= (or cluster=): a column that tells rows apart.")
-    return hash_arithmetic(rows.id, k, hash_constants(seed, repeat)).cast("int32")
+def fold_columns(rows: Any, plan: Plan) -> dict[str, Any]:
+    """Fold of each row in every repetition, and its half where the number of folds is odd."""
+    columns: dict[str, Any] = {}
+    for r in range(plan.repeats):
+        fold = fold_of(rows.unit, plan.k, hash_constants(plan.seed, r))
+        columns[f"fold{r}"] = fold.cast("int32")
+        if plan.k % 2:
+            half = in_half(fold, rows.unit, plan.k, plan.seed, r)
+            columns[f"half{r}"] = half.cast("int32")
+    return columns

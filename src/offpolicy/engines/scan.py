@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias
 
-from offpolicy.engines.roles import Roles
+import numpy as np
+
+from offpolicy.engines.codes import codes_of
+from offpolicy.engines.compress import TooManyCellsError, compress
+from offpolicy.engines.roles import Roles, normalized
+from offpolicy.engines.rows import Schema
 from offpolicy.engines.sources import open_source
+from offpolicy.engines.stream import StreamedLog
 from offpolicy.engines.validate import Facts, facts
-from offpolicy.errors import UsageError
+from offpolicy.errors import PolicyError, UsageError
+from offpolicy.splits.folds import Plan
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,10 +28,12 @@ if TYPE_CHECKING:
     from offpolicy.logs.bandit import BanditLog
 
 Progress: TypeAlias = Callable[[str, float], None]
-Way: TypeAlias = Literal["auto", "rows", "cells", "sums", "stream"]
-WAYS = ("auto", "rows", "cells", "sums", "stream")
+Way: TypeAlias = Literal["auto", "rows", "cells", "stream"]
+WAYS = ("auto", "rows", "cells", "stream")
+COARSE = 0.1  # share of distinct values up to which a column is worth compressing
 MAX_ROWS = 1_000_000
 MAX_CELLS = 12_000_000
+MAX_LEVELS = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -56,7 +65,7 @@ class LogScan:
     kept: dict[str, Any] = field(default_factory=dict, repr=False)
 
     kind: ClassVar[str] = "bandit"
-    is_scan: ClassVar[bool] = True
+    in_memory: ClassVar[bool] = False
 
     def __repr__(self) -> str:
         roles = self.roles
@@ -90,19 +99,87 @@ class LogScan:
 
     def compress(self, folds: int = 2, *, seed: int = 0) -> BanditLog:
         """The log as weighted cells in memory: a `BanditLog` with counts and fold labels."""
-        from dataclasses import replace
+        return self._cells(Plan.of(folds, 1, seed), ())
 
-        from offpolicy.engines.compress import FoldPlan, compress
+    def opened(
+        self, plan: Plan, named: dict[str, Any], reward_model: Any, behavior_model: Any
+    ) -> BanditLog | StreamedLog:
+        """The log in the smallest exact form that fits: rows, weighted cells, or blocks of rows."""
+        for what, model in (("reward_model", reward_model), ("behavior_model", behavior_model)):
+            if isinstance(model, np.ndarray | list | tuple):
+                raise UsageError(
+                    f"{what}= as an array has one row per logged row, which a scanned log does not hold. "
+                    "Give a model, or load the log with BanditLog.from_frame."
+                )
+        if plan.labels is not None or plan.stratify is not None:
+            raise UsageError(
+                "folds= must be an int for a scanned log. Labels of your own come in a column: "
+                "scan(…, fold=…); stratify= is for logs in memory."
+            )
+        extra = policy_columns(named)
+        plan = plan if self.roles.fold is None else replace(plan, repeats=1)
+        way, limits = self.way, self.limits
+        if way == "auto" and self._widest > COARSE * self.n:
+            way = "rows" if self.n <= limits.rows else "stream"
+        if way in {"auto", "cells"}:
+            try:
+                return self._cells(plan, extra)
+            except TooManyCellsError:
+                if way == "cells":
+                    raise UsageError(
+                        f"the log has more than max_cells={limits.cells:,} cells. Raise it, or use "
+                        "way='stream'."
+                    ) from None
+            way = "rows" if self.n <= limits.rows else "stream"
+        streamed = StreamedLog(self, self._schema(extra))
+        return self._rows(streamed) if way == "rows" else streamed
 
+    @property
+    def _widest(self) -> int:
+        """Distinct values of the column that has most of them."""
+        names = (*self.roles.context, "reward")
+        return max(self.facts.distinct[name] for name in names)
+
+    def _cells(self, plan: Plan, extra: tuple[str, ...]) -> BanditLog:
+        self.report("compress", 0.0)
         cells = compress(
             self.engine,
             self.table,
             self.roles,
             self.facts,
-            FoldPlan(folds, 1, seed),
+            plan,
+            extra=extra,
             max_cells=self.limits.cells,
         )
-        return replace(cells.log, fold=cells.folds[0])
+        self.engine.rest()
+        self.report("compress", 1.0)
+        return replace(cells, about=self.about("cells", cells.rows))
+
+    def _rows(self, streamed: StreamedLog) -> BanditLog:
+        log = streamed.schema.log(self.engine.table(streamed.rows()))
+        cluster = None if log.cluster is None else np.unique(log.cluster, return_inverse=True)[1]
+        return replace(log, cluster=cluster, about=self.about("rows", log.rows))
+
+    def _schema(self, extra: tuple[str, ...]) -> Schema:
+        """What rows share, learned from the engine."""
+        roles = self.roles
+        rows = normalized(self.table, roles, self.facts.labels, extra)
+        levels = {}
+        for j, name in enumerate(roles.context):
+            if rows[f"x{j}"].type().is_string():
+                present = self.engine.table(rows.select(f"x{j}").distinct().limit(MAX_LEVELS))
+                levels[name] = sorted(v for v in present[f"x{j}"].to_pylist() if v is not None)
+
+        def labels(role: str) -> tuple[Any, ...] | None:
+            if role not in rows.columns:
+                return None
+            return codes_of(self.engine.table(rows.select(role).distinct()), role)[0]
+
+        return Schema(roles, self.facts.labels, extra, labels("batch"), labels("fold"), levels)
+
+    def about(self, way: str, held: int) -> dict[str, Any]:
+        """Who reads the log and how much is in memory at once, for the settings of a result."""
+        return {"engine": {"engine": self.engine.name, "way": way, "rows": self.n, "held": held}}
 
     def report(self, stage: str, done: float) -> None:
         """Tell whoever watches how far a stage ("check", "compress", "fit", "score") is, from 0 to 1."""
@@ -157,14 +234,15 @@ def scan(
         As in `BanditLog.from_frame`.
     id : column name, optional
         Integer or text that tells rows apart. Folds are a hash of it (of ``cluster`` where given), so
-        they are the same on every engine. Without it a compressed log draws its folds cell by cell.
+        they are the same on every engine. Without it folds are a hash of the row's number, where rows have
+        an order (files and DuckDB).
     table : str, optional
         Table of a DuckDB file or connection.
     engine : {"duckdb", "spark", "spark://…"}, optional
         Who reads files.
-    way : {"auto", "rows", "cells", "sums", "stream"}
-        What comes over: all rows, weighted cells, cells with sums of rewards, or chunks of rows one after
-        another. "auto" chooses by the number of rows and distinct values.
+    way : {"auto", "rows", "cells", "stream"}
+        What comes over: all rows, weighted cells, or blocks of rows one after another. It is a matter of
+        speed: the answer is the same. "auto" chooses by the number of rows and distinct values.
     memory_limit : str, optional
         Of DuckDB, such as "2GB".
     threads : int, optional
@@ -227,3 +305,19 @@ def scan(
         progress,
         described,
     )
+
+
+def policy_columns(named: dict[str, Any]) -> tuple[str, ...]:
+    """Columns of the source that policies name; arrays cannot be matched with rows of a scan."""
+    columns: list[str] = []
+    for name, policy in named.items():
+        if isinstance(policy, str):
+            columns.append(policy)
+        elif isinstance(policy, list | tuple) and policy and isinstance(policy[0], str):
+            columns += policy
+        elif not (callable(policy) or hasattr(policy, "probabilities")):
+            raise PolicyError(
+                f"policy {name!r}: an array has one row per logged row, which a scanned log does not hold. "
+                "Give a function of the context, or the name of a column."
+            )
+    return tuple(dict.fromkeys(columns))

@@ -9,6 +9,8 @@ from offpolicy.engines.engine import Backend, DuckDB, Relation
 from offpolicy.errors import DataError, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from offpolicy.engines.engine import Engine
 
 DATABASES = {".duckdb", ".ddb", ".db"}
@@ -98,16 +100,40 @@ def _files(source: str, table: str | None, options: dict[str, Any]) -> tuple[Eng
 
 
 def _ibis(source: Any, temp_directory: Any) -> tuple[Engine, Any]:
+    """The engine of an Ibis table, by the name of its backend."""
     backend = source.get_backend()
-    if backend.name == "duckdb":
-        source.limit(0).to_pyarrow()  # registers tables in memory that the expression holds
-        return DuckDB(backend.con, temp_directory=temp_directory), source
-    if backend.name == "pyspark":
-        from offpolicy.engines.spark import Spark
+    make = IBIS_ENGINES.get(backend.name, Backend)
+    return make(backend, temp_directory=temp_directory), source.pipe(_registered)
 
-        spark = Spark(backend._session, backend=backend, temp_directory=temp_directory)  # noqa: SLF001
-        return spark, source
-    return Backend(backend, temp_directory=temp_directory), source
+
+def _registered(source: Any) -> Any:
+    if source.get_backend().name == "duckdb":
+        source.limit(0).to_pyarrow()  # registers tables in memory that the expression holds
+    return source
+
+
+def _duckdb(backend: Any, *, temp_directory: Any) -> Engine:
+    return DuckDB(backend.con, temp_directory=temp_directory)
+
+
+def _spark(backend: Any, *, temp_directory: Any) -> Engine:
+    from offpolicy.engines.spark import Spark
+
+    return Spark(backend._session, backend=backend, temp_directory=temp_directory)  # noqa: SLF001
+
+
+def _sqlite(backend: Any, *, temp_directory: Any) -> Engine:
+    from offpolicy.engines.sqlite import SQLite
+
+    return SQLite(backend, temp_directory=temp_directory)
+
+
+# Backends of Ibis that need more than the common engine.
+IBIS_ENGINES: dict[str, Callable[..., Engine]] = {
+    "duckdb": _duckdb,
+    "pyspark": _spark,
+    "sqlite": _sqlite,
+}
 
 
 def _required(table: str | None) -> str:

@@ -1,34 +1,30 @@
-"""Spark: checks, compression and score sums run on the executors, models are fitted on the driver.
+"""Spark: checks, compression and predictions run on the executors, models are fitted on the driver.
 
-Queries go through Ibis. Row-level scores go through ``mapInArrow``: every task turns its partition into one
-row of sums, so that a lost executor means a task done again and the same sums. Sums are merged in the order
-of the partitions.
+Queries go through Ibis. Blocks go through ``mapInArrow``: an executor turns the rows of its partition, contexts and
+all, into a few numbers per row, so that a lost executor means a task done again and the same numbers.
 """
 
 from __future__ import annotations
 
-import io
 import os
+import pickle
 import sys
 import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
+from offpolicy._workspace import Workspace
 from offpolicy.engines.engine import BATCH_ROWS, ibis_module
-from offpolicy.engines.roles import normalized
-from offpolicy.engines.scored import Key, Part, Task, score_chunk
-from offpolicy.engines.workspace import Workspace
 from offpolicy.errors import DataError, missing_dependency
-from offpolicy.inference.moments import Moments
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from offpolicy.engines.engine import Engine
-    from offpolicy.engines.scan import LogScan
+    from offpolicy.engines.rows import Schema
+    from offpolicy.engines.stream import StreamedLog
+    from offpolicy.logs.bandit import BanditLog
 
 
 class Spark:
@@ -44,6 +40,9 @@ class Spark:
     """
 
     name = "spark"
+    keeps_order = False
+    packs_keys = False
+    has_nan = True
 
     def __init__(
         self,
@@ -98,112 +97,39 @@ class Spark:
             self.session.stop()
         self.workspace.close()
 
-    def score(self, log: LogScan, task: Task) -> tuple[Part, Any]:
-        """Sums of all scores, made by the executors, and a sample of rows."""
-        from offpolicy.engines.stream import passes, sample_filter
-
-        rows = normalized(log.table, log.roles, log.facts.labels, task.schema.extra)
-        frame = self.frame(rows)
-        if log.roles.cluster is not None:
-            # A cluster's rows go to one task, side by side, so that its scores can be summed there.
-            frame = frame.repartition("cluster").sortWithinPartitions("cluster")
-
-        def one_pass(known: dict[Key, list[float]]) -> Part:
-            work = _Partition(task, known, log.limits.chunk, log.roles.cluster is not None)
-            found = frame.mapInArrow(work, "partition int, sums binary").collect()
-            parts = [
-                decode(bytes(row["sums"]), task)
-                for row in sorted(found, key=lambda row: row["partition"])
-            ]
-            total = parts[0]
-            for part in parts[1:]:
-                total = total + part
-            log.report("score", 1.0)
-            return total
-
-        return passes(task, one_pass), self.table(sample_filter(rows, log.n, task.schema.plan.seed))
+    def run(self, log: StreamedLog, task: Callable[[BanditLog], Any]) -> Iterator[Any]:
+        """What a task makes of each block, made by the executors; rows come in their order."""
+        work = _Blocks(log.schema, task, log.scan.limits.chunk)
+        for row in self.frame(log.rows()).mapInArrow(work, "made binary").toLocalIterator():
+            yield pickle.loads(bytes(row["made"]))  # noqa: S301 — what these executors made of the task
+        log.report("score", 1.0)
 
 
 @dataclass(frozen=True, eq=False)
-class _Partition:
-    """What a task does with its partition."""
+class _Blocks:
+    """What an executor does with its partition."""
 
-    task: Task
-    known: dict[Key, list[float]]
+    schema: Schema
+    task: Callable[[BanditLog], Any]
     chunk: int
-    clustered: bool
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
         import pyarrow as pa
-        from pyspark import TaskContext
 
-        total: Part | None = None
-        for rows in self._chunks(batches):
-            part, _ = score_chunk(self.task, rows, 0, self.known)
-            total = part if total is None else total + part
-        if total is None:
-            return
-        context = TaskContext.get()
-        number = 0 if context is None else context.partitionId()
-        yield pa.RecordBatch.from_arrays(
-            [pa.array([number], pa.int32()), pa.array([encode(total, self.task)], pa.binary())],
-            names=["partition", "sums"],
-        )
+        waiting: list[Any] = []
+        for batch in batches:
+            waiting.append(batch)
+            if sum(b.num_rows for b in waiting) >= self.chunk:
+                yield self._made(pa.Table.from_batches(waiting))
+                waiting = []
+        if sum(b.num_rows for b in waiting):
+            yield self._made(pa.Table.from_batches(waiting))
 
-    def _chunks(self, batches: Iterator[Any]) -> Iterator[Any]:
+    def _made(self, rows: Any) -> Any:
         import pyarrow as pa
 
-        from offpolicy.engines.chunks import last_cluster_start
-
-        held: list[Any] = []
-        for batch in batches:
-            held.append(batch)
-            if sum(b.num_rows for b in held) < self.chunk:
-                continue
-            table = pa.Table.from_batches(held)
-            held = []
-            if self.clustered:
-                cut = last_cluster_start(table)
-                held = table.slice(cut).to_batches()
-                table = table.slice(0, cut)
-            if table.num_rows:
-                yield table
-        if sum(b.num_rows for b in held):
-            yield pa.Table.from_batches(held)
-
-
-def encode(part: Part, task: Task) -> bytes:
-    """Sums as bytes: numpy arrays, read back without running anything."""
-    arrays: dict[str, Any] = {
-        "n": np.array(part.moments.n),
-        "mean": part.moments.mean,
-        "scatter": part.moments.scatter,
-        "rows": part.rows,
-    }
-    for i, key in enumerate(task.keys):
-        arrays[f"means{i}"] = np.array(part.means[key], dtype=np.float64).reshape(-1, 2)
-    for i, name in enumerate(task.policies):
-        if name in part.weights:
-            arrays[f"weights{i}"] = part.weights[name]
-    buffer = io.BytesIO()
-    np.savez(buffer, **arrays)
-    return buffer.getvalue()
-
-
-def decode(data: bytes, task: Task) -> Part:
-    """The sums that `encode` wrote."""
-    with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
-        moments = Moments(float(arrays["n"]), arrays["mean"], arrays["scatter"])
-        means = {
-            key: [(float(a), float(b)) for a, b in arrays[f"means{i}"]]
-            for i, key in enumerate(task.keys)
-        }
-        weights = {
-            name: arrays[f"weights{i}"]
-            for i, name in enumerate(task.policies)
-            if f"weights{i}" in arrays.files
-        }
-        return Part(moments, means, arrays["rows"], weights)
+        made = pickle.dumps(self.task(self.schema.log(rows)))
+        return pa.RecordBatch.from_arrays([pa.array([made], pa.binary())], names=["made"])
 
 
 def _as_bytes(batches: Iterator[Any]) -> Iterator[Any]:

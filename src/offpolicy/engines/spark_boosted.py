@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from offpolicy._arrays import Floats, Ints
-    from offpolicy.engines.chunks import Schema
+    from offpolicy.engines.rows import Schema
+    from offpolicy.splits.folds import Plan
 
 OBJECTIVES = {"binary": "binary:logistic", "regression": "reg:squarederror"}
 
@@ -63,16 +64,30 @@ class SparkBoosted:
         }
         return _Trees(xgboost.train(parameters, matrix, self.rounds).save_raw("ubj"))
 
-    def encoded(self, frame: Any, schema: Schema, width: int) -> Any:
-        """Spark DataFrame of features f0, f1, …, label, weight and fold, encoded by the executors."""
-        features = ", ".join(f"f{j} double" for j in range(width))
-        columns = f"{features}, label double, weight double, fold int"
-        return frame.mapInArrow(_Encode(schema), columns)
-
     def fit_on_spark(
-        self, encoded: Any, condition: str, width: int, objective: str, seed: int
-    ) -> FittedReward:
-        """Fit on the encoded rows that fulfil a condition on their fold."""
+        self, frame: Any, schema: Schema, plan: Plan, seeds: dict[tuple[Any, ...], int]
+    ) -> dict[tuple[Any, ...], FittedReward]:
+        """One fit for each part of the sample that ``seeds`` names, made by the executors that hold the rows."""
+        width = len(schema.roles.context) + 1
+        features = ", ".join(f"f{j} double" for j in range(width))
+        folds = ", ".join(f"fold{r} int, half{r} int" for r in range(plan.repeats))
+        columns = f"{features}, label double, weight double, {folds}"
+        encoded = frame.mapInArrow(_Encode(schema, plan), columns).cache()
+        try:
+            low, high = encoded.selectExpr("min(label)", "max(label)").first()
+            if low == high:
+                return dict.fromkeys(seeds, ConstantReward(float(low)))
+            binary = encoded.where("label NOT IN (0, 1)").limit(1).count() == 0
+            objective = "binary" if binary else "regression"
+            return {
+                key: self._fit(encoded.where(_training(key)), width, objective, seed)
+                for key, seed in seeds.items()
+            }
+        finally:
+            encoded.unpersist()
+
+    def _fit(self, rows: Any, width: int, objective: str, seed: int) -> FittedReward:
+        """Fit on encoded rows."""
         _xgboost()
         from xgboost.spark import SparkXGBClassifier, SparkXGBRegressor
 
@@ -88,7 +103,14 @@ class SparkBoosted:
             tree_method="hist",
             random_state=seed % 2**31,
         )
-        return _Trees(learner.fit(encoded.where(condition)).get_booster().save_raw("ubj"))
+        return _Trees(learner.fit(rows).get_booster().save_raw("ubj"))
+
+
+def _training(key: tuple[Any, ...]) -> str:
+    """Which rows train the part of the sample called ``key``."""
+    if key[0] == "full":
+        return "true"
+    return f"half{key[1]} = 0" if key[0] == "half" else f"fold{key[1]} != {key[2]}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,6 +131,7 @@ class _Encode:
     """Rows of a partition as the numbers that trees read."""
 
     schema: Schema
+    plan: Plan
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
         import pyarrow as pa
@@ -116,15 +139,18 @@ class _Encode:
         for batch in batches:
             if batch.num_rows == 0:
                 continue
-            log, folds = self.schema.chunk(pa.Table.from_batches([batch]), 0)
-            table = log.context.learner_table
-            table = self.schema.coded(table) if hasattr(table, "iloc") else table
-            matrix, _ = joined(encode_table(table), log.action)
-            weight = np.ones(log.rows) if log.weight is None else log.weight
-            columns = [*matrix.T, log.reward, weight, folds.labels[0].astype(np.int32)]
-            names = [f"f{j}" for j in range(matrix.shape[1])]
-            arrays = [pa.array(np.ascontiguousarray(c)) for c in columns]
-            yield pa.RecordBatch.from_arrays(arrays, names=[*names, "label", "weight", "fold"])
+            log = self.schema.log(pa.Table.from_batches([batch]))
+            folds = self.plan.block(log.units, labels=log.fold)
+            matrix, _ = joined(encode_table(log.context.coded_table), log.action)
+            columns = {f"f{j}": column for j, column in enumerate(matrix.T)}
+            columns |= {"label": log.reward, "weight": np.ones(log.rows)}
+            if log.weight is not None:
+                columns["weight"] = log.weight
+            for r in range(folds.repeats):
+                columns[f"fold{r}"] = folds.labels[r].astype(np.int32)
+                columns[f"half{r}"] = folds.half[r].astype(np.int32)
+            arrays = [pa.array(np.ascontiguousarray(c)) for c in columns.values()]
+            yield pa.RecordBatch.from_arrays(arrays, names=list(columns))
 
 
 def _xgboost() -> Any:

@@ -6,6 +6,7 @@ of row numbers, which rows behind a query engine do not have.
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 EXAMPLES = 3
+MANY_IDS = 2_000_000
+CLEARLY_FEWER = 0.9
 
 
 @dataclass(frozen=True)
@@ -69,13 +72,15 @@ def facts(engine: Engine, table: Any, roles: Roles, actions: Sequence[Any] | Non
     """
     rows = normalized(table, roles, None)
     labels, logged = _labels(engine, rows, roles, actions)
-    checks = _checks(table, roles, labels)
+    checks = _checks(table, roles, labels, engine)
     queries: dict[str, Any] = {"rows": table.count()}
     for check in checks:
         # A comparison with NULL is NULL: only rows known to be bad count.
         queries[check.key] = check.bad.fill_null(False).cast("int32").sum()
     if isinstance(roles.propensity, str):
         queries["highest"] = number(table[roles.propensity], "propensity").max()
+    if roles.id is not None:
+        queries["ids"] = table[roles.id].approx_nunique()
     if roles.weight is not None:
         queries["weights"] = number(table[roles.weight], "weight").max()
     for j, name in enumerate(roles.context):
@@ -86,22 +91,42 @@ def facts(engine: Engine, table: Any, roles: Roles, actions: Sequence[Any] | Non
     n = int(row["rows"])
     if n == 0:
         raise DataError(messages.EMPTY)
-    for check in checks:
-        if row[check.key]:
-            where = _where(engine, table, roles, check, int(row[check.key]), n)
-            if check.key == "p_high":
-                raise DataError(
-                    messages.probability_high(
-                        str(roles.propensity), "propensity", where, float(row["highest"])
-                    )
-                )
-            raise DataError(check.sentence(where))
+    _raise_first(engine, table, roles, checks, row)
+    _check_ids(engine, table, roles, n, int(row.get("ids", n)))
     if roles.weight is not None and not row["weights"]:
         raise DataError(messages.no_weight(roles.weight))
     distinct = {name: int(row[f"distinct{j}"]) for j, name in enumerate(roles.context)}
     distinct["reward"] = int(row["distinct_reward"])
     nulls = {name: int(row[f"nulls{j}"]) for j, name in enumerate(roles.context)}
     return Facts(n, labels, logged, distinct, nulls)
+
+
+def _check_ids(engine: Engine, table: Any, roles: Roles, n: int, about: int) -> None:
+    """Ids tell rows apart. Of very many rows they are counted only where they look repeated."""
+    if roles.id is None or (n > MANY_IDS and about > CLEARLY_FEWER * n):
+        return
+    ids = int(engine.table(table.aggregate(ids=table[roles.id].nunique()))["ids"][0].as_py())
+    if ids < n:
+        raise DataError(
+            f"column {roles.id!r}: {n - ids:,} of {n:,} rows repeat the id of another row. An id tells rows "
+            "apart: remove repeated rows, or name what groups rows with cluster=."
+        )
+
+
+def _raise_first(
+    engine: Engine, table: Any, roles: Roles, checks: list[_Check], row: dict[str, Any]
+) -> None:
+    """Raise for the first kind of bad row."""
+    for check in checks:
+        if not row[check.key]:
+            continue
+        where = _where(engine, table, roles, check, int(row[check.key]), int(row["rows"]))
+        if check.key == "p_high":
+            highest = float(row["highest"])
+            raise DataError(
+                messages.probability_high(str(roles.propensity), "propensity", where, highest)
+            )
+        raise DataError(check.sentence(where))
 
 
 def _labels(
@@ -129,51 +154,54 @@ def _labels(
     return encode(values, None, roles.action)[0], tuple(values)
 
 
-def _checks(table: Any, roles: Roles, labels: tuple[Any, ...]) -> list[_Check]:
-    found = [_finite(table, roles.reward, "reward", "reward")]
+def _checks(table: Any, roles: Roles, labels: tuple[Any, ...], engine: Engine) -> list[_Check]:
+    found = [_finite(table, roles.reward, "reward", "reward", engine)]
     if isinstance(roles.propensity, str):
-        found += _probability(table, roles.propensity, "propensity", "p")
+        found += _probability(table, roles.propensity, "propensity", "p", engine)
     elif roles.propensity is not None:
-        found += _distribution(table, roles, labels)
+        found += _distribution(table, roles, labels, engine)
     if roles.weight is not None:
-        found += _weight(table, roles.weight)
+        found += _weight(table, roles.weight, engine)
     if roles.keep_probability is not None:
-        found += _probability(table, roles.keep_probability, "keep-probability", "keep")
+        found += _probability(table, roles.keep_probability, "keep-probability", "keep", engine)
     for role in ("batch", "cluster", "id", "fold"):
         name = getattr(roles, role)
         if name is not None:
-            found.append(_present(table, name, role))
+            found.append(_present(table, name, role, engine))
     return found
 
 
-def _finite(table: Any, name: str, role: str, key: str) -> _Check:
+def _missing(column: Any, engine: Engine) -> Any:
+    return column.isnull() | column.isnan() if engine.has_nan else column.isnull()
+
+
+def _finite(table: Any, name: str, role: str, key: str, engine: Engine) -> _Check:
     column = number(table[name], role)
-    bad = column.isnull() | column.isnan() | column.isinf()
+    bad = _missing(column, engine) | (column.abs() > sys.float_info.max)
     return _Check(key, bad, column, lambda where: messages.not_finite(name, role, where))
 
 
-def _weight(table: Any, name: str) -> list[_Check]:
+def _weight(table: Any, name: str, engine: Engine) -> list[_Check]:
     column = number(table[name], "weight")
     return [
-        _finite(table, name, "weight", "weight"),
+        _finite(table, name, "weight", "weight", engine),
         _Check(
             "weight_low", column < 0, column, lambda where: messages.negative_weight(name, where)
         ),
     ]
 
 
-def _present(table: Any, name: str, role: str) -> _Check:
-    missing = table[name].isnull()
-    if table[name].type().is_floating():
-        missing = missing | table[name].isnan()
+def _present(table: Any, name: str, role: str, engine: Engine) -> _Check:
+    column = table[name]
+    missing = _missing(column, engine) if column.type().is_floating() else column.isnull()
     return _Check(
         f"{role}_missing", missing, None, lambda where: messages.group_missing(name, role, where)
     )
 
 
-def _probability(table: Any, name: str, role: str, key: str) -> list[_Check]:
+def _probability(table: Any, name: str, role: str, key: str, engine: Engine) -> list[_Check]:
     column = number(table[name], role)
-    missing = column.isnull() | column.isnan()
+    missing = _missing(column, engine)
     return [
         _Check(
             f"{key}_missing",
@@ -196,14 +224,14 @@ def _probability(table: Any, name: str, role: str, key: str) -> list[_Check]:
     ]
 
 
-def _distribution(table: Any, roles: Roles, labels: tuple[Any, ...]) -> list[_Check]:
+def _distribution(
+    table: Any, roles: Roles, labels: tuple[Any, ...], engine: Engine
+) -> list[_Check]:
     ibis = ibis_module()
     by_label = distribution_columns(roles.propensity, labels)
     columns = [number(table[name], "propensity") for name in by_label.values()]
     text = ", ".join(list(by_label.values())[:3]) + (", …" if len(by_label) > 3 else "")
-    outside = ibis.or_(
-        *(c.isnull() | c.isnan() | (c < 0) | (c > 1 + SUM_TOLERANCE) for c in columns)
-    )
+    outside = ibis.or_(*(_missing(c, engine) | (c < 0) | (c > 1 + SUM_TOLERANCE) for c in columns))
     total = columns[0]
     for column in columns[1:]:
         total = total + column

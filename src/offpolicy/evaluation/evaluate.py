@@ -1,24 +1,26 @@
-"""`evaluate`: the only orchestrator. Log → folds → nuisances → scores → estimates."""
+"""`evaluate`: log → folds → models → scores → estimates."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from offpolicy.errors import DataError, UsageError
-from offpolicy.evaluation.pipeline import Problem
+from offpolicy.evaluation.memory import InMemory
+from offpolicy.evaluation.pipeline import Pipeline
 from offpolicy.evaluation.result import Evaluation, describe
-from offpolicy.inference.estimate import Units
-from offpolicy.logs.layout import in_log_order
-from offpolicy.models.fitting.crossfit import CrossFit
-from offpolicy.models.fitting.trajectory_fit import TrajectoryFit
+from offpolicy.evaluation.source import Specs
+from offpolicy.evaluation.streamed import Streamed
+from offpolicy.inference.score_table import ScoreTable
 from offpolicy.policies import target as targets
-from offpolicy.scores import catalog as grid
-from offpolicy.splits.folds import Folds, KFold, make_folds
+from offpolicy.scores import catalog
+from offpolicy.splits.folds import Folds, KFold, Plan
 
 if TYPE_CHECKING:
     from offpolicy._arrays import Array
+    from offpolicy.evaluation.source import Source
 
 NUMBER = int | float | np.integer | np.floating
 
@@ -42,13 +44,13 @@ def evaluate(
 
     Parameters
     ----------
-    log : BanditLog or Trajectories
+    log : BanditLog, Trajectories, or what `offpolicy.scan` gives
         What was logged.
     policies : policy or {name: policy}
         An object with ``probabilities(context)``, a callable giving probabilities or one label per row, an
         (n, K) array, or the name of an action column (or of K probability columns) of the frame.
     estimators : list of names or `Estimator` objects, optional
-        Default: the recommended "auto" beside DML, SNDR-cf, SNIPW, IPW and DM.
+        Default: the recommended "auto" beside DML, SNDR, SNIPW, IPW and DM.
     reward_model : learner, "auto", or (n, K) array, optional
         Bandit logs: μ(s, a). Any scikit-learn regressor or classifier.
     value_model : value model, regressor, (steps, K) array or {policy: array}, optional
@@ -57,10 +59,11 @@ def evaluate(
     behavior_model : classifier, "shares", "auto", (n, K) array, or None
         None uses the logged propensities exactly; without them the default model is fitted.
     ratio_model : MarginalRatio, (steps,) array or {policy: array}, optional
-        Trajectories: ratio of state-action marginals, for DRL. Arrays of policies and models have one row a
-        row of the log: for episodes read from a frame, a row of that frame, in its order.
+        Trajectories: ratio of state-action marginals, for DRL. Arrays of policies and models have one row per
+        row of the log: for logs read from a frame, a row of that frame, in its order.
     folds : int, KFold, or labels
-        Number of folds for cross-fitting, or one label a unit (episodes of a frame: in sorted order).
+        Number of folds for cross-fitting, or one label per unit (episodes of a frame: in sorted order). The
+        fold of a unit is a hash of its id, or of its number, and the seed.
     repeats : int
         How often to redraw the folds. The estimate is the mean over repetitions and its variance the mean
         of (standard error² + (estimate − mean)²).
@@ -88,100 +91,82 @@ def evaluate(
     >>> abs(ev["policy", "DML"].value - 0.5) < 4 * ev["policy", "DML"].std_error
     True
     """
-    _check_arguments(log, reward_model, value_model, discount, seed, n_jobs)
-    if log.kind == "bandit" and ratio_model is not None:
-        raise UsageError("ratio_model= is for trajectories; a bandit log has one decision a unit.")
-    if getattr(log, "is_scan", False):
-        from offpolicy.engines.run import evaluate_scan
-
-        return evaluate_scan(
-            log,
-            policies,
-            estimators=estimators,
-            reward_model=reward_model,
-            behavior_model=behavior_model,
-            folds=folds,
-            repeats=repeats,
-            seed=seed,
-            n_jobs=n_jobs,
-        )
+    _check_arguments(log, reward_model, value_model, ratio_model, discount, seed, n_jobs)
     named = targets.named_policies(policies)
-    chosen = grid.resolve(grid.sensible(log) if estimators is None else estimators, log.kind)
-    units = Units(
-        log.layout.n_units,
-        log.count,
-        log.weight,
-        log.cluster,
-        log.batch if log.kind == "bandit" else None,
+    plan = Plan.of(folds, repeats, seed)
+    log = log.opened(plan, named, reward_model, behavior_model)
+    chosen = catalog.resolve(catalog.sensible(log) if estimators is None else estimators, log.kind)
+    specs = Specs(
+        reward_model, value_model, behavior_model, ratio_model, seed, n_jobs, float(discount)
     )
-    splits = _folds(log, folds, repeats, seed)
-    if log.kind == "bandit":
-        nuisances = CrossFit(
-            log, splits, _as_array(reward_model), _as_array(behavior_model), seed, n_jobs
-        )
-    else:
-        nuisances = TrajectoryFit(
-            log,
-            splits,
-            in_log_order(_as_array(value_model), log),
-            in_log_order(_as_array(behavior_model), log),
-            seed,
-            n_jobs,
-            discount=float(discount),
-            ratio_model=in_log_order(_as_array(ratio_model), log),
-        )
-    problem = Problem(log, splits, units, float(discount), nuisances)
+    source: Source = (
+        InMemory.of(log, _folds(log, plan, folds), specs)
+        if log.in_memory
+        else Streamed.of(log, plan, specs)
+    )
+    resolved = source.resolve(named)
+    source.prepare(list(resolved.values()), chosen)
     settings = {
         "estimators": [e.name for e in chosen],
         "reward_model": describe(reward_model) if log.kind == "bandit" else None,
         "value_model": describe(value_model) if log.kind != "bandit" else None,
         "behavior_model": describe(behavior_model, log),
-        "folds": splits.k,
-        "repeats": splits.repeats,
+        "folds": source.folds.k,
+        "repeats": source.folds.repeats,
         "repeats_rule": "mean; variance = mean(se² + (estimate − mean)²)",
         "discount": discount,
         "seed": seed,
+        **log.about,
     }
-    resolved = {name: targets.resolve(name, policy, log) for name, policy in named.items()}
-    nuisances.targets = tuple(resolved.values())
-    return Evaluation(problem, resolved, chosen, problem.run(resolved, chosen), settings)
+    pipeline = Pipeline(source, ScoreTable(source.units()), float(discount))
+    return Evaluation(pipeline, resolved, chosen, pipeline.run(resolved, chosen), settings)
 
 
-def _as_array(model: Any) -> Any:
-    """Nested lists are arrays; everything else is left as it is."""
-    return np.asarray(model, dtype=np.float64) if isinstance(model, list | tuple) else model
-
-
-def _folds(log: Any, folds: Any, repeats: int, seed: int) -> Folds:
-    n = log.layout.n_units
-    cluster = log.cluster
-    if log.fold is not None and isinstance(folds, int | np.integer | KFold):
-        if repeats != 1:
-            raise UsageError(
-                f"repeats={repeats}, but the log carries one column of fold labels. Pass folds= as a "
-                "(repeats, n) array of labels, or build the log without fold=."
-            )
-        return make_folds(n, log.fold, repeats=1, cluster=cluster)
+def _folds(log: Any, plan: Plan, asked: Any) -> Folds:
+    """Folds of a log in memory: its own labels, the ones given, or drawn."""
+    drawn = isinstance(asked, int | np.integer | KFold)
+    labels = log.fold if drawn else None
+    order = log.row_order if log.kind == "bandit" else None
+    if not drawn and order is not None and plan.labels is not None:
+        plan = replace(plan, labels=plan.labels[:, order])  # given in the order of the frame
+    if labels is not None and plan.repeats not in {1, len(labels)}:
+        raise UsageError(
+            f"repeats={plan.repeats}, but the log carries one column of fold labels. Pass folds= as a "
+            "(repeats, n) array of labels, or build the log without fold=."
+        )
     counted = log.count is not None and float(log.count.max()) > 1
-    if counted and isinstance(folds, int | np.integer | KFold):
+    if counted and drawn and labels is None:
         raise DataError(
             "rows of this log stand for several impressions, which folds drawn now would keep together. "
             "Compress it with fold labels (fold=…), or pass folds= as labels."
         )
     strata = None
-    if isinstance(folds, KFold) and folds.stratify is not None:
+    if plan.stratify is not None:
         if log.kind != "bandit":
             raise UsageError("stratify= is for bandit logs.")
-        strata = (
-            log.action
-            if folds.stratify == "action"
-            else np.unique(log.reward, return_inverse=True)[1]
-        )
-    return make_folds(n, folds, repeats=repeats, seed=seed, cluster=cluster, strata=strata)
+        if log.cluster is not None:
+            raise UsageError(
+                "folds cannot be stratified and clustered at once. Leave stratify out."
+            )
+        by = log.action if plan.stratify == "action" else log.reward
+        strata = np.unique(by, return_inverse=True)[1]
+    return plan.folds(
+        log.units,
+        labels=labels,
+        half=None if labels is None else log.half,
+        cluster=log.cluster,
+        strata=strata,
+    )
 
 
 def _check_arguments(
-    log: Any, reward_model: Any, value_model: Any, discount: Any, seed: Any, n_jobs: Any
+    log: Any,
+    reward_model: Any,
+    value_model: Any,
+    ratio_model: Any,
+    discount: Any,
+    seed: Any,
+    n_jobs: Any,
 ) -> None:
     if getattr(log, "kind", None) not in {"bandit", "trajectories"}:
         raise UsageError(
@@ -192,6 +177,10 @@ def _check_arguments(
         raise UsageError("value_model= is for trajectories; a bandit log takes reward_model=.")
     if log.kind == "trajectories" and reward_model is not None:
         raise UsageError("reward_model= is for bandit logs; trajectories take value_model=.")
+    if log.kind == "bandit" and ratio_model is not None:
+        raise UsageError(
+            "ratio_model= is for trajectories; a bandit log has one decision per unit."
+        )
     if isinstance(discount, bool) or not isinstance(discount, NUMBER) or not 0 <= discount <= 1:
         raise UsageError(f"discount= must be in the range [0, 1]. Got {discount!r} instead.")
     if n_jobs is not None and (

@@ -1,4 +1,4 @@
-"""`Evaluation`: the result. Estimates by (policy, estimator), what they rest on, and ways to show them."""
+"""`Evaluation`: estimates by (policy, estimator), what they rest on, and ways to show them."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from offpolicy.errors import PolicyError, UsageError, did_you_mean, missing_dependency
-from offpolicy.logs.layout import in_log_order
 from offpolicy.policies import target as targets
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from offpolicy.evaluation.pipeline import Problem
+    from offpolicy.evaluation.pipeline import Pipeline
     from offpolicy.inference.comparison import Comparison
     from offpolicy.inference.estimate import Estimate
     from offpolicy.policies.target import Target
@@ -41,7 +40,7 @@ class Evaluation:
     0.5
     """
 
-    problem: Problem
+    problem: Pipeline
     targets: dict[str, Target]
     estimators: list[Estimator]
     estimates: dict[tuple[str, str], Estimate]
@@ -81,19 +80,19 @@ class Evaluation:
         for name in named:
             if name in self.targets:
                 raise PolicyError(f"a policy called {name!r} is here already. Choose another name.")
-        new = {n: targets.resolve(n, p, self.problem.log) for n, p in named.items()}
+        new = self.problem.source.resolve(named)
         estimates = {**self.estimates, **self.problem.run(new, self.estimators)}
         return replace(self, targets={**self.targets, **new}, estimates=estimates)
 
     def with_behavior(self, behavior_model: Any) -> Evaluation:
-        """The same policies and value models with another π_b; no reward model is refitted.
+        """The same policies with another π_b; what did not depend on π_b is not refitted.
 
         Parameters
         ----------
         behavior_model : classifier, "shares", "auto" or None
             As in `evaluate`; None uses the logged propensities.
         """
-        problem = self.problem.with_behavior(in_log_order(behavior_model, self.problem.log))
+        problem = self.problem.with_behavior(behavior_model)
         settings = {**self.settings, "behavior_model": describe(behavior_model, self.problem.log)}
         estimates = problem.run(self.targets, self.estimators)
         return replace(self, problem=problem, estimates=estimates, settings=settings)
@@ -144,7 +143,7 @@ class Evaluation:
 
                 return pl.DataFrame(rows)
         except ImportError as error:
-            raise missing_dependency(backend, "test", "ev.frame()") from error
+            raise missing_dependency(backend, None, "ev.frame()") from error
         raise UsageError(f"backend= must be 'pandas' or 'polars'. Got {backend!r} instead.")
 
     @cached_property
@@ -152,7 +151,7 @@ class Evaluation:
         """Overlap, weights, effective sample size and model quality, by policy."""
         from offpolicy.trust import diagnose
 
-        return diagnose(self.problem, self.targets, self.estimates)
+        return diagnose(self.problem, self.targets, self.estimates, self.estimators)
 
     def verdict(
         self, policy: str | None = None, estimator: str | None = None, *, level: float = 0.95
@@ -271,7 +270,7 @@ class Evaluation:
 def describe(model: Any, log: Any = None) -> str:
     """A model in a few words, for the settings of a result."""
     if model is None:
-        known = log is not None and log.propensity is not None
+        known = log is not None and log.has_propensity
         return "logged propensities" if known else "auto"
     if isinstance(model, np.ndarray | list | tuple):
         return "given array"

@@ -19,7 +19,7 @@ from offpolicy.inference.intervals.multiple import (
     simultaneous,
 )
 from offpolicy.policies.target import LOGGING_POLICY
-from offpolicy.trust.verdict import headline
+from offpolicy.scores.catalog import headline
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -81,11 +81,12 @@ def covariance(estimates: Sequence[Estimate]) -> Floats:
 
 def compare(ev: Evaluation, level: float = 0.95, estimator: str | None = None) -> Comparison:
     """Compare every policy of an evaluation; see `Evaluation.compare`."""
-    chosen = {p: ev[p, estimator or headline(ev, p)] for p in ev.policies}
-    for name, e in chosen.items():
+    name = estimator or headline(ev.estimators).name
+    chosen = {policy: ev[policy, name] for policy in ev.policies}
+    for policy, e in chosen.items():
         if not e.is_defined:
             raise NotIdentifiedError(
-                f"policy {name!r} cannot be compared: {e.notes[-1] if e.notes else 'not identified'}. "
+                f"policy {policy!r} cannot be compared: {e.notes[-1] if e.notes else 'not identified'}. "
                 "Leave it out."
             )
     everyone = [*chosen.values(), ev.logged]

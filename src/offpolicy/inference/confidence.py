@@ -16,8 +16,8 @@ import numpy as np
 
 from offpolicy.errors import UsageError, did_you_mean
 from offpolicy.inference import intervals
-from offpolicy.inference.intervals.facts import Facts
-from offpolicy.inference.intervals.rules import INSUFFICIENT, by_name, choose
+from offpolicy.inference.intervals.evidence import Evidence
+from offpolicy.inference.intervals.rules import automatic, by_name, holding
 from offpolicy.inference.intervals.sample import Interval, Sample, check_level
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ NEAR_ZERO = 4.0
 
 
 def interval(
-    estimate: Estimate, level: float, method: str, facts: Facts | None, seed: int
+    estimate: Estimate, level: float, method: str, evidence: Evidence | None, seed: int
 ) -> Interval:
     """Interval of an estimate by a method of `METHODS` or one of its aliases."""
     check_level(level)
@@ -51,7 +51,7 @@ def interval(
             f"method={method!r}: no interval is called so.{did_you_mean(method, known)}"
         )
     if not estimate.is_defined:
-        return Interval(math.nan, math.nan, level, name, "not identified")
+        return Interval(math.nan, math.nan, level, name, "not identified", sufficient=False)
     if name in RATIOS:
         return _ratio(estimate, level, name)
     if name in BATCHED:
@@ -59,76 +59,60 @@ def interval(
     if name in RESAMPLED:
         draw = intervals.bca if name == "bca" else intervals.bootstrap
         return draw(estimate.sample(), level, seed=seed)
-    return _from_sample(name, estimate, level, facts)
+    return _from_sample(name, estimate, level, evidence)
 
 
-def _from_sample(name: str, estimate: Estimate, level: float, facts: Facts | None) -> Interval:
+def _from_sample(
+    name: str, estimate: Estimate, level: float, evidence: Evidence | None
+) -> Interval:
     sample = estimate.sample()
     if name == "auto":
-        return _auto(estimate, sample, facts, level)
+        return _auto(estimate, sample, evidence, level)
     if name in BOUNDED:
-        return _bounded(name, sample, facts, level)
-    if name in FROM_WEIGHTS and (facts is None or facts.weights is None or not facts.is_value):
+        return _bounded(name, sample, evidence, level)
+    if name in FROM_WEIGHTS and (
+        evidence is None or evidence.weights is None or not evidence.is_value
+    ):
         raise UsageError(
             f"method={name!r} needs the weights and rewards of independent, equally weighted units, "
             f"which {estimate.label} does not have. Use 'empirical-likelihood' or 'bca'."
         )
-    _need_range(name, facts)
-    return by_name(name, sample, facts, level)
+    _need_range(name, evidence)
+    return by_name(name, sample, evidence, level)
 
 
-def _need_range(name: str, facts: Facts | None) -> None:
+def _need_range(name: str, evidence: Evidence | None) -> None:
     if name in FROM_WEIGHTS:
-        assert facts is not None
-        known = facts.completed()
-        if known.reward_low is None or known.reward_high is None:
+        assert evidence is not None
+        evidence = evidence.completed()
+        if evidence.reward_low is None or evidence.reward_high is None:
             raise UsageError(
                 f"method={name!r} needs the range of the rewards: reward_range=(low, high)."
             )
-        if name == "cressie-read" and known.weight_high is None:
+        if name == "cressie-read" and evidence.weight_high is None:
             raise UsageError(
                 f"method={name!r} needs the largest weight that can occur: weight_high=…."
             )
 
 
-def _auto(estimate: Estimate, sample: Sample, facts: Facts | None, level: float) -> Interval:
-    if estimate.parts is not None and _is_same(*estimate.parts):
+def _auto(estimate: Estimate, sample: Sample, evidence: Evidence | None, level: float) -> Interval:
+    if estimate.parts is not None and estimate.parts[0].is_same_as(estimate.parts[1]):
         return Interval(0.0, 0.0, level, "exact", "the two are the same on every unit of the log")
     if estimate.relation == "lift" and _baseline_near_zero(estimate):
-        found = _ratio(estimate, level, "fieller")
+        interval = _ratio(estimate, level, "fieller")
         why = "the baseline is within four standard errors of 0"
-        return replace(found, note="; ".join(x for x in (why, found.note) if x))
-    choice = choose(sample, facts)
-    if not choice.sufficient and estimate.parts is not None:
-        bracket = _bracket(estimate, level)
-        if bracket is not None:
-            return bracket
-    return replace(by_name(choice.method, sample, facts, level), note=choice.reason)
-
-
-def _is_same(a: Estimate, b: Estimate) -> bool:
-    """Whether two estimates agree in every weight and score, so that nothing is left to estimate.
-
-    Equal scores alone do not show it: where nobody clicked, every weight gives the score 0.
-    """
-    if a is b:
-        return True
-    facts = [e.facts for e in (a, b)]
-    if any(f is None or f.weights is None for f in facts):
-        return False
-    (v, w) = (f.weights for f in facts if f is not None)
-    return bool(
-        np.array_equal(np.asarray(v), np.asarray(w))
-        and a.psi.shape == b.psi.shape
-        and np.allclose(a.psi, b.psi, rtol=1e-12, atol=0)
-    )
+        return replace(interval, note="; ".join(x for x in (why, interval.note) if x))
+    interval = automatic(sample, evidence, level)
+    if interval.sufficient or estimate.parts is None:
+        return interval
+    return _bracket(estimate, level) or interval
 
 
 def _bracket(estimate: Estimate, level: float) -> Interval | None:
     """Bonferroni interval from the intervals of the two parts; None when one of them is refused."""
     assert estimate.parts is not None
     ends = [part.interval((1 + level) / 2) for part in estimate.parts]
-    if any(i.note.startswith(INSUFFICIENT) or math.isnan(i.low) for i in ends):
+    if not all(i.sufficient for i in ends):
         return None
     (a, b), (c, d) = ends
     note = f"few large scores carry it; from the intervals of both parts ({ends[0].method}, {ends[1].method})"
@@ -140,25 +124,25 @@ def _bracket(estimate: Estimate, level: float) -> Interval | None:
     return Interval(min(corners), max(corners), level, "bonferroni", note)
 
 
-def _bounded(name: str, sample: Sample, facts: Facts | None, level: float) -> Interval:
+def _bounded(name: str, sample: Sample, evidence: Evidence | None, level: float) -> Interval:
     """Finite-sample bound: of scores of known range, else of w·r with known ranges of w and r."""
     bound = intervals.hoeffding if name == "hoeffding" else intervals.empirical_bernstein
-    known = Facts() if facts is None else facts.completed()
-    if known.score_low is not None and known.score_high is not None:
-        return bound(sample, level, low=known.score_low, high=known.score_high)
-    low, high, top = known.reward_low, known.reward_high, known.weight_high
-    if known.weights is None or known.rewards is None or low is None or high is None or top is None:
+    evidence = (evidence or Evidence()).completed()
+    if evidence.score_low is not None and evidence.score_high is not None:
+        return bound(sample, level, low=evidence.score_low, high=evidence.score_high)
+    w, r, top = evidence.weights, evidence.rewards, evidence.weight_high
+    low, high = evidence.reward_low, evidence.reward_high
+    if w is None or r is None or low is None or high is None or top is None:
         raise UsageError(
             f"method={name!r} needs the ranges of rewards and weights: reward_range=(low, high) and "
             "weight_high=…."
         )
-    if not known.is_value:
+    if not evidence.is_value:
         raise UsageError(f"method={name!r} is for the value of one policy.")
-    product = Sample.of_mean(known.weights * known.rewards, sample.count)
-    found = bound(product, level, low=min(0.0, top * low), high=max(0.0, top * high))
-    value = sample.estimate
-    note = f"{found.note}; of the importance-weighted mean"
-    return replace(found, low=min(found.low, value), high=max(found.high, value), note=note)
+    product = Sample.of_mean(w * r, evidence.count)
+    interval = bound(product, level, low=min(0.0, top * low), high=max(0.0, top * high))
+    note = f"{interval.note}; of the importance-weighted mean"
+    return holding(replace(interval, note=note), sample.estimate)
 
 
 def _batched(estimate: Estimate, level: float, name: str) -> Interval:

@@ -16,86 +16,37 @@ import numpy as np
 
 from offpolicy.errors import UsageError
 from offpolicy.inference.intervals.sample import Interval, Sample
+from offpolicy.inference.score_table import MOST_ROWS, SMALL, Affine, EvidenceColumns, ScoreTable
+from offpolicy.inference.units import Units
 
 if TYPE_CHECKING:
     from offpolicy._arrays import Bools, Floats, Ints
-    from offpolicy.inference.intervals.facts import Facts
+    from offpolicy.inference.columns import Name
+    from offpolicy.inference.intervals.evidence import Evidence
 
 Alternative: TypeAlias = Literal["two-sided", "greater", "less"]
 
 
 @dataclass(frozen=True, eq=False)
-class Units:
-    """The independent units of a log: how many rows each stands for, its weight, cluster and batch.
-
-    ``summed`` units have the mean and variance of the rows they stand for, and no more of them.
-    """
-
-    n_rows: int
-    count: Floats | None = None
-    weight: Floats | None = None
-    cluster: Ints | None = None
-    batch: Ints | None = None
-    summed: bool = False
-
-    @cached_property
-    def mass(self) -> Floats | None:
-        """(N,) weight in means; None when all are 1."""
-        if self.count is None:
-            return self.weight
-        return self.count if self.weight is None else self.count * self.weight
-
-    def total(self, scored: Bools | None = None) -> int:
-        """Units, counted."""
-        if self.count is None:
-            return self.n_rows if scored is None else int(scored.sum())
-        return int(self.count.sum() if scored is None else self.count[scored].sum())
-
-    def mean(self, psi: Floats) -> float:
-        """Weighted mean of a score."""
-        if self.mass is None:
-            return float(psi.mean())
-        return float(psi @ self.mass / self.mass.sum())
-
-    def sample(self, psi: Floats, scored: Bools | None = None) -> Sample:
-        """Scores summed inside clusters, in the form intervals take."""
-        weight: Floats = np.ones(self.n_rows) if self.weight is None else self.weight
-        count, cluster = self.count, self.cluster
-        if scored is not None:
-            psi, weight = psi[scored], weight[scored]
-            count = None if count is None else count[scored]
-            cluster = None if cluster is None else cluster[scored]
-        if cluster is None:
-            weighted = psi if self.weight is None else weight * psi
-            return Sample(np.asarray(weighted, dtype=np.float64), weight, count)
-        mass = weight if count is None else weight * count
-        present, group = np.unique(cluster, return_inverse=True)
-        size = len(present)
-        return Sample(
-            np.bincount(group, weights=mass * psi, minlength=size).astype(np.float64),
-            np.bincount(group, weights=mass, minlength=size).astype(np.float64),
-        )
-
-
-@dataclass(frozen=True, eq=False)
 class Estimate:
-    """A value, its standard error and the scores behind it.
+    """A value, its standard error and the scores behind it: a table and an expression over its columns.
 
     Attributes
     ----------
     value, std_error : float
     n : int
         Units the score was taken on.
-    psi : (R, N) array
-        Linearized scores of every unit in each repetition of the folds; ``psi[r].mean()`` (by weight) is
-        the estimate of repetition r. Units that a half-sample split does not score hold the value.
-    units : Units
-        What the N entries are.
+    table : ScoreTable
+        Scores of all units.
+    rows : tuple of Affine
+        The linearized score as an expression over columns, one for each repetition of the folds.
     label : str
         What is estimated, for printing.
     notes : tuple of str
         What a reader should know about how it came about.
-    facts : Facts or None
+    scored : column name or None
+        Which units a half-sample split scores; the others hold the value.
+    evidence : EvidenceColumns or None
         Weights, rewards and their ranges, for the intervals that use them.
     parts : (Estimate, Estimate) or None
         What a difference or a lift is made of; ``relation`` says which.
@@ -110,12 +61,12 @@ class Estimate:
     (1.307, 2.693)
     """
 
-    psi: Floats
-    units: Units
+    table: ScoreTable
+    rows: tuple[Affine, ...]
     label: str = "estimate"
     notes: tuple[str, ...] = ()
-    scored: Bools | None = None
-    facts: Facts | None = field(default=None, repr=False)
+    scored: Name | None = None
+    evidence: EvidenceColumns | None = field(default=None, repr=False)
     relation: Literal["difference", "lift"] | None = None
     parts: tuple[Estimate, Estimate] | None = field(default=None, repr=False)
 
@@ -123,14 +74,48 @@ class Estimate:
     def from_scores(
         cls, psi: Floats | list[float], *, units: Units | None = None, label: str = "estimate"
     ) -> Estimate:
-        """Build an estimate from (N,) scores, or (R, N) for R repetitions."""
-        table = np.atleast_2d(np.asarray(psi, dtype=np.float64))
-        return cls(table, Units(table.shape[1]) if units is None else units, label)
+        """Build an estimate from (N,) scores, or (R, N) for R repetitions.
+
+        Estimates with the same ``units`` are scores of the same units: they can be subtracted. So can
+        scores of equal number that are given without.
+        """
+        scores = np.atleast_2d(np.asarray(psi, dtype=np.float64))
+        table = (
+            ScoreTable(Units(scores.shape[1]), anonymous=True)
+            if units is None
+            else ScoreTable.shared(units)
+        )
+        names = [(len(list(table.columns)), r) for r in range(len(scores))]
+        for name, row in zip(names, scores, strict=True):
+            table.put(name, row)
+        return cls(table, tuple(Affine.column(name) for name in names), label)
+
+    @property
+    def units(self) -> Units:
+        """What the scores are scores of."""
+        return self.table.units
+
+    @property
+    def psi(self) -> Floats:
+        """(R, N) linearized scores of every unit in each repetition of the folds."""
+        return np.stack([self.table.scores(row) for row in self.rows])
 
     @cached_property
+    def _moments(self) -> tuple[Floats, Floats]:
+        """(R,) values and standard errors of the repetitions."""
+        values, errors = [], []
+        for row in self.rows:
+            psi = self.table.scores(row)
+            values.append(self.units.mean(psi))
+            errors.append(
+                self.units.sample(psi).std_error if math.isfinite(values[-1]) else math.nan
+            )
+        return np.array(values), np.array(errors)
+
+    @property
     def values(self) -> Floats:
         """(R,) estimate of each repetition."""
-        return np.array([self.units.mean(row) for row in self.psi])
+        return self._moments[0]
 
     @property
     def value(self) -> float:
@@ -142,19 +127,20 @@ class Estimate:
         """Whether the data identify it at all."""
         return bool(np.isfinite(self.values).all())
 
-    @cached_property
+    @property
     def std_error(self) -> float:
         """√ of the mean over repetitions of (standard error² + (estimate − overall)²)."""
-        if not self.is_defined:
-            return math.nan
-        spread = self.values - self.value
-        errors = np.array([self.units.sample(row).std_error for row in self.psi])
-        return float(np.sqrt(np.mean(errors**2 + spread**2)))
+        values, errors = self._moments
+        return float(np.sqrt(np.mean(errors**2 + (values - values.mean()) ** 2)))
 
     @property
     def n(self) -> int:
         """Units the score was taken on."""
-        return self.units.total(self.scored)
+        return self.units.total(self._scored)
+
+    @property
+    def _scored(self) -> Bools | None:
+        return None if self.scored is None else self.table.columns[self.scored]
 
     @property
     def n_independent(self) -> int:
@@ -172,14 +158,21 @@ class Estimate:
         Residuals are scaled so that the sample has the standard error of the estimate, which counts the
         spread between repetitions and, for half-sample splits, only the scored half.
         """
-        sample = self.units.sample(self.psi.mean(axis=0), self.scored)
+        if "sample" in self._kept:
+            return self._kept["sample"]  # type: ignore[return-value]
+        psi = self.table.scores(self.rows[0])
+        if len(self.rows) > 1:
+            psi = np.mean([self.table.scores(row) for row in self.rows], axis=0)
+        sample = self.table.sample(psi, self._scored)
         spread = sample.std_error
         factor = self.std_error / spread if spread > 0 else 1.0
-        if abs(factor - 1) < 1e-12:
-            return sample
-        center = sample.estimate * sample.denominator
-        scores = center + factor * (sample.numerator - center)
-        return Sample(scores, sample.denominator, sample.count)
+        if abs(factor - 1) >= 1e-12:
+            center = sample.estimate * sample.denominator
+            scores = center + factor * (sample.numerator - center)
+            sample = Sample(scores, sample.denominator, sample.count)
+        if len(sample.numerator) <= SMALL or self.units.n_rows > MOST_ROWS:
+            self._kept["sample"] = sample
+        return sample
 
     def interval(
         self,
@@ -198,8 +191,8 @@ class Estimate:
             Coverage aimed at, in (0, 1).
         method : str
             "auto" picks by stated rules (rare successes, heavy weights, few units; see
-            `intervals.choose`) and says in ``.method`` and ``.note`` what and why; a note that
-            begins with "insufficient evidence" means that no method can be expected to cover. By name:
+            `intervals.choose`) and says in ``.method`` and ``.note`` what and why; where
+            ``.sufficient`` is False no method can be expected to cover. By name:
             "normal", "t", "bootstrap", "bca" (clusters resampled whole), "empirical-likelihood",
             "cautious-likelihood", "cressie-read", "clopper-pearson" (0/1 rewards), "bernstein",
             "hoeffding", "anytime" (may be looked at daily); "batch-pooled" and "adaptive" for logs
@@ -213,32 +206,29 @@ class Estimate:
         """
         from offpolicy.inference import confidence
 
-        if self.units.summed and method not in {"normal", "t"}:
-            if method != "auto":
-                raise UsageError(
-                    f"method={method!r} looks at every score, and the log was compressed to sums of rewards. "
-                    "Use 'normal' or 't', or scan(…, way='cells')."
-                )
-            method = "normal"
         key = (level, method, reward_range, weight_high, seed)
-        if key not in self._intervals:
-            facts = self._facts(reward_range, weight_high)
-            self._intervals[key] = confidence.interval(self, level, method, facts, seed)
-        return self._intervals[key]
+        if key not in self._kept:
+            evidence = self._evidence(reward_range, weight_high)
+            self._kept[key] = confidence.interval(self, level, method, evidence, seed)
+        return self._kept[key]  # type: ignore[return-value]
 
     @cached_property
-    def _intervals(self) -> dict[object, Interval]:
+    def _kept(self) -> dict[object, object]:
         return {}
 
-    def _facts(
+    def known(self) -> Evidence | None:
+        """Weights, rewards and their ranges; None where units are clusters or carry analysis weights."""
+        return None if self.evidence is None else self.table.evidence(self.evidence)
+
+    def _evidence(
         self, reward_range: tuple[float, float] | None, weight_high: float | None
-    ) -> Facts | None:
-        facts = self.facts
-        if facts is None or (reward_range is None and weight_high is None):
-            return facts
+    ) -> Evidence | None:
+        evidence = self.known()
+        if evidence is None or (reward_range is None and weight_high is None):
+            return evidence
         if reward_range is not None:
-            facts = replace(facts, reward_low=reward_range[0], reward_high=reward_range[1])
-        return facts if weight_high is None else replace(facts, weight_high=weight_high)
+            evidence = replace(evidence, reward_low=reward_range[0], reward_high=reward_range[1])
+        return evidence if weight_high is None else replace(evidence, weight_high=weight_high)
 
     def p_value(self, null: float = 0.0, alternative: Alternative = "two-sided") -> float:
         """Normal p-value of the hypothesis that the estimated quantity equals ``null``.
@@ -267,60 +257,116 @@ class Estimate:
         """Estimate of the difference: scores paired unit by unit."""
         if not isinstance(other, Estimate):
             return NotImplemented
-        left, right = self._paired(other)
-        label = f"{self.label} − {other.label}"
-        return self._derived(_apart(left, right), other, label, "difference")
+        pairs = self._paired(other)
+        rows = tuple(a - b for a, b in pairs)
+        return self._derived(other, rows, f"{self.label} − {other.label}", "difference")
 
     def lift(self, other: Estimate) -> Estimate:
         """Estimate of self / other − 1 by the delta method, scores paired.
 
-        >>> a, b = Estimate.from_scores([2.0, 4.0]), Estimate.from_scores([1.0, 2.0])
-        >>> a.lift(b).value, a.lift(b).std_error
+        >>> units = Units(2)
+        >>> a = Estimate.from_scores([2.0, 4.0], units=units)
+        >>> b = Estimate.from_scores([1.0, 2.0], units=units)
+        >>> round(a.lift(b).value, 12), a.lift(b).std_error
         (1.0, 0.0)
         """
-        left, right = self._paired(other)
-        top = np.array([self.units.mean(row) for row in left])[:, None]
-        bottom = np.array([self.units.mean(row) for row in right])[:, None]
-        if (bottom == 0).any():
-            raise UsageError(f"the lift over {other.label} is undefined: its value is 0.")
-        ratio = top / bottom
-        psi = _apart(top, bottom) / bottom + _apart(left, ratio * right) / bottom
-        return self._derived(psi, other, f"{self.label} / {other.label} − 1", "lift")
+        rows = []
+        for (a, b), top, bottom in zip(self._paired(other), *self._repeated(other), strict=True):
+            if bottom == 0:
+                raise UsageError(f"the lift over {other.label} is undefined: its value is 0.")
+            ratio = top / bottom
+            rows.append((a - b.scaled(ratio)).scaled(1 / bottom, ratio - 1))
+        return self._derived(other, tuple(rows), f"{self.label} / {other.label} − 1", "lift")
 
-    def _paired(self, other: Estimate) -> tuple[Floats, Floats]:
-        if self.units is not other.units and self.psi.shape[1] != other.psi.shape[1]:
-            raise UsageError(
-                f"{self.label} and {other.label} come from different units, so their scores cannot be "
-                "paired. Evaluate both policies in one call."
-            )
-        if self.units is not other.units and not _same_units(self.units, other.units):
-            raise UsageError(
-                f"{self.label} and {other.label} come from different logs. Evaluate both in one call."
-            )
-        rows = max(len(self.psi), len(other.psi))
+    def within(self, members: Bools) -> Estimate | None:
+        """The mean of the same score over some units alone; None where the split leaves nothing to average.
+
+        Units that a half-sample split does not score hold its value, and those it scores are stretched
+        around it; both are undone here, so that a subgroup's mean is that of its own scores.
+        """
+        stretch, scored = 1.0, self._scored
+        if scored is not None:
+            mass = np.ones(self.units.n_rows) if self.units.mass is None else self.units.mass
+            stretch = float(mass.sum() / mass[scored].sum())
+            members = members & scored
+        if not members.any():
+            return None
+        table = ScoreTable(self.units.part(members))
+        for r, row in enumerate(self.rows):
+            psi = self.table.scores(row)[members]
+            table.put(r, psi if scored is None else self.value + (psi - self.value) / stretch)
+        evidence = None
+        if self.evidence is not None:
+            evidence = replace(self.evidence, weight="weight", reward="reward", scored=None)
+            table.put("weight", self.table.columns[self.evidence.weight][members])
+            table.put("reward", self.table.columns[self.evidence.reward][members])
+        rows = tuple(Affine.column(r) for r in range(len(self.rows)))
+        return replace(self, table=table, rows=rows, scored=None, evidence=evidence, parts=None)
+
+    def is_same_as(self, other: Estimate) -> bool:
+        """Whether two estimates agree in every weight and score, so that nothing is left to estimate.
+
+        Equal scores alone do not show it: where nobody clicked, every weight gives the score 0.
+        """
+        if self is other:
+            return True
+        if self.table is not other.table or self.evidence is None or other.evidence is None:
+            return False
+        columns = self.table.columns
+        mine, theirs = columns[self.evidence.weight], columns[other.evidence.weight]
+        return bool(
+            len(self.rows) == len(other.rows)
+            and np.array_equal(mine, theirs)
+            and not any(self.table.scores(a - b).any() for a, b in self._paired(other))
+        )
+
+    def _paired(self, other: Estimate) -> list[tuple[Affine, Affine]]:
+        theirs = other.rows
+        if self.table is not other.table:
+            if self.units.n_rows != other.units.n_rows:
+                raise UsageError(
+                    f"{self.label} and {other.label} come from different units, so their scores cannot be "
+                    "paired. Evaluate both policies in one call."
+                )
+            if not (self.table.anonymous and other.table.anonymous):
+                raise UsageError(
+                    f"{self.label} and {other.label} come from different logs or evaluations, so that "
+                    "their scores cannot be paired. Evaluate both in one call, or use ev.add(…)."
+                )
+            theirs = tuple(self.table.adopt(row, other.table) for row in theirs)
+        number = max(len(self.rows), len(other.rows))
         for e in (self, other):
-            if len(e.psi) not in {1, rows}:
-                raise UsageError(f"{e.label} has {len(e.psi)} repetitions where {rows} are needed.")
-        width = self.psi.shape[1]
-        return np.broadcast_to(self.psi, (rows, width)), np.broadcast_to(other.psi, (rows, width))
+            if len(e.rows) not in {1, number}:
+                raise UsageError(
+                    f"{e.label} has {len(e.rows)} repetitions where {number} are needed."
+                )
+        both = (rows * (number // len(rows)) for rows in (self.rows, theirs))
+        return list(zip(*both, strict=True))
+
+    def _repeated(self, other: Estimate) -> tuple[list[float], list[float]]:
+        """Values of both, repetition by repetition."""
+        number = max(len(self.rows), len(other.rows))
+        top, bottom = (e.values.tolist() * (number // len(e.rows)) for e in (self, other))
+        return top, bottom
 
     def _derived(
-        self, psi: Floats, other: Estimate, label: str, relation: Literal["difference", "lift"]
+        self,
+        other: Estimate,
+        rows: tuple[Affine, ...],
+        label: str,
+        relation: Literal["difference", "lift"],
     ) -> Estimate:
         notes = tuple(dict.fromkeys((*self.notes, *other.notes)))
-        scored = self.scored if other.scored is None else other.scored
-        if self.scored is not None and other.scored is not None:
-            scored = self.scored | other.scored
-        if (self.scored is None) != (other.scored is None):
-            scored = None
+        # Halves of the same split pair; a half and the whole are both scores of all units.
+        scored = self.scored if self.scored == other.scored else None
         scale = 1.0 if relation == "difference" else abs(other.value)
         return replace(
             self,
-            psi=psi,
+            rows=rows,
             label=label,
             notes=notes,
             scored=scored,
-            facts=_joint_facts(self, other, scale) if scored is None else None,
+            evidence=_joint_evidence(self, other, scale) if scored is None else None,
             relation=relation,
             parts=(self, other),
         )
@@ -336,56 +382,20 @@ class Estimate:
         )
 
     def _repr_html_(self) -> str:
-        from offpolicy.report.notebook import estimate_html
+        from offpolicy.inference.display import estimate_html
 
         return estimate_html(self)
 
 
-def _apart(a: Floats, b: Floats) -> Floats:
-    """Difference a − b, exactly 0 where two vectors differ by rounding alone.
-
-    A policy that equals the logging policy must not differ from it significantly by 10⁻¹⁸.
-    """
-    gap = a - b
-    largest = max(float(np.abs(a).max(initial=0.0)), float(np.abs(b).max(initial=0.0)))
-    same = float(np.abs(gap).max(initial=0.0)) <= 1e-12 * largest
-    return np.zeros_like(gap) if same else gap
-
-
-def _joint_facts(a: Estimate, b: Estimate, scale: float) -> Facts | None:
-    """Facts about a difference: the heavier weights of the two, rewards in units of ``scale``."""
-    from offpolicy.inference.intervals.facts import Facts
-    from offpolicy.inference.intervals.tails import effective_size
-
-    whole = a.units.n_rows
-    known = [
-        e.facts
-        for e in (a, b)
-        if e.facts is not None and e.facts.weights is not None and len(e.facts.weights) == whole
-    ]
+def _joint_evidence(a: Estimate, b: Estimate, scale: float) -> EvidenceColumns | None:
+    """Evidence on a difference: the heavier weights of the two, rewards in units of ``scale``."""
+    known = [e.evidence for e in (a, b) if e.evidence is not None and e.evidence.scored is None]
     if not known or scale == 0:
         return None
-    worse = min(known, key=lambda f: effective_size(f.weights, a.units.count))  # type: ignore[arg-type]
-    bounds = [f.weight_high for f in known]
-    ranges = [(f.reward_low, f.reward_high) for f in known if f.rewards is not None]
-    low, high = ranges[0] if ranges else (None, None)
-    return Facts(
-        worse.weights,
-        None if worse.rewards is None else worse.rewards / scale,
-        None if None in bounds else max(w for w in bounds if w is not None),
-        None if low is None else low / scale,
-        None if high is None else high / scale,
-        is_value=False,
-    )
-
-
-def _same_units(a: Units, b: Units) -> bool:
-    def same(x: object, y: object) -> bool:
-        if x is None or y is None:
-            return x is y
-        return bool(np.array_equal(np.asarray(x), np.asarray(y)))
-
-    return all(same(getattr(a, k), getattr(b, k)) for k in ("n_rows", "count", "weight", "cluster"))
+    worse = min(known, key=lambda e: a.table.effective_size(e.weight))
+    bounds = [e.weight_high for e in known]
+    high = None if None in bounds else max(w for w in bounds if w is not None)
+    return replace(worse, weight_high=high, scale=scale, is_value=False, is_product=False)
 
 
 def embedded(psi: Floats, units: Units, rows: Ints) -> tuple[Floats, Bools]:

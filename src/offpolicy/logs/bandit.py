@@ -12,10 +12,19 @@ from offpolicy.errors import DataError
 from offpolicy.logs import checks
 from offpolicy.logs.actions import Label, action_list, encode
 from offpolicy.logs.frame import Columns, Context
+from offpolicy.logs.identity import order_of_ids, unit_numbers
 from offpolicy.logs.layout import Layout
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from offpolicy._arrays import Array, Bools, Floats, Ints
+
+
+# Columns with one entry a row.
+COLUMNS = (
+    "action", "reward", "propensity", "distribution", "eligible", "batch", "cluster", "weight", "count",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -47,6 +56,12 @@ class BanditLog:
         How many identical rows a row stands for (a compressed log); None means one each.
     weight : (n,) array or None
         Analysis weights, including 1 / keep-probability of a subsampled log.
+    unit : (n,) int array or None
+        Numbers from which folds follow: of the clusters, else of the ids; None: of the rows.
+    fold, half : (R, n) int and bool arrays or None
+        Fold labels and scored halves that the log carries.
+    first : int
+        Number of the first row: a block of a larger log begins later than 0.
 
     Examples
     --------
@@ -68,10 +83,16 @@ class BanditLog:
     weight: Floats | None = None
     count: Floats | None = None
     fold: Ints | None = None
+    half: Bools | None = None
+    unit: Ints | None = None
+    first: int = 0
     source: Any = None
     names: Names = field(default_factory=Names)
+    row_order: Ints | None = None  # row of the frame each row came from, when ids put them in order
+    about: Mapping[str, Any] = field(default_factory=dict, repr=False)  # where it was read
 
     kind: ClassVar[str] = "bandit"
+    in_memory: ClassVar[bool] = True
 
     @property
     def n(self) -> int:
@@ -80,8 +101,13 @@ class BanditLog:
 
     @property
     def layout(self) -> Layout:
-        """One decision a unit."""
+        """One decision per unit."""
         return Layout.single(len(self.action))
+
+    @property
+    def has_propensity(self) -> bool:
+        """Whether the probability of the logged action is known."""
+        return self.propensity is not None
 
     @property
     def rows(self) -> int:
@@ -105,31 +131,33 @@ class BanditLog:
         """The log of these rows only (integer positions or a mask); actions keep their codes."""
         rows = np.flatnonzero(rows) if np.asarray(rows).dtype == bool else np.asarray(rows)
 
-        def pick(values: Any) -> Any:
-            return None if values is None else values[rows]
-
-        if self.context.index is None:
-            context = Context(self.context.native(rows), None, self.context.names)
-        else:
-            context = Context(self.context.table, self.context.index[rows], self.context.names)
-        source = None
-        if self.source is not None:
-            source = Context.from_frame(self.source).native(rows)
+        held = {name: getattr(self, name) for name in COLUMNS}
+        columns: dict[str, Any] = {k: None if v is None else v[rows] for k, v in held.items()}
         return replace(
             self,
-            context=context,
-            action=pick(self.action),
-            reward=pick(self.reward),
-            propensity=pick(self.propensity),
-            distribution=pick(self.distribution),
-            eligible=pick(self.eligible),
-            batch=pick(self.batch),
-            cluster=pick(self.cluster),
-            weight=pick(self.weight),
-            count=pick(self.count),
-            fold=pick(self.fold),
-            source=source,
+            **columns,
+            context=self.context.take(rows),
+            fold=None if self.fold is None else self.fold[:, rows],
+            half=None if self.half is None else self.half[:, rows],
+            unit=self.units[rows],
+            source=None if self.source is None else Columns(self.source).rows(rows),
+            row_order=None,
         )
+
+    @property
+    def units(self) -> Ints:
+        """(n,) numbers of the units, from which folds follow."""
+        if self.unit is not None:
+            return self.unit
+        return np.arange(self.first, self.first + len(self.action), dtype=np.int64)
+
+    def blocks(self) -> Iterator[BanditLog]:
+        """The log, block by block: one, since it is in memory."""
+        yield self
+
+    def opened(self, *_: Any) -> BanditLog:
+        """The log itself: it is in memory already."""
+        return self
 
     @classmethod
     def from_frame(
@@ -148,13 +176,14 @@ class BanditLog:
         keep_probability: str | None = None,
         count: str | None = None,
         fold: str | None = None,
+        id: str | None = None,  # noqa: A002
     ) -> BanditLog:
         """Build a log from the columns of a pandas, polars or pyarrow table.
 
         Parameters
         ----------
         frame : table
-            One row an impression.
+            One row per impression.
         context : list of column names
             What the policy and the models may look at; any dtype, missing values included.
         action, reward : column names
@@ -177,6 +206,9 @@ class BanditLog:
             How many identical rows a row stands for.
         fold : column name, optional
             Fold labels to use instead of drawing them.
+        id : column name, optional
+            Integer or text that tells rows apart. Rows are put in its order and folds follow from it, so
+            that the order of the frame changes nothing. Arrays given beside the log follow the frame.
 
         Examples
         --------
@@ -189,6 +221,14 @@ class BanditLog:
         """
         columns = Columns(frame)
         checks.not_empty(len(columns))
+        row_order, numbers = None, None
+        if id is not None:
+            values = columns.values(columns.require(id, "id"))
+            checks.groups(values, id, "id")
+            row_order = order_of_ids(values, id)
+            numbers = unit_numbers(values)[row_order]
+            frame = columns.rows(row_order)
+            columns = Columns(frame)
         names = [context] if isinstance(context, str) else list(context or ())
         for name in names:
             columns.require(name, "context")
@@ -224,35 +264,32 @@ class BanditLog:
         if eligible is not None:
             lists = columns.lists(columns.require(eligible, "eligible"))
             mask = checks.eligible_from_lists(lists, labels, eligible)
-        table: Context
-        table = (
-            Context.from_frame(columns.subset(names))
-            if names
-            else Context(np.empty((len(columns), 0)))
-        )
-        return _checked(
-            context=table,
-            labels=labels,
-            codes=codes,
+        empty = Context(np.empty((len(columns), 0)))
+        log = cls(
+            context=Context.from_frame(columns.subset(names)) if names else empty,
+            actions=labels,
+            action=codes,
             reward=columns.numeric(reward, "reward"),
             propensity=probabilities,
             batch=optional(batch, "batch"),
             cluster=optional(cluster, "cluster"),
             weight=optional_numbers(weight, "weight"),
             eligible=mask,
-            keep_probability=optional_numbers(keep_probability, "keep_probability"),
             count=optional_numbers(count, "count"),
             fold=optional(fold, "fold"),
+            unit=numbers,
+            row_order=None if row_order is None or (np.diff(row_order) > 0).all() else row_order,
             source=frame,
             names=Names(action, reward, propensity_name, batch or "batch", cluster or "cluster"),
-            labels_of={
-                "weight": weight or "weight",
-                "keep_probability": keep_probability or "keep_probability",
-                "count": count or "count",
-                "fold": fold or "fold",
-                "eligible": eligible or "eligible",
-            },
         )
+        called = {
+            "weight": weight,
+            "keep_probability": keep_probability,
+            "count": count,
+            "fold": fold,
+            "eligible": eligible,
+        }
+        return _checked(log, optional_numbers(keep_probability, "keep_probability"), called)
 
     @classmethod
     def from_arrays(
@@ -271,7 +308,7 @@ class BanditLog:
         count: Any = None,
         fold: Any = None,
     ) -> BanditLog:
-        """Build a log from arrays; the arguments are those of `from_frame`, one entry a row.
+        """Build a log from arrays; the arguments are those of `from_frame`, one entry per row.
 
         Parameters
         ----------
@@ -293,7 +330,7 @@ class BanditLog:
         """
         taken = np.asarray(action)
         if taken.ndim != 1:
-            raise DataError(f"'action' must be one label a row. Got shape {taken.shape}.")
+            raise DataError(f"'action' must be one label per row. Got shape {taken.shape}.")
         n = len(taken)
         checks.not_empty(n)
         table = np.empty((n, 0)) if context is None else checks.text_column(np.asarray(context))
@@ -320,23 +357,20 @@ class BanditLog:
                     f"'propensity' must have shape (n,) or (n, K) = ({n}, {len(labels)}). "
                     f"Got {probabilities.shape}."
                 )
-        return _checked(
+        log = cls(
             context=Context(table),
-            labels=labels,
-            codes=codes,
+            actions=labels,
+            action=codes,
             reward=checks.one_dimensional(reward, "reward", "reward"),
             propensity=probabilities,
             batch=None if batch is None else np.asarray(batch),
             cluster=None if cluster is None else np.asarray(cluster),
             weight=numbers(weight, "weight"),
             eligible=mask,
-            keep_probability=numbers(keep_probability, "keep_probability"),
             count=numbers(count, "count"),
             fold=None if fold is None else np.asarray(fold),
-            source=None,
-            names=Names(),
-            labels_of={},
         )
+        return _checked(log, numbers(keep_probability, "keep_probability"), {})
 
 
 def _distribution_columns(
@@ -359,75 +393,84 @@ def _distribution_columns(
 
 
 def _checked(
-    *,
-    context: Context,
-    labels: tuple[Label, ...],
-    codes: Ints,
-    reward: Floats,
-    propensity: Array | None,
-    batch: Array | None,
-    cluster: Array | None,
-    weight: Floats | None,
-    eligible: Bools | None,
-    keep_probability: Floats | None,
-    count: Floats | None,
-    fold: Array | None,
-    source: Any,
-    names: Names,
-    labels_of: dict[str, str],
+    log: BanditLog, keep_probability: Floats | None, called: dict[str, str | None]
 ) -> BanditLog:
-    """Validate every part and build the log: the one door all logs come through."""
-    n = len(codes)
+    """Validate every part of a log: the one door all logs come through."""
+    n, names = len(log.action), log.names
     parts: dict[str, Any] = {
-        "context": context,
-        "reward": reward,
-        "propensity": propensity,
-        "batch": batch,
-        "cluster": cluster,
-        "weight": weight,
-        "keep_probability": keep_probability,
-        "count": count,
-        "fold": fold,
+        name: getattr(log, name)
+        for name in ("context", "reward", "propensity", "batch", "cluster", "weight")
     }
+    parts |= {"keep_probability": keep_probability, "count": log.count, "fold": log.fold}
     checks.same_length(n, {k: len(v) for k, v in parts.items() if v is not None})
-    checks.finite(reward, names.reward, "reward")
-    whole = None
-    if propensity is not None and propensity.ndim == 2:
-        whole = checks.distribution(propensity.astype(np.float64), codes, names.propensity)
-        propensity = whole[np.arange(n), codes]
-    elif propensity is not None:
-        propensity = checks.probability(propensity, names.propensity)
-    if eligible is not None:
-        checks.logged_is_eligible(eligible, codes, labels_of.get("eligible", "eligible"))
+    checks.finite(log.reward, names.reward, "reward")
+    propensity, whole = checks.logged_propensity(log.propensity, log.action, names.propensity)
+
+    def name(role: str) -> str:
+        return called.get(role) or role
+
+    weight, unit = log.weight, log.unit
+    if log.eligible is not None:
+        checks.logged_is_eligible(log.eligible, log.action, name("eligible"))
     if weight is not None:
-        checks.weights(weight, labels_of.get("weight", "weight"))
+        checks.weights(weight, name("weight"))
     if keep_probability is not None:
-        name = labels_of.get("keep_probability", "keep_probability")
-        inverse = 1.0 / checks.probability(keep_probability, name, "keep-probability")
-        weight = inverse if weight is None else weight * inverse
-    if count is not None:
-        checks.counts(count, labels_of.get("count", "count"))
-    batch_labels, batch_codes = (
-        (None, None) if batch is None else checks.groups(batch, names.batch, "batch")
-    )
-    cluster_codes = None if cluster is None else checks.groups(cluster, names.cluster, "cluster")[1]
-    fold_codes = (
-        None if fold is None else checks.groups(fold, labels_of.get("fold", "fold"), "fold")[1]
-    )
-    return BanditLog(
-        context=context,
-        actions=labels,
-        action=codes,
-        reward=reward,
+        kept = checks.probability(keep_probability, name("keep_probability"), "keep-probability")
+        weight = 1.0 / kept if weight is None else weight * (1.0 / kept)
+    if log.count is not None:
+        checks.counts(log.count, name("count"))
+    batches, batch = checks.coded(log.batch, names.batch, "batch")
+    clusters, cluster = checks.coded(log.cluster, names.cluster, "cluster")
+    if cluster is not None:
+        unit = unit_numbers(clusters)[cluster]
+    _, fold = checks.coded(log.fold, name("fold"), "fold")
+    return replace(
+        log,
         propensity=propensity,
         distribution=whole,
-        eligible=eligible,
-        batch=batch_codes,
-        batch_labels=batch_labels,
-        cluster=cluster_codes,
         weight=weight,
-        count=count,
-        fold=fold_codes,
+        batch=batch,
+        batch_labels=batches,
+        cluster=cluster,
+        fold=None if fold is None else fold[None, :],
+        unit=unit,
+    )
+
+
+def joined(blocks: Iterable[BanditLog]) -> BanditLog:
+    """One log of the rows of several, which share actions, batches and levels."""
+    parts = list(blocks)
+    first = parts[0]
+    if len(parts) == 1:
+        return first
+
+    def column(name: str, axis: int = 0) -> Any:
+        if getattr(first, name) is None:
+            return None
+        return np.concatenate([getattr(part, name) for part in parts], axis=axis)
+
+    table: Any
+    if first.context.is_frame:
+        import pandas as pd
+
+        table = pd.concat([part.context.table for part in parts], ignore_index=True)
+    else:
+        table = np.concatenate([part.context.table for part in parts])
+    source = None
+    if first.source is not None:
+        import pandas as pd
+
+        source = pd.concat([part.source for part in parts], ignore_index=True)
+    return replace(
+        first,
+        context=Context(table, None, first.context.names, first.context.levels),
+        action=column("action"),
+        reward=column("reward"),
+        propensity=column("propensity"),
+        batch=column("batch"),
+        cluster=column("cluster"),
+        weight=column("weight"),
+        fold=column("fold", 1),
+        unit=np.concatenate([part.units for part in parts]),
         source=source,
-        names=names,
     )

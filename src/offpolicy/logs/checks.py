@@ -24,7 +24,7 @@ def one_dimensional(values: Any, column: str, role: str) -> Floats:
     array = np.asarray(values)
     if array.ndim != 1:
         raise DataError(
-            f"{column!r}: the {role} must be one number a row. Got shape {array.shape}."
+            f"{column!r}: the {role} must be one number per row. Got shape {array.shape}."
         )
     if array.dtype.kind in "biuf":
         return array.astype(np.float64)
@@ -37,7 +37,7 @@ def same_length(n: int, lengths: dict[str, int]) -> None:
         if length != n:
             raise DataError(
                 f"{name!r} has {length:,} rows, the actions have {n:,}. "
-                "Every part of a log needs one entry a row."
+                "Every part of a log needs one entry per row."
             )
 
 
@@ -95,6 +95,18 @@ def distribution(
     return matrix
 
 
+def logged_propensity(
+    values: Array | None, action: Ints, column: str
+) -> tuple[Floats | None, Floats | None]:
+    """(n,) probability of the logged action and, where it was logged, the whole (n, K) distribution."""
+    if values is None:
+        return None, None
+    if values.ndim == 1:
+        return probability(values, column), None
+    whole = distribution(values.astype(np.float64), action, column)
+    return whole[np.arange(len(whole)), action], whole
+
+
 def weights(values: Floats, column: str) -> Floats:
     """Finite, not negative, not all zero."""
     finite(values, column, "weight")
@@ -129,8 +141,15 @@ def groups(values: Array, column: str, role: str) -> tuple[tuple[Any, ...], Ints
     return labels, codes
 
 
+def coded(
+    values: Array | None, column: str, role: str
+) -> tuple[tuple[Any, ...] | None, Ints | None]:
+    """`groups` of a column that may be missing."""
+    return (None, None) if values is None else groups(values, column, role)
+
+
 def eligible_from_lists(lists: Sequence[Any], actions: Sequence[Any], column: str) -> Bools:
-    """(n, K) mask from one list of eligible labels a row."""
+    """(n, K) mask from one list of eligible labels per row."""
     position = {label: i for i, label in enumerate(actions)}
     mask = np.zeros((len(lists), len(actions)), dtype=bool)
     for row, labels in enumerate(lists):
@@ -151,14 +170,14 @@ def eligible_from_lists(lists: Sequence[Any], actions: Sequence[Any], column: st
 
 
 def eligible_mask(eligible: Any, n: int, actions: Sequence[Any]) -> Bools:
-    """(n, K) mask from such an array, from lists of booleans, or from a list of eligible labels a row."""
+    """(n, K) mask from such an array, from lists of booleans, or from a list of eligible labels per row."""
     is_mask = isinstance(eligible, np.ndarray) and eligible.ndim == 2
     if is_mask or all(isinstance(v, bool | np.bool_) for row in eligible for v in row):
         mask = np.asarray(eligible)
         if mask.shape != (n, len(actions)) or not ((mask == 0) | (mask == 1)).all():
             raise DataError(
                 f"'eligible' must have shape (n, K) = ({n}, {len(actions)}) and hold True and False, or be "
-                f"one list of labels a row. Got shape {mask.shape}."
+                f"one list of labels per row. Got shape {mask.shape}."
             )
         return mask.astype(bool)
     if len(eligible) != n:

@@ -50,7 +50,7 @@ class Shape:
             if array.shape[:1] != (self.n_steps,):
                 raise DataError(
                     f"{role!r} has shape {array.shape}, but the lengths add up to {self.n_steps:,} "
-                    "steps. Give one entry a step, episode after episode."
+                    "steps. Give one entry per step, episode after episode."
                 )
             return array
         expected = (len(self.lengths), self.padded_to)
@@ -107,7 +107,7 @@ def _flat_shape(array: Array, lengths: Any) -> Shape:
     if lengths is None:
         raise DataError(
             "'actions' is one-dimensional and lengths= is missing. Give the length of each episode, "
-            "an (n, T+1) array, or one array an episode in a list."
+            "an (n, T+1) array, or one array per episode in a list."
         )
     shape = Shape("flat", _lengths(lengths))
     if shape.n_steps != len(array):
@@ -141,7 +141,7 @@ def _listed(actions: Any, lengths: Any) -> Shape:
     for i, episode in enumerate(episodes):
         if episode.ndim != 1:
             raise DataError(
-                f"'actions': episode {i} has shape {episode.shape}. Give one action label a step."
+                f"'actions': episode {i} has shape {episode.shape}. Give one action label per step."
             )
     return Shape("list", _lengths([len(e) for e in episodes]))
 
@@ -153,7 +153,7 @@ def _is_sequence(value: Any) -> bool:
 def _lengths(lengths: Any) -> Ints:
     array = np.asarray(lengths)
     if array.ndim != 1 or array.dtype.kind not in "iu":
-        raise DataError(f"lengths= must be whole numbers, one an episode. Got {array.dtype}.")
+        raise DataError(f"lengths= must be whole numbers, one per episode. Got {array.dtype}.")
     if len(array) == 0:
         raise DataError("the log is empty: it has no episodes. There is nothing to evaluate.")
     empty = array < 1

@@ -12,20 +12,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from offpolicy.errors import DataError, did_you_mean, first_rows, missing_dependency
+from offpolicy.errors import DataError, did_you_mean, first_rows
 from offpolicy.logs import messages
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from offpolicy._arrays import Array, Bools, Floats, Ints
 
 
 def _narwhals() -> Any:
-    try:
-        import narwhals as nw
-    except ImportError as error:
-        raise missing_dependency("narwhals", "engine", "Reading a dataframe") from error
+    import narwhals as nw
+
     return nw
 
 
@@ -82,6 +80,10 @@ class Columns:
     def subset(self, names: Sequence[str]) -> Any:
         """Native frame with only these columns, in this order."""
         return self._frame.select(*names).to_native()
+
+    def rows(self, positions: Ints) -> Any:
+        """Native frame with these rows, in this order."""
+        return self._frame[positions].to_native()
 
     def values(self, name: str) -> Array:
         """A column as an array of any dtype; missing entries are None or NaN."""
@@ -153,11 +155,17 @@ class Context:
         Rows; the distinct ones when ``index`` is given.
     index : (n,) int array or None
         Row of ``table`` for each row of the log; None means row i of the log is row i of the table.
+    levels : dict
+        All values of the text columns, sorted, where the table holds a part of the log only.
+    load : callable or None
+        Gives a column by its name, where the table is elsewhere.
     """
 
     table: Any
     index: Ints | None = None
     names: tuple[str, ...] | None = field(default=None)
+    levels: dict[str, list[Any]] = field(default_factory=dict, repr=False)
+    load: Callable[[str], Array] | None = field(default=None, repr=False)
 
     @classmethod
     def from_frame(cls, frame: Any, index: Ints | None = None) -> Context:
@@ -192,6 +200,16 @@ class Context:
         frame = _narwhals().from_native(self.table, eager_only=True)
         return frame[positions].to_native()
 
+    def take(self, rows: Ints) -> Context:
+        """The context of some rows of the log."""
+        if self.index is None:
+            return Context(self.native(rows), None, self.names)
+        return Context(self.table, self.index[rows], self.names)
+
+    def column(self, name: str) -> Array:
+        """A column of the table."""
+        return Columns(self.table).values(name) if self.load is None else self.load(name)
+
     @cached_property
     def learner_table(self) -> Any:
         """The table as scikit-learn and LightGBM read it: pandas with names and dtypes, or a 2-D array."""
@@ -201,6 +219,21 @@ class Context:
                 return native.reset_index(drop=True)
             return _narwhals().from_native(native, eager_only=True).to_pandas()
         return as_features(np.asarray(self.table))
+
+    @property
+    def coded_table(self) -> Any:
+        """`learner_table` with text columns as categories of the whole log, where it is a part of one."""
+        if not self.levels:
+            return self.learner_table
+        import pandas as pd
+
+        table = self.learner_table
+        return table.assign(
+            **{
+                name: pd.Categorical(table[name], categories=values)
+                for name, values in self.levels.items()
+            }
+        )
 
 
 def as_features(array: Array) -> Array:

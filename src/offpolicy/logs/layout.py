@@ -1,7 +1,7 @@
 """Which decisions belong to which unit: an impression has one, an episode T + 1.
 
 Decisions are stored flat, unit after unit, with offsets, so that ragged episodes need no padding and a
-contextual bandit is the case of one decision a unit (the paper's T = 0).
+contextual bandit is the case of one decision per unit (the paper's T = 0).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def in_log_order(given: Any, log: Any) -> Any:
-    """Arrays with one entry a row of the user's frame, in the order of the log's rows.
+    """Arrays with one entry per row of the user's frame, in the order of the log's rows.
 
     Episodes are sorted when a log is built from a frame, so arrays made beside that frame follow it.
     """
@@ -57,7 +57,7 @@ class Layout:
 
     @classmethod
     def single(cls, n: int) -> Layout:
-        """One decision a unit."""
+        """One decision per unit."""
         return cls(None, n)
 
     @classmethod

@@ -15,11 +15,12 @@ from offpolicy.errors import DataError, NotIdentifiedError, UsageError
 from offpolicy.logs import checks, episodes
 from offpolicy.logs.actions import Label, encode
 from offpolicy.logs.bandit import Names
-from offpolicy.logs.frame import Context
+from offpolicy.logs.frame import Columns, Context
+from offpolicy.logs.identity import unit_numbers
 from offpolicy.logs.layout import Layout
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from offpolicy._arrays import Array, Bools, Floats, Ints
 
@@ -52,7 +53,7 @@ class Trajectories:
     ended : (N,) bool array
         Episodes known to have terminated with their last step.
     cluster, weight, fold : (N,) arrays or None
-        One entry an episode.
+        One entry per episode.
 
     Examples
     --------
@@ -70,17 +71,21 @@ class Trajectories:
     ended: Bools
     propensity: Floats | None = None
     distribution: Floats | None = None
-    eligible: Bools | None = None
     cluster: Ints | None = None
     weight: Floats | None = None
     fold: Ints | None = None
+    unit: Ints | None = None
     source: Any = None
     names: Names = field(default_factory=Names)
     notes: tuple[str, ...] = ()
     row_order: Ints | None = None  # row of the frame each step came from, when they were sorted
 
     kind: ClassVar[str] = "trajectories"
+    in_memory: ClassVar[bool] = True
+    about: ClassVar[dict[str, Any]] = {}
+    half: ClassVar[None] = None
     batch: ClassVar[None] = None
+    eligible: ClassVar[None] = None
     batch_labels: ClassVar[None] = None
     count: ClassVar[None] = None
 
@@ -90,9 +95,27 @@ class Trajectories:
         return self.layout.n_units
 
     @property
+    def has_propensity(self) -> bool:
+        """Whether the probability of the logged action is known."""
+        return self.propensity is not None
+
+    @property
     def rows(self) -> int:
         """Steps held."""
         return len(self.action)
+
+    @property
+    def units(self) -> Ints:
+        """(n,) numbers of the episodes (of their clusters), from which folds follow."""
+        return np.arange(self.n, dtype=np.int64) if self.unit is None else self.unit
+
+    def blocks(self) -> Iterator[Trajectories]:
+        """The log, block by block: one, since it is in memory."""
+        yield self
+
+    def opened(self, *_: Any) -> Trajectories:
+        """The log itself: it is in memory already."""
+        return self
 
     @property
     def is_discrete(self) -> bool:
@@ -136,25 +159,20 @@ class Trajectories:
         def pick(values: Any, at: Array) -> Any:
             return None if values is None else values[at]
 
-        if self.context.index is None:
-            context = Context(self.context.native(rows), None, self.context.names)
-        else:
-            context = Context(self.context.table, self.context.index[rows], self.context.names)
-        source = None if self.source is None else Context.from_frame(self.source).native(rows)
         return replace(
             self,
-            context=context,
+            context=self.context.take(rows),
             action=self.action[rows],
             reward=self.reward[rows],
             layout=layout,
             ended=self.ended[units],
             propensity=pick(self.propensity, rows),
             distribution=pick(self.distribution, rows),
-            eligible=pick(self.eligible, rows),
             cluster=pick(self.cluster, units),
             weight=pick(self.weight, units),
-            fold=pick(self.fold, units),
-            source=source,
+            fold=None if self.fold is None else self.fold[:, units],
+            unit=self.units[units],
+            source=None if self.source is None else Columns(self.source).rows(rows),
             row_order=None,
         )
 
@@ -181,9 +199,9 @@ class Trajectories:
         Parameters
         ----------
         states : array, list of arrays, or None
-            (n, T+1, …); or a list with one (length, …) array an episode; or (steps, …) with ``lengths``.
+            (n, T+1, …); or a list with one (length, …) array per episode; or (steps, …) with ``lengths``.
             Integers of shape (n, T+1) are discrete states. The state after the last action is not given.
-        actions, rewards : as ``states``, one entry a step
+        actions, rewards : as ``states``, one entry per step
             Labels of any type; integers 0 … K−1 are their own labels.
         lengths : (n,) ints, optional
             Steps of each episode, where arrays are padded or flat.
@@ -228,17 +246,14 @@ class Trajectories:
                 )
         flags = None
         if terminated is not None:
-            given = np.asarray(terminated) if _is_flat(terminated) else None
-            per_episode = given is not None and given.shape == (n,) and shape.form != "flat"
-            flags = (
-                given
-                if per_episode or _one_each(given, n)
-                else shape.flat(terminated, "terminated")
-            )
+            flags = np.asarray(terminated) if _is_flat(terminated) else None
+            if flags is None or flags.shape != (n,):
+                flags = shape.flat(terminated, "terminated")
+        distinct = episodes.distinct_states(table, discrete=discrete)
         return _checked(
-            context=_context(table, discrete=discrete),
-            labels=known,
-            codes=codes,
+            context=Context(table) if distinct is None else Context(*distinct),
+            actions=known,
+            action=codes,
             reward=checks.one_dimensional(shape.flat(rewards, "rewards"), "rewards", "reward"),
             lengths=shape.lengths,
             propensity=None
@@ -250,7 +265,6 @@ class Trajectories:
             cluster=None if cluster is None else np.asarray(cluster),
             weight=None if weight is None else checks.one_dimensional(weight, "weight", "weight"),
             fold=None if fold is None else np.asarray(fold),
-            source=None,
             names=Names("actions", "rewards", "propensities"),
         )
 
@@ -274,7 +288,7 @@ class Trajectories:
         actions: Sequence[Label] | None = None,
         discrete: bool | None = None,
     ) -> Trajectories:
-        """Build a log from a pandas, polars or pyarrow table with one row a step.
+        """Build a log from a pandas, polars or pyarrow table with one row per step.
 
         Parameters
         ----------
@@ -336,75 +350,49 @@ def _is_flat(values: Any) -> bool:
     return isinstance(values, np.ndarray) or not any(hasattr(v, "__len__") for v in values)
 
 
-def _one_each(given: Array | None, n: int) -> bool:
-    return given is not None and given.shape == (n,)
-
-
-def _context(states: Array, *, discrete: bool | None) -> Context:
-    found = episodes.distinct_states(states, discrete=discrete)
-    return Context(states) if found is None else Context(*found)
-
-
 def _lengths_of(layout: Layout) -> Ints:
     return np.ones(layout.n_units, dtype=np.int64) if layout.lengths is None else layout.lengths
 
 
 def _checked(
     *,
-    context: Context,
-    labels: tuple[Label, ...],
-    codes: Ints,
-    reward: Floats,
     lengths: Ints,
-    propensity: Array | None,
     terminated: Array | None,
     truncated: str,
     horizon: int | None,
-    cluster: Array | None,
-    weight: Floats | None,
-    fold: Array | None,
-    source: Any,
-    names: Names,
-    row_order: Ints | None = None,
+    **parts: Any,
 ) -> Trajectories:
     """Validate every part and build the log: the one door all trajectories come through."""
-    n, steps = len(lengths), len(codes)
-    checks.same_length(steps, {"states": len(context), "rewards": len(reward)})
-    for name, part in (("cluster", cluster), ("weight", weight), ("fold", fold)):
-        if part is not None and part.shape != (n,):
-            raise DataError(f"{name!r} has shape {part.shape}. Give one entry an episode ({n:,}).")
-    checks.finite(reward, names.reward, "reward")
-    whole = None
-    if propensity is not None and propensity.ndim == 2:
-        if propensity.shape[1] != len(labels):
-            raise DataError(
-                f"{names.propensity!r} has {propensity.shape[1]} columns for {len(labels)} actions. "
-                "Give one for each, also those never logged (name all actions), or of the logged one only."
-            )
-        whole = checks.distribution(propensity, codes, names.propensity)
-        propensity = whole[np.arange(steps), codes]
-    elif propensity is not None:
-        propensity = checks.probability(propensity, names.propensity)
-    if weight is not None:
-        checks.weights(weight, "weight")
     layout = Layout.ragged(lengths)
     limit, ended = _endings(lengths, terminated, truncated, horizon)
-    log = Trajectories(
-        context=context,
-        actions=labels,
-        action=codes,
-        reward=reward,
-        layout=layout,
-        horizon=limit,
-        ended=ended,
+    log = Trajectories(layout=layout, horizon=limit, ended=ended, **parts)
+    n, names, unit = len(lengths), log.names, log.unit
+    checks.same_length(log.rows, {"states": len(log.context), "rewards": len(log.reward)})
+    for name in ("cluster", "weight", "fold"):
+        part = getattr(log, name)
+        if part is not None and part.shape != (n,):
+            raise DataError(f"{name!r} has shape {part.shape}. Give one entry per episode ({n:,}).")
+    checks.finite(log.reward, names.reward, "reward")
+    given, k = log.propensity, len(log.actions)
+    if given is not None and given.ndim == 2 and given.shape[1] != k:
+        raise DataError(
+            f"{names.propensity!r} has {given.shape[1]} columns for {k} actions. "
+            "Give one for each, also those never logged (name all actions), or of the logged one only."
+        )
+    propensity, whole = checks.logged_propensity(given, log.action, names.propensity)
+    if log.weight is not None:
+        checks.weights(log.weight, "weight")
+    clusters, cluster = checks.coded(log.cluster, names.cluster, "cluster")
+    if cluster is not None:
+        unit = unit_numbers(clusters)[cluster]
+    _, fold = checks.coded(log.fold, "fold", "fold")
+    log = replace(
+        log,
         propensity=propensity,
         distribution=whole,
-        cluster=None if cluster is None else checks.groups(cluster, names.cluster, "cluster")[1],
-        weight=weight,
-        fold=None if fold is None else checks.groups(fold, "fold", "fold")[1],
-        source=source,
-        names=names,
-        row_order=row_order,
+        cluster=cluster,
+        fold=None if fold is None else fold[None, :],
+        unit=unit,
     )
     return _treated(log, lengths, truncated, flagged=terminated is not None)
 

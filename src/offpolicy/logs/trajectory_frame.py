@@ -1,4 +1,4 @@
-"""Tables with one row a step, as the flat parts of a trajectory log."""
+"""Tables with one row per step, as the flat parts of a trajectory log."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from offpolicy.logs import checks, episodes
 from offpolicy.logs.actions import Label, encode
 from offpolicy.logs.bandit import Names
 from offpolicy.logs.frame import Columns, Context
+from offpolicy.logs.identity import unit_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,7 +46,7 @@ def read(
         if name in names:
             raise DataError(f"state= contains the {role} column {name!r}. Leave the {role} out.")
     columns.require(episode, "episode")
-    _, codes = checks.groups(columns.values(episode), episode, "episode")
+    ids, codes = checks.groups(columns.values(episode), episode, "episode")
     times = None if step is None else columns.numeric(columns.require(step, "step"), "step")
     order = episodes.order_of(codes, times, episode, step or "step")
     lengths = np.bincount(codes)
@@ -81,8 +82,8 @@ def read(
     weights = units(weight, "weight")
     return {
         "context": _states(columns, names, order, discrete=discrete),
-        "labels": labels,
-        "codes": taken,
+        "actions": labels,
+        "action": taken,
         "reward": columns.numeric(reward, "reward")[order],
         "lengths": lengths.astype(np.int64),
         "propensity": None if probabilities is None else probabilities[order],
@@ -90,6 +91,7 @@ def read(
         "cluster": units(cluster, "cluster"),
         "weight": None if weights is None else checks.one_dimensional(weights, "weight", "weight"),
         "fold": units(fold, "fold"),
+        "unit": unit_numbers(ids),
         "source": Context.from_frame(frame).native(order),
         "row_order": None if bool((np.diff(order) > 0).all()) else order,
         "names": Names(action, reward, propensity_name, "batch", cluster or "cluster"),

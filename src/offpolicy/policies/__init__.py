@@ -5,12 +5,12 @@ A policy is any object with ``probabilities(context) -> (n, K)`` in the order of
 fitted models, posteriors and tables.
 """
 
+from offpolicy.policies.by_preference import EpsilonGreedy, Greedy, Softmax
 from offpolicy.policies.check import check_policy
 from offpolicy.policies.combined import Mixture, TimeDependent
 from offpolicy.policies.context import n_rows
 from offpolicy.policies.posterior import BetaThompson, GaussianThompson
 from offpolicy.policies.protocol import Policy
-from offpolicy.policies.scored import EpsilonGreedy, Greedy, Softmax
 from offpolicy.policies.simple import Deterministic, Fixed, Uniform
 from offpolicy.policies.tables import ProbabilityColumns, Table
 from offpolicy.policies.thompson import (

@@ -8,8 +8,7 @@ import numpy as np
 
 from offpolicy.errors import PolicyError, UsageError, first_rows
 from offpolicy.policies.context import n_rows, take
-from offpolicy.policies.distribution import check_rows, one_hot
-from offpolicy.policies.labels import action_codes
+from offpolicy.policies.distribution import as_rows, check_rows
 from offpolicy.policies.protocol import bind
 
 if TYPE_CHECKING:
@@ -99,9 +98,7 @@ def _ask(policy: Any, context: Any, t: Array, labels: tuple[Hashable, ...]) -> F
     elif hasattr(policy, "probabilities"):
         values = policy.probabilities(context)
     else:
-        values = policy(context)
-        if np.ndim(values) == 1:
-            return one_hot(action_codes(values, labels, "the policy", shape[0]), shape[1])
+        return as_rows(policy(context), labels, shape, "the policy").copy()
     # A copy: a policy that hands out and then overwrites its own buffer must not pass.
     return check_rows(values, shape, "the policy").copy()
 

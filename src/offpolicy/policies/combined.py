@@ -9,8 +9,7 @@ import numpy as np
 
 from offpolicy.errors import PolicyError, UsageError
 from offpolicy.policies.context import n_rows
-from offpolicy.policies.distribution import check_rows, eligibility, one_hot
-from offpolicy.policies.labels import action_codes
+from offpolicy.policies.distribution import as_rows, check_rows, eligibility
 from offpolicy.policies.protocol import (
     bind,
     bound,
@@ -53,7 +52,6 @@ class Mixture:
     policies: Sequence[Any]
     weights: Sequence[float]
     actions: tuple[Hashable, ...] | None = field(default=None, kw_only=True, repr=False)
-    time_dependent: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         weights = np.asarray(self.weights, dtype=np.float64)
@@ -95,20 +93,8 @@ class Mixture:
             if hasattr(policy, "probabilities"):
                 out += weight * member_probabilities(policy, context, mask, shape)
             else:
-                out += weight * _function_probabilities(policy, context, labels, shape)
+                out += weight * as_rows(policy(context), labels, shape, "Mixture")
         return out
-
-
-def _function_probabilities(
-    function: Callable[[Any], Any],
-    context: Any,
-    labels: tuple[Hashable, ...],
-    shape: tuple[int, int],
-) -> Floats:
-    values = function(context)
-    if np.ndim(values) == 1:
-        return one_hot(action_codes(values, labels, "Mixture", shape[0]), shape[1])
-    return check_rows(values, shape, "Mixture")
 
 
 @dataclass(frozen=True, eq=False)

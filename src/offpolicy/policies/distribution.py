@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from offpolicy.errors import PolicyError, first_rows
+from offpolicy.policies.labels import action_codes
 
 if TYPE_CHECKING:
-    from offpolicy._arrays import Bools, Floats, Ints
+    from collections.abc import Hashable
+
+    from offpolicy._arrays import Array, Bools, Floats, Ints
 
 SUM_TOLERANCE = 1e-6  # columns of logged probabilities are often single precision
 
@@ -54,41 +57,63 @@ def one_hot(codes: Ints, K: int) -> Floats:
     return out
 
 
-def check_rows(values: Any, shape: tuple[int, int], policy: str) -> Floats:
+def check_rows(
+    values: Any,
+    shape: tuple[int, int],
+    policy: str,
+    eligible: Bools | None = None,
+    rows: Array | None = None,
+) -> Floats:
     """Return ``values`` as float64 if each row is a distribution; raise naming the first bad row.
+
+    ``eligible`` are the (n, K) actions that may be taken, ``rows`` the numbers of the rows in the log.
 
     >>> check_rows([[0.5, 0.6]], (1, 2), "mine")
     Traceback (most recent call last):
-    offpolicy.errors.PolicyError: mine: probabilities sum to something other than 1 in 1 of 1 values
-    (first: row 0 = 1.1). Divide each row by its sum, or find the action that was left out.
+    offpolicy.errors.PolicyError: mine: probabilities do not sum to 1 in 1 of 1 values (first: row 0 = 1.1).
+    Nothing is normalized unasked: divide each row by its sum, or find the action that was left out.
     """
+    array = np.asarray(values)
     try:
-        out = np.asarray(values, dtype=np.float64)
+        out = array.astype(np.float64, copy=False)
     except (TypeError, ValueError) as error:
         raise PolicyError(f"{policy}: probabilities must be numbers ({error}).") from error
+    if array.dtype.kind not in "biufO":
+        raise PolicyError(f"{policy}: probabilities must be numbers. Got {array.dtype}.")
     if out.shape != shape:
         raise PolicyError(
-            f"{policy}: probabilities must have shape (n, K) = {shape}, one column per action of "
-            f"the log in the log's order. Got {out.shape} instead."
+            f"{policy}: probabilities must have shape (n, K) = {shape}: a column for each of the log's "
+            f"{shape[1]} actions, in their order. Got {out.shape} instead. Actions that were never logged "
+            "are named with `actions=`."
         )
-    bad = np.asarray(~np.isfinite(out).all(axis=1))
-    if bad.any():
-        raise PolicyError(
-            f"{policy}: probabilities are NaN or infinite in {first_rows(bad)}. "
-            "Check the model for missing inputs and overflow at these rows."
-        )
-    lowest = out.min(axis=1)
-    if (lowest < 0).any():
-        raise PolicyError(
-            f"{policy}: probabilities are negative in {first_rows(lowest < 0, lowest)}. "
-            "Scores become probabilities by Softmax or Greedy."
-        )
-    total = out.sum(axis=1)
+
+    def refuse(bad: Any, what: str, shown: Floats | None = None) -> None:
+        if bad.any():
+            where = first_rows(np.asarray(bad), shown, rows)
+            raise PolicyError(f"{policy}: {what.format(where)}")
+
+    lowest, total = out.min(axis=1), out.sum(axis=1)
+    inputs = "Check the model for missing inputs and overflow at these rows."
+    refuse(~np.isfinite(total), f"probabilities are missing, NaN or infinite in {{}}. {inputs}")
+    remedy = "Scores become probabilities by Softmax or Greedy."
+    refuse(lowest < 0, f"probabilities are negative in {{}}. {remedy}", lowest)
+    remedy = "divide each row by its sum, or find the action that was left out."
     off = np.abs(total - 1) > SUM_TOLERANCE
-    if off.any():
-        raise PolicyError(
-            f"{policy}: probabilities sum to something other than 1 in "
-            f"{first_rows(off, total)}. Divide each row by its sum, or find the action that was "
-            "left out."
-        )
+    refuse(
+        off,
+        f"probabilities do not sum to 1 in {{}}. Nothing is normalized unasked: {remedy}",
+        total,
+    )
+    if eligible is not None:
+        unable = ((out > 0) & ~eligible).any(axis=1)
+        refuse(unable, "gives probability to actions that were not eligible in {}.")
     return out
+
+
+def as_rows(
+    answer: Any, labels: tuple[Hashable, ...], shape: tuple[int, int], policy: str
+) -> Floats:
+    """What a function gave, (n, K) probabilities or one label per row, as checked probabilities."""
+    if np.ndim(answer) == 1:
+        return one_hot(action_codes(answer, labels, policy, shape[0]), shape[1])
+    return check_rows(answer, shape, policy)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 
-from offpolicy.errors import PolicyError, UsageError, first_rows
+from offpolicy.errors import PolicyError, UsageError
 from offpolicy.policies.context import n_rows
 from offpolicy.policies.distribution import eligibility
 from offpolicy.policies.labels import require_actions
@@ -20,6 +20,7 @@ from offpolicy.policies.protocol import bound
 from offpolicy.policies.thompson import (
     beta_thompson_probabilities,
     gaussian_thompson_probabilities,
+    parameter,
 )
 
 if TYPE_CHECKING:
@@ -52,7 +53,6 @@ class GaussianThompson:
     std: Parameter
     actions: tuple[Hashable, ...] | None = field(default=None, kw_only=True, repr=False)
     respects_eligible: ClassVar[bool] = True
-    time_dependent: ClassVar[bool] = False
 
     def bind(self, actions: tuple[Hashable, ...]) -> GaussianThompson:
         """Return the policy for these actions, in this order."""
@@ -97,7 +97,6 @@ class BetaThompson:
     seed: int = 0
     actions: tuple[Hashable, ...] | None = field(default=None, kw_only=True, repr=False)
     respects_eligible: ClassVar[bool] = True
-    time_dependent: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if self.method not in {"quadrature", "monte-carlo"}:
@@ -187,12 +186,4 @@ def _evaluated(value: Parameter, context: Any, shape: tuple[int, int], name: str
             )
     else:
         numbers = np.asarray(value, dtype=np.float64)[None]
-    good = np.isfinite(numbers) if name == "mean" else np.isfinite(numbers) & (numbers > 0)
-    bad = np.asarray(~good.all(axis=1))
-    if bad.any():
-        wanted = "finite" if name == "mean" else "positive and finite"
-        raise PolicyError(
-            f"{name!r} of a Thompson sampling policy must be {wanted}; it is not in "
-            f"{first_rows(bad)}, which has {numbers[int(bad.argmax())].tolist()}."
-        )
-    return numbers
+    return parameter(name, numbers)

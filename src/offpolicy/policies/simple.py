@@ -31,7 +31,6 @@ class Uniform:
 
     actions: tuple[Hashable, ...] | None = field(default=None, kw_only=True, repr=False)
     respects_eligible: ClassVar[bool] = True
-    time_dependent: ClassVar[bool] = False
 
     def bind(self, actions: tuple[Hashable, ...]) -> Uniform:
         """Return the policy for these actions, in this order."""
@@ -64,7 +63,6 @@ class Fixed:
     action: Hashable
     actions: tuple[Hashable, ...] | None = field(default=None, kw_only=True, repr=False)
     respects_eligible: ClassVar[bool] = False
-    time_dependent: ClassVar[bool] = False
 
     def bind(self, actions: tuple[Hashable, ...]) -> Fixed:
         """Return the policy for these actions, in this order."""
@@ -108,7 +106,6 @@ class Deterministic:
     source: str | Callable[[Any], Any]
     actions: tuple[Hashable, ...] | None = field(default=None, kw_only=True, repr=False)
     respects_eligible: ClassVar[bool] = False
-    time_dependent: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if not isinstance(self.source, str) and not callable(self.source):

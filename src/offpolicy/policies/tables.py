@@ -40,7 +40,6 @@ class ProbabilityColumns:
     columns: Sequence[str] | Mapping[Any, str]
     actions: tuple[Hashable, ...] | None = field(default=None, kw_only=True, repr=False)
     respects_eligible: ClassVar[bool] = False
-    time_dependent: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if isinstance(self.columns, str) or not isinstance(self.columns, Sequence | Mapping):
@@ -103,7 +102,6 @@ class Table:
     action: str
     probability: str
     respects_eligible: ClassVar[bool] = False
-    time_dependent: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if isinstance(self.context, str):
@@ -159,7 +157,6 @@ class BoundTable:
     context: tuple[str, ...]
     actions: tuple[Hashable, ...]
     respects_eligible: ClassVar[bool] = False
-    time_dependent: ClassVar[bool] = False
 
     def bind(self, actions: tuple[Hashable, ...]) -> BoundTable:
         """Return the policy with its columns in the order of ``actions``."""

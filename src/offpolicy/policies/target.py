@@ -18,6 +18,7 @@ from offpolicy.errors import DataError, OffPolicyError, PolicyError, first_rows
 from offpolicy.logs.actions import encode
 from offpolicy.logs.frame import Columns, is_frame, is_reordered
 from offpolicy.logs.layout import in_log_order
+from offpolicy.policies.distribution import check_rows, one_hot
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from offpolicy.logs.frame import Context
 
 BLOCK_CELLS = 4_000_000
-SUM_TOLERANCE = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,9 +55,7 @@ class Target:
     def probabilities(self, positions: Array) -> Floats:
         """(m, K) probabilities at table rows (or log rows, where contexts are not shared)."""
         if self.codes is not None:
-            out = np.zeros((len(positions), self.n_actions))
-            out[np.arange(len(positions)), self.codes[positions]] = 1.0
-            return out
+            return one_hot(self.codes[positions], self.n_actions)
         assert self._ask is not None
         answer: Floats = self._ask(positions)
         return answer
@@ -155,13 +153,10 @@ def _from_array(name: str, array: Array, log: Any) -> Target:
     if array.shape == (n,):
         return _from_labels(name, array, log)
     if array.shape != (n, k):
-        raise PolicyError(
-            f"policy {name!r}: an array must have shape (n, K) = ({n}, {k}): one column for each of "
-            f"log.actions. Got {array.shape}. Actions that were never logged are named with `actions=`."
-        )
+        check_rows(array, (n, k), f"policy {name!r}")
     array = array.astype(np.float64, copy=False)
     for block in blocks(n, k):
-        check_distribution(array[block], name, log.eligible, block)
+        _checked(array[block], name, log, block)
     return Target(name, k, False, None, lambda rows: array[rows])
 
 
@@ -207,23 +202,16 @@ def _from_function(name: str, policy: Any, log: Any) -> Target:
     timed = _takes_time(policy)
     shares = log.eligible is None and not timed
     n = context.n_table if shares else len(log.action)
-    bound = _Asked(name, policy, log, timed=timed)
+    bound = _Asked(name, policy, log, timed=timed, shares=shares)
     if n == 0:
         raise PolicyError(f"policy {name!r}: the log has no rows to ask about.")
-    if bound.is_deterministic(shares=shares):
+    if bound.is_deterministic:
         codes = np.empty(n, dtype=np.int64)
         for block in blocks(n, 1):
-            codes[block] = bound.choices(block, shares=shares)
+            codes[block] = bound.choices(block)
         _check_eligible_codes(name, codes, log.eligible)
         return Target(name, len(labels), shares, codes, None, bound.elsewhere)
-    return Target(
-        name,
-        len(labels),
-        shares,
-        None,
-        lambda at: bound.probabilities(at, shares=shares),
-        bound.elsewhere,
-    )
+    return Target(name, len(labels), shares, None, bound.probabilities, bound.elsewhere)
 
 
 @dataclass(frozen=True, eq=False)
@@ -234,22 +222,19 @@ class _Asked:
     policy: Any
     log: Any
     timed: bool
+    shares: bool  # whether it is asked by rows of the context's table
 
-    def _answer(self, at: Array, *, shares: bool, deterministic: bool = False) -> Array:
+    def _answer(self, at: Array) -> Array:
         context = self.log.context
-        positions = at if shares else context.positions(at)
+        positions = at if self.shares else context.positions(at)
         arguments: list[Any] = [context.native(positions)]
         if self.timed:
             arguments.append(self.log.layout.step[at])
         keywords: dict[str, Any] = {}
         if self.log.eligible is not None and getattr(self.policy, "respects_eligible", False):
             keywords["eligible"] = self.log.eligible[at]
-        if deterministic:
-            function = self.policy.choices
-        else:
-            function = getattr(self.policy, "probabilities", self.policy)
         try:
-            answer = function(*arguments, **keywords)
+            answer = self._function(*arguments, **keywords)
         except OffPolicyError:
             raise
         except Exception as error:  # the user's own code: say whose, and keep its traceback
@@ -267,62 +252,47 @@ class _Asked:
             answer = np.column_stack([names.numeric(c, "probability") for c in order])
         return np.asarray(answer)
 
+    @property
+    def _function(self) -> Any:
+        asked = "choices" if hasattr(self.policy, "choices") else "probabilities"
+        return getattr(self.policy, asked, self.policy)
+
     def elsewhere(self, states: Any, t: Ints) -> Floats:
         """(m, K) probabilities in states that need not be in the log, at steps t."""
         k = len(self.log.actions)
         arguments: list[Any] = [states, t] if self.timed else [states]
+        answer = np.asarray(self._function(*arguments))
         if hasattr(self.policy, "choices"):
-            codes = np.asarray(self.policy.choices(*arguments), dtype=np.int64)
-            return np.asarray(np.eye(k)[codes])
-        answer = np.asarray(getattr(self.policy, "probabilities", self.policy)(*arguments))
+            return one_hot(answer.astype(np.int64), k)
         if answer.ndim == 1:
-            return np.asarray(np.eye(k)[encode_choices(self.name, answer, self.log.actions)])
-        if answer.shape != (len(t), k):
-            raise PolicyError(
-                f"policy {self.name!r}: gave shape {answer.shape} for {len(t)} states and {k} actions."
-            )
-        matrix = answer.astype(np.float64, copy=False)
-        check_distribution(matrix, self.name, None, np.arange(len(t)))
-        return matrix
+            return one_hot(encode_choices(self.name, answer, self.log.actions), k)
+        return check_rows(answer, (len(t), k), f"policy {self.name!r}")
 
-    def is_deterministic(self, *, shares: bool) -> bool:
+    @property
+    def is_deterministic(self) -> bool:
         if hasattr(self.policy, "choices"):
             return True
         if hasattr(self.policy, "probabilities"):
             return False
-        return self._answer(np.arange(1), shares=shares).ndim == 1
+        return self._answer(np.arange(1)).ndim == 1
 
-    def choices(self, at: Array, *, shares: bool) -> Ints:
+    def choices(self, at: Array) -> Ints:
+        answer = self._answer(at)
         if hasattr(self.policy, "choices"):
-            codes = self._answer(at, shares=shares, deterministic=True).astype(np.int64)
+            codes = answer.astype(np.int64)
             bad = (codes < 0) | (codes >= len(self.log.actions))
             if bad.any():
                 raise PolicyError(
                     f"policy {self.name!r}: choices() gave {first_rows(bad, codes)} out of range."
                 )
         else:
-            labels = self._answer(at, shares=shares)
-            self._check_rows(labels, at)
-            codes = encode_choices(self.name, labels, self.log.actions)
+            self._check_rows(answer, at)
+            codes = encode_choices(self.name, answer, self.log.actions)
         self._check_rows(codes, at)
         return codes
 
-    def probabilities(self, at: Array, *, shares: bool) -> Floats:
-        answer = self._answer(at, shares=shares)
-        k = len(self.log.actions)
-        if answer.shape != (len(at), k):
-            raise PolicyError(
-                f"policy {self.name!r}: gave shape {answer.shape} for {len(at)} rows and {k} actions. "
-                f"Return one row of K probabilities for each row, in the order of log.actions "
-                f"{tuple(self.log.actions)[:5]}, or one label per row."
-            )
-        if answer.dtype.kind not in "biuf":
-            raise PolicyError(
-                f"policy {self.name!r}: probabilities must be numbers. Got {answer.dtype}."
-            )
-        matrix = answer.astype(np.float64, copy=False)
-        check_distribution(matrix, self.name, self.log.eligible, at)
-        return matrix
+    def probabilities(self, at: Array) -> Floats:
+        return _checked(self._answer(at), self.name, self.log, at)
 
     def _check_rows(self, answer: Array, at: Array) -> None:
         if answer.shape != (len(at),):
@@ -330,6 +300,13 @@ class _Asked:
                 f"policy {self.name!r}: gave {answer.shape} labels for {len(at)} rows. "
                 "Return one action label per row."
             )
+
+
+def _checked(matrix: Array, name: str, log: Any, rows: Array) -> Floats:
+    """Distributions at rows of a log, over what was eligible there."""
+    eligible = None if log.eligible is None else log.eligible[rows]
+    shape = (len(rows), len(log.actions))
+    return check_rows(matrix, shape, f"policy {name!r}", eligible, rows)
 
 
 def _column_order(name: str, columns: list[str], actions: tuple[Any, ...]) -> list[str]:
@@ -365,36 +342,6 @@ def encode_choices(name: str, labels: Array, actions: tuple[Any, ...]) -> Ints:
         raise PolicyError(
             f"policy {name!r} chooses something that is not an action of the log: {error}"
         ) from error
-
-
-def check_distribution(matrix: Floats, name: str, eligible: Bools | None, rows: Array) -> None:
-    """Each row is a distribution over the eligible actions; errors name the row of the log."""
-
-    def where(bad: Any) -> str:
-        first = rows[int(bad.argmax())]
-        return f"{int(bad.sum()):,} of {len(bad):,} rows (first: row {first})"
-
-    bad = ~np.isfinite(matrix).all(axis=1)
-    if bad.any():
-        raise PolicyError(
-            f"policy {name!r}: probabilities are missing or infinite in {where(bad)}."
-        )
-    bad = (matrix < 0).any(axis=1)
-    if bad.any():
-        raise PolicyError(f"policy {name!r}: probabilities are negative in {where(bad)}.")
-    total = matrix.sum(axis=1)
-    bad = np.asarray(np.abs(total - 1) > SUM_TOLERANCE)
-    if bad.any():
-        raise PolicyError(
-            f"policy {name!r}: probabilities do not sum to 1 in {where(bad)}, whose sum is "
-            f"{total[int(bad.argmax())]:.6g}. Nothing is normalized unasked."
-        )
-    if eligible is not None:
-        bad = ((matrix > 0) & ~eligible[rows]).any(axis=1)
-        if bad.any():
-            raise PolicyError(
-                f"policy {name!r}: gives probability to actions that were not eligible in {where(bad)}."
-            )
 
 
 def _check_eligible_codes(name: str, codes: Ints, eligible: Bools | None) -> None:

@@ -14,20 +14,22 @@ and every F_j(∞) must come out as 1, and a row for which they do not is refine
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
+from scipy import special
 
 from offpolicy.errors import PolicyError, first_rows
-from offpolicy.policies.arms import Arms, GaussianArms, LogitBetaArms
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from numpy.typing import ArrayLike, NDArray
 
     from offpolicy._arrays import Bools, Floats
 
+PANEL = 1.5  # width of a panel, in standard deviations
 ORDER = 16  # nodes of a panel
 LOG_TAIL = float(np.log(1e-18))  # mass left out at either end
 TOLERANCE = 1e-9  # of Σ_i P(i) and of F_j(∞); a row beyond it is refused
@@ -35,6 +37,91 @@ TARGET = 1e-10  # a row beyond it is integrated again on panels half as wide
 HALVINGS = 3
 MAX_PANELS = 20_000
 BLOCK = 1 << 18  # floats in one array of the walk
+
+
+@dataclass(frozen=True, eq=False)
+class _Gaussian:
+    """Normal variables; parameters have shape (n, K, 1), x has (n, 1, m)."""
+
+    mean: Floats
+    std: Floats
+
+    def mode(self) -> Floats:
+        return self.mean
+
+    def log_density(self, x: Floats) -> Floats:
+        u = (x - self.mean) / self.std
+        return np.asarray(-0.5 * u * u - np.log(self.std) - 0.5 * np.log(2 * np.pi))
+
+    def slope(self, x: Floats) -> Floats:
+        return (self.mean - x) / self.std**2
+
+    def cdf(self, x: Floats) -> Floats:
+        return np.asarray(special.ndtr((x - self.mean) / self.std))
+
+    def width(self, x: Floats) -> Floats:
+        return PANEL * self.std
+
+
+@dataclass(frozen=True, eq=False)
+class _LogitBeta:
+    """Logits z of beta variables: density exp(alpha·z − (alpha + beta)·log(1 + eᶻ)) / B, without poles."""
+
+    alpha: Floats
+    beta: Floats
+    log_scale: Floats  # log density at the mode
+
+    @classmethod
+    def of(cls, alpha: Floats, beta: Floats) -> _LogitBeta:
+        a, b = alpha[..., None], beta[..., None]
+        # Differences of log Γ would lose 1e-7 at 1e8 counts; Stirling's remainders do not cancel.
+        at_mode = 0.5 * (np.log(a) + np.log(b) - np.log(a + b) - np.log(2 * np.pi))
+        return cls(a, b, at_mode + _stirling(a + b) - _stirling(a) - _stirling(b))
+
+    def mode(self) -> Floats:
+        return np.asarray(np.log(self.alpha) - np.log(self.beta))
+
+    def log_density(self, x: Floats) -> Floats:
+        # Measured from the mode, and mirrored so that a ≤ b: the terms that cancel stay small.
+        a, b = np.minimum(self.alpha, self.beta), np.maximum(self.alpha, self.beta)
+        n = a + b
+        d = np.where(self.alpha <= self.beta, 1.0, -1.0) * (x - self.mode())
+        near = a * d - n * np.log1p(a / n * np.expm1(np.minimum(d, 500.0)))
+        return np.asarray(np.where(d < 500.0, near, -b * d - n * np.log(a / n)) + self.log_scale)
+
+    def slope(self, x: Floats) -> Floats:
+        return np.asarray(self.alpha * special.expit(-x) - self.beta * special.expit(x))
+
+    def cdf(self, x: Floats) -> Floats:
+        a, b, _ = np.broadcast_arrays(self.alpha, self.beta, x)
+        low, high = special.expit(x), special.expit(-x)
+        value = np.where(
+            x <= 0, special.betainc(a, b, low), special.betaincc(b, a, np.minimum(high, 0.5))
+        )
+        # Left of the smallest double the density is exactly exponential: F = f / alpha.
+        return np.asarray(np.where(x < -600.0, np.exp(self.log_density(x) - np.log(a)), value))
+
+    def width(self, x: Floats) -> Floats:
+        core = PANEL * np.minimum(1.0, np.sqrt(1 / self.alpha + 1 / self.beta))
+        # Beyond ±edge, log(1 + eᶻ) is linear to rounding and the density a plain exponential.
+        edge = 41.0 + np.log(self.alpha + self.beta)
+        left = np.maximum(core, np.minimum(1 / self.alpha, -edge - x))
+        right = np.maximum(core, 1 / self.beta)
+        return np.asarray(np.where(x < -edge, left, np.where(x > edge, right, core)))
+
+
+def _stirling(x: Floats) -> Floats:
+    """Remainder of Stirling: log Γ(x) − [(x − ½)·log x − x + ½·log 2π]."""
+    y = 1 / np.maximum(x, 16.0) ** 2
+    series = (1 / 12 - y * (1 / 360 - y * (1 / 1260 - y / 1680))) * np.sqrt(y)
+    small = np.minimum(x, 16.0)
+    direct = (
+        special.gammaln(small) - (small - 0.5) * np.log(small) + small - 0.5 * np.log(2 * np.pi)
+    )
+    return np.asarray(np.where(x < 16.0, direct, series))
+
+
+_Arms: TypeAlias = _Gaussian | _LogitBeta
 
 
 def gaussian_thompson_probabilities(
@@ -60,18 +147,13 @@ def gaussian_thompson_probabilities(
     array([0.23975, 0.76025])
     """
 
-    def check(mean: Floats, std: Floats) -> str | None:
-        if not np.isfinite(mean).all():
-            return "'mean' must be finite"
-        return None if (np.isfinite(std) & (std > 0)).all() else "'std' must be positive and finite"
-
-    def arms(mean: Floats, std: Floats) -> Arms:
+    def arms(mean: Floats, std: Floats) -> _Gaussian:
         # A common shift changes no comparison. With the arm that rules the left end at 0, narrow
         # arms keep their digits far from the origin.
         top = (mean - 9 * std).argmax(axis=1)[:, None]
-        return GaussianArms((mean - np.take_along_axis(mean, top, 1))[..., None], std[..., None])
+        return _Gaussian((mean - np.take_along_axis(mean, top, 1))[..., None], std[..., None])
 
-    return _winning(arms, check, mean, std, eligible)
+    return _winning(arms, {"mean": mean, "std": std}, eligible)
 
 
 def beta_thompson_probabilities(
@@ -96,12 +178,22 @@ def beta_thompson_probabilities(
     >>> beta_thompson_probabilities([1, 2], [1, 1]).round(6)
     array([0.333333, 0.666667])
     """
+    return _winning(_LogitBeta.of, {"alpha": alpha, "beta": beta}, eligible)
 
-    def check(alpha: Floats, beta: Floats) -> str | None:
-        good = np.isfinite(alpha) & (alpha > 0) & np.isfinite(beta) & (beta > 0)
-        return None if good.all() else "'alpha' and 'beta' must be positive and finite"
 
-    return _winning(LogitBetaArms.of, check, alpha, beta, eligible)
+def parameter(name: str, values: ArrayLike) -> Floats:
+    """A parameter of posteriors as floats: finite, and positive but for means."""
+    numbers = np.asarray(values, dtype=np.float64)
+    good = np.isfinite(numbers) if name == "mean" else np.isfinite(numbers) & (numbers > 0)
+    bad = np.atleast_1d(~good.all(axis=-1))
+    if bad.any():
+        wanted = "finite" if name == "mean" else "positive and finite"
+        first = np.atleast_2d(numbers)[int(bad.argmax())].tolist()
+        raise PolicyError(
+            f"{name!r} must be {wanted} in every row of a Thompson sampling policy; it is not in "
+            f"{first_rows(bad)}, which has {first}."
+        )
+    return numbers
 
 
 @functools.cache
@@ -115,13 +207,11 @@ def _rule() -> tuple[Floats, Floats, Floats]:
 
 
 def _winning(
-    arms: Callable[[Floats, Floats], Arms],
-    check: Callable[[Floats, Floats], str | None],
-    first: ArrayLike,
-    second: ArrayLike,
+    arms: Callable[[Floats, Floats], _Arms],
+    parameters: Mapping[str, ArrayLike],
     eligible: ArrayLike | None,
 ) -> Floats:
-    one, two = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
+    one, two = (np.asarray(values, dtype=np.float64) for values in parameters.values())
     mask = np.asarray(True if eligible is None else eligible, dtype=np.bool_)
     try:
         shape = np.broadcast_shapes(one.shape, two.shape, mask.shape)
@@ -130,8 +220,8 @@ def _winning(
         raise PolicyError(f"parameters and eligibility have shapes {shapes}.") from None
     if len(shape) not in {1, 2} or shape[-1] == 0:
         raise PolicyError(f"parameters must have shape (K,) or (n, K), K ≥ 1. Got {shape} instead.")
-    if (wrong := check(one, two)) is not None:
-        raise PolicyError(f"{wrong} in every row of a Thompson sampling policy.")
+    for name, values in zip(parameters, (one, two), strict=True):
+        parameter(name, values)
     one, two, mask = (np.atleast_2d(np.broadcast_to(v, shape)) for v in (one, two, mask))
     none = np.asarray(~mask.any(axis=1))
     if none.any():
@@ -146,7 +236,7 @@ def _winning(
 
 
 def _refined(
-    arms: Callable[[Floats, Floats], Arms], one: Floats, two: Floats, mask: Bools, offset: int
+    arms: Callable[[Floats, Floats], _Arms], one: Floats, two: Floats, mask: Bools, offset: int
 ) -> Floats:
     """Integrate, and again on narrower panels where a sum that must be 1 is not."""
     result, error = _walk(arms(one, two), mask, shrink=1.0)
@@ -167,7 +257,7 @@ def _refined(
     return result
 
 
-def _left_end(arms: Arms, mask: Bools) -> Floats:
+def _left_end(arms: _Arms, mask: Bools) -> Floats:
     """Where ∏ F_j falls below exp(LOG_TAIL), by bisection on the bound F ≤ f / (log f)′."""
 
     def log_bound(x: Floats) -> Floats:
@@ -193,7 +283,7 @@ def _left_end(arms: Arms, mask: Bools) -> Floats:
     return np.asarray(low)
 
 
-def _walk(arms: Arms, eligible: Bools, *, shrink: float) -> tuple[Floats, Floats]:
+def _walk(arms: _Arms, eligible: Bools, *, shrink: float) -> tuple[Floats, Floats]:
     """Return P(i = argmax), shape (n, K), and the largest departure from 1 of each row's sums."""
     nodes, weights, inner = _rule()
     mask = eligible[..., None]

@@ -6,8 +6,10 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from offpolicy.report.figures import DASH, capitalized, count, measured, percent, plain
-from offpolicy.trust.verdict import headline
+from offpolicy.inference.change import change
+from offpolicy.inference.display import reach_of
+from offpolicy.inference.figures import DASH, capitalized, count, measured, percent, plain
+from offpolicy.scores.catalog import headline
 
 if TYPE_CHECKING:
     from offpolicy.evaluation.result import Evaluation
@@ -87,26 +89,25 @@ def answers(evaluation: Evaluation, level: float = 0.95) -> list[Answer]:
 
     Verdicts come first, then the lower end of the interval of the difference from the log.
     """
-    found = [_answer(evaluation, policy, level) for policy in evaluation.policies]
+    unordered = [_answer(evaluation, policy, level) for policy in evaluation.policies]
 
     def promise(a: Answer) -> tuple[int, float]:
         gain = evaluation[a.policy, a.estimator] - evaluation.logged
         low = gain.interval(level)[0]
         return ORDER.get(a.level, 3), float("inf") if math.isnan(low) else -low
 
-    return sorted(found, key=promise)
+    return sorted(unordered, key=promise)
 
 
 def _answer(evaluation: Evaluation, policy: str, level: float) -> Answer:
     verdict = evaluation.verdict(policy, level=level)
-    name = headline(evaluation, policy)
+    name = headline(evaluation.estimators).name
     e, logged = evaluation[policy, name], evaluation.logged
-    low, high = e.interval(level)
     reward = evaluation.problem.log.names.reward
     per = f"{reward} per {decision(evaluation.problem.log)}"
     value = measured(e.value, e.std_error)
-    between = f"{measured(low, e.std_error)} to {measured(high, e.std_error)}"
-    change = Change.of(e, logged, level)
+    between = reach_of(e, level)
+    against = ChangeWords.of(e, logged, level)
     test = verdict.test
     parts: list[Fragment] = [(policy, "name")]
     if not e.is_defined:
@@ -123,40 +124,40 @@ def _answer(evaluation: Evaluation, policy: str, level: float) -> Answer:
             (" would earn ", "text"),
             (f"{value} {per}", "strong"),
             (f", {percent(level)} interval {between}; ", "text"),
-            (change.words, "strong"),
-            (change.tail, "text"),
-            (_advice(change, test), "text"),
+            (against.words, "strong"),
+            (against.tail, "text"),
+            (_advice(against, test), "text"),
         ]
-    interval = between if e.is_defined else "not identified"
-    cells = (value, interval, change.short, DASH if test is None else count(test.total, 2))
+    cells = (value, between, against.short, DASH if test is None else count(test.total, 2))
     return Answer(
         policy,
         name,
         verdict.level,
         tuple(parts),
-        _reasons(verdict, evaluation.diagnostics[policy], e),
+        _reasons(verdict, evaluation.diagnostics[policy]),
         cells,
-        _numbers(evaluation, policy, level, change, test),
+        _numbers(evaluation, policy, level, against, test),
     )
 
 
-def _reasons(verdict: Verdict, findings: Findings, e: Estimate) -> tuple[Reason, ...]:
+def _reasons(verdict: Verdict, findings: Findings) -> tuple[Reason, ...]:
     """The verdict's reasons without its conclusion, which the sentence above it has said already."""
-    found = [Reason(capitalized(f.sentence), f.remedy, f.level) for f in findings.worst()]
-    known = {f"{r.text} {r.remedy}".strip().lower() for r in found}
-    spoken = [r for r in verdict.reasons if r.lower() not in known]
-    end = next((i for i, r in enumerate(spoken) if r.startswith(f"{e.label} is ")), len(spoken))
-    first = [Reason(r, level="alarm") for r in spoken[:end]]
-    support = [
+    level = "alarm" if verdict.level == "insufficient evidence" else "caution"
+    against = [
+        *(Reason(ground, level=level) for ground in verdict.grounds),
+        *(Reason(capitalized(f.sentence), f.remedy, f.level) for f in verdict.findings),
+    ]
+    if against:
+        return tuple(against)
+    return tuple(
         Reason(capitalized(findings[name].sentence))
         for name in SUPPORT
         if name in findings and findings[name].level == "ok"
-    ]
-    return (*first, *found) or tuple(support)
+    )
 
 
 @dataclass(frozen=True)
-class Change:
+class ChangeWords:
     """A policy against the log, in words: relative where the log's value is clearly positive."""
 
     words: str
@@ -165,35 +166,33 @@ class Change:
     sign: int
 
     @classmethod
-    def of(cls, e: Estimate, logged: Estimate, level: float) -> Change:
+    def of(cls, e: Estimate, logged: Estimate, level: float) -> ChangeWords:
         """Compare, pairing scores unit by unit."""
         if not e.is_defined:
             return cls("", "", DASH, 0)
-        relative = logged.interval(level)[0] > 0
-        gain = e.lift(logged) if relative else e - logged
-        low, high = gain.interval(level)
-        sign = 1 if low > 0 else -1 if high < 0 else 0
+        against = change(e, logged, level)
+        value, error = against.estimate.value, against.estimate.std_error
+        low, high = against.interval
 
-        def shown(x: float) -> str:
-            if not relative:
-                return measured(x, gain.std_error)
-            error = 100 * gain.std_error
-            return percent(x, 0 if error >= 0.95 else 1 if error >= 0.095 else 2)
+        def text(x: float) -> str:
+            if not against.is_lift:
+                return measured(x, error)
+            return percent(x, 0 if error >= 0.0095 else 1 if error >= 0.00095 else 2)
 
-        mark = "+" if gain.value >= 0 else "−"
-        size, error = shown(abs(gain.value)), shown((high - low) / 2)
-        short = f"{mark}{size} ± {error}"
+        mark = "+" if value >= 0 else "−"
+        size, reach = text(abs(value)), text((high - low) / 2)
+        short = f"{mark}{size} ± {reach}"
         # An interval that leans to one side is not told by a single ±.
-        lopsided = not abs((high - gain.value) - (gain.value - low)) < 0.25 * (high - low)
+        lopsided = not abs((high - value) - (value - low)) < 0.25 * (high - low)
         if lopsided:
-            short = f"{mark}{size} ({shown(low)} to {shown(high)})"
-        if sign == 0:
+            short = f"{mark}{size} ({text(low)} to {text(high)})"
+        if against.sign == 0:
             return cls(f"{short} against the log", ", which is within noise", short, 0)
-        word = "more" if sign > 0 else "less"
+        word = "more" if against.sign > 0 else "less"
         if lopsided:
-            tail = f" ({shown(low)} to {shown(high)})"
-            return cls(f"{size} {word} than the log", tail, short, sign)
-        return cls(f"{size} ± {error} {word} than the log", "", short, sign)
+            tail = f" ({text(low)} to {text(high)})"
+            return cls(f"{size} {word} than the log", tail, short, against.sign)
+        return cls(f"{size} ± {reach} {word} than the log", "", short, against.sign)
 
     @property
     def parts(self) -> tuple[str, str]:
@@ -205,38 +204,25 @@ class Change:
         return self.short, "not identified"
 
 
-def _advice(change: Change, test: ABTest | None) -> str:
-    if change.sign < 0:
+def _advice(against: ChangeWords, test: ABTest | None) -> str:
+    if against.sign < 0:
         return "; not worth an A/B test on this evidence."
     if test is None:
         return "."
-    verb = "worth an A/B test of" if change.sign > 0 else "an A/B test to tell would need"
+    verb = "worth an A/B test of" if against.sign > 0 else "an A/B test to tell would need"
     return f"; {verb} {count(test.total, 2)} {test.unit}."
 
 
 def _numbers(
-    evaluation: Evaluation, policy: str, level: float, change: Change, test: ABTest | None
+    evaluation: Evaluation, policy: str, level: float, against: ChangeWords, test: ABTest | None
 ) -> tuple[tuple[str, str, str], ...]:
-    e, logged = evaluation[policy, headline(evaluation, policy)], evaluation.logged
+    e, logged = evaluation[policy, headline(evaluation.estimators).name], evaluation.logged
     size = evaluation.diagnostics[policy, "effective_sample_size"]
-    low, high = logged.interval(level)
-    own = e.interval(level)
-    held = size.details.get("units", e.n)
     return (
-        (
-            "Estimated value",
-            measured(e.value, e.std_error),
-            f"{measured(own[0], e.std_error)} to {measured(own[1], e.std_error)}"
-            if e.is_defined
-            else "not identified",
-        ),
-        (
-            "Logged value",
-            measured(logged.value, logged.std_error),
-            f"{measured(low, logged.std_error)} to {measured(high, logged.std_error)}",
-        ),
-        ("Against the log", *change.parts),
-        ("Effective sample", plain(size.value), f"of {count(held)}"),
+        ("Estimated value", measured(e.value, e.std_error), reach_of(e, level)),
+        ("Logged value", measured(logged.value, logged.std_error), reach_of(logged, level)),
+        ("Against the log", *against.parts),
+        ("Effective sample", plain(size.value), f"of {count(size.details['units'])}"),
         (
             "A/B test to settle it",
             DASH if test is None else count(test.total, 2),

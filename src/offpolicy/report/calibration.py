@@ -8,20 +8,19 @@ what can be checked.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import special
 
-from offpolicy.inference.estimate import Estimate, Units
-from offpolicy.models.fitting.crossfit import BEHAVIOR
-from offpolicy.policies.target import blocks
+from offpolicy._arrays import quantiles
+from offpolicy.report.tables import summary
+from offpolicy.trust.significance import same_but_rounding
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from offpolicy._arrays import Array, Bools, Floats, Ints
-    from offpolicy.report.facts import Row
+    from offpolicy._arrays import Floats, Ints
+    from offpolicy.report.tables import Row
     from offpolicy.trust.view import View
 
 BINS = 12
@@ -31,7 +30,6 @@ EDGES = np.array(
 )
 SMALL = 0.05
 MOST_ACTIONS = 30
-MOST_ROWS = 200_000
 
 
 def reward(view: View, level: float = 0.95) -> list[Row]:
@@ -42,54 +40,18 @@ def reward(view: View, level: float = 0.95) -> list[Row]:
     if view.value_split is None:
         return []
     d = view.decisions
-    outcome = d.reward
-    if not d.layout.is_single:
-        following = np.zeros(d.layout.n_steps)
-        later = np.flatnonzero(d.layout.step > 0)
-        following[later - 1] = d.v[later]
-        outcome = d.reward + d.discount * following
-    edges = np.unique(_quantiles(d.q, view.row_mass, np.linspace(0, 1, BINS + 1)))
-    codes = np.clip(np.searchsorted(edges, d.q, side="right") - 1, 0, max(0, len(edges) - 2))
+    q, count = same_but_rounding(d.q), view.per_decision(view.count)
+    edges = np.unique(quantiles(q, np.linspace(0, 1, BINS + 1), view.row_mass))
+    codes = np.clip(np.searchsorted(edges, q, side="right") - 1, 0, max(0, len(edges) - 2))
     rows: list[Row] = []
     for b in range(int(codes.max()) + 1):
         members = codes == b
-        if members.sum() < 2:
+        if count[members].sum() < 2:
             continue
         predicted = float(np.average(d.q[members], weights=view.row_mass[members]))
-        observed = _over_rows(view, outcome, members)
-        low, high = observed.interval(level)
-        rows.append(
-            {
-                "predicted": predicted,
-                "observed": observed.value,
-                "low": low,
-                "high": high,
-                "n": observed.n,
-            }
-        )
+        row = summary(view.over_decisions(d.outcome, members), level)
+        rows.append({"predicted": predicted, "observed": row["value"], **row})
     return rows
-
-
-def _quantiles(values: Floats, mass: Floats, levels: Floats) -> Floats:
-    order = np.argsort(values, kind="stable")
-    reached = np.cumsum(mass[order])
-    at = np.searchsorted(reached, levels * reached[-1])
-    return np.asarray(values[order][np.minimum(at, len(values) - 1)])
-
-
-def _over_rows(view: View, values: Floats, members: Bools) -> Estimate:
-    """Mean over some decisions; the steps of an episode are one cluster."""
-    d, u = view.decisions, view.units
-    unit = d.layout.unit[members]
-
-    def pick(x: Array | None) -> Array | None:
-        return None if x is None else x[unit]
-
-    cluster: Ints | None = pick(u.cluster)
-    if cluster is None and not d.layout.is_single:
-        cluster = unit
-    units = Units(int(members.sum()), pick(u.count), pick(u.weight), cluster)
-    return Estimate.from_scores(values[members], units=units)
 
 
 def by_action(view: View, level: float = 0.95) -> list[Row]:
@@ -104,86 +66,90 @@ def by_action(view: View, level: float = 0.95) -> list[Row]:
         )
         if size[a] == 0:
             continue
-        e = _over_rows(view, (action == a) / d.pi_b, possible)
-        low, high = e.interval(level)
-        rows.append({"action": str(log.actions[a]), "value": e.value, "low": low, "high": high})
+        e = view.over_decisions((action == a) / d.pi_b, possible)
+        rows.append({"action": str(log.actions[a]), **summary(e, level)})
     return rows
+
+
+@dataclass(frozen=True, eq=False)
+class CalibrationSums:
+    """Sums over pairs (context, action) by the size of π_b(a|S); those of two blocks add up with ``+``.
+
+    Attributes
+    ----------
+    mass, predicted, taken : (bins,) arrays
+        Σ m, Σ m π_b and Σ m 1{A = a}.
+    square, square_taken : (bins,) arrays
+        Σ m² and Σ m² 1{A = a}.
+    number : (bins,) array
+        Pairs.
+    """
+
+    mass: Floats
+    predicted: Floats
+    taken: Floats
+    square: Floats
+    square_taken: Floats
+    number: Floats
+
+    def __add__(self, other: CalibrationSums) -> CalibrationSums:
+        """The sums over both blocks."""
+        mine, theirs = vars(self), vars(other)
+        return CalibrationSums(**{name: mine[name] + theirs[name] for name in mine})
+
+
+def calibration_sums(
+    matrix: Floats, action: Ints, mass: Floats, square: Floats, count: Floats
+) -> CalibrationSums:
+    """Sums over a block of decisions.
+
+    Parameters
+    ----------
+    matrix : (m, K) array
+        π_b of every action.
+    action : (m,) int array
+        Logged actions.
+    mass, square, count : (m,) arrays
+        Mass of each decision, the sum of squared masses of those it stands for, and how many these are.
+    """
+    bins, k = len(EDGES) - 1, matrix.shape[1]
+    place = np.clip(np.searchsorted(EDGES, matrix, side="right") - 1, 0, bins - 1)
+    own, flat = place[np.arange(len(action)), action], place.ravel()
+
+    def over(at: Ints, values: Floats) -> Floats:
+        return np.bincount(at, weights=values, minlength=bins).astype(np.float64)
+
+    return CalibrationSums(
+        over(flat, np.repeat(mass, k)),
+        over(flat, (mass[:, None] * matrix).ravel()),
+        over(own, mass),
+        over(flat, np.repeat(square, k)),
+        over(own, square),
+        over(flat, np.repeat(count, k)),
+    )
 
 
 def behavior(view: View, level: float = 0.95) -> list[Row]:
     """Predicted probability against observed frequency over pairs (context, action), in bins.
 
-    Empty where only the probability of the logged action is known. At most 200,000 decisions, evenly
-    spaced over the log, are looked at.
+    Empty where only the probability of the logged action is known.
     """
-    bins = len(EDGES) - 1
+    sums = view.problem.behavior_calibration(view.split)
+    if sums is None:
+        return []
     z = -float(special.ndtri((1 - level) / 2))
-    n, predicted, hits, square, square_hits = np.zeros((5, bins))
-    for rows, matrix in _distributions(view):
-        mass, own = _masses(view, rows)
-        place = np.clip(np.searchsorted(EDGES, matrix, side="right") - 1, 0, bins - 1)
-        taken = place[np.arange(len(rows)), view.log.action[rows]]
-        flat, k = place.ravel(), matrix.shape[1]
-        n += np.bincount(flat, weights=np.repeat(mass, k), minlength=bins)
-        predicted += np.bincount(flat, weights=(mass[:, None] * matrix).ravel(), minlength=bins)
-        square += np.bincount(flat, weights=np.repeat(mass * own, k), minlength=bins)
-        hits += np.bincount(taken, weights=mass, minlength=bins)
-        square_hits += np.bincount(taken, weights=mass * own, minlength=bins)
-    out: list[Row] = []
-    for b in np.flatnonzero(n > 0).tolist():
-        rate = hits[b] / n[b]
-        spread = square_hits[b] * (1 - 2 * rate) + square[b] * rate**2
-        reach = z * math.sqrt(max(spread, 0.0)) / n[b]
-        out.append(
+    rows: list[Row] = []
+    for b in np.flatnonzero(sums.mass > 0).tolist():
+        mass, rate = sums.mass[b], sums.taken[b] / sums.mass[b]
+        spread = sums.square_taken[b] * (1 - 2 * rate) + sums.square[b] * rate**2
+        reach = z * math.sqrt(max(spread, 0.0)) / mass
+        rows.append(
             {
-                "predicted": float(predicted[b] / n[b]),
+                "predicted": float(sums.predicted[b] / mass),
                 "observed": float(rate),
                 "low": float(rate - reach),
                 "high": float(rate + reach),
-                "n": round(float(n[b])),
+                "n": round(float(sums.number[b])),
             }
         )
-    return out
-
-
-def _masses(view: View, rows: Ints) -> tuple[Floats, Floats]:
-    """Mass of decisions, and of one of the identical ones that each stands for."""
-    units = view.problem.units
-    unit = view.log.layout.unit[rows]
-    weight = np.ones(len(rows)) if units.weight is None else units.weight[unit]
-    return (weight if units.count is None else weight * units.count[unit]), weight
-
-
-def _distributions(view: View) -> Iterator[tuple[Ints, Floats]]:
-    """Rows of the log with π_b of all their actions, block by block."""
-    log, nuisances = view.log, view.problem.nuisances
-    spec = getattr(nuisances, "behavior_model", None)
-    given = log.distribution if spec is None else spec if isinstance(spec, np.ndarray) else None
-    if given is not None:
-        rows = _thinned(view.rows)
-        for block in blocks(len(rows), len(log.actions)):
-            yield rows[block], given[rows[block]]
-        return
-    if view.known or not hasattr(nuisances, "fits"):
-        return
-    model = nuisances._behavior_model()  # noqa: SLF001
-    for part in view.problem.folds.parts(view.split, 0):
-        fit = nuisances.fits.get((BEHAVIOR, *part.key))
-        if fit is None:
-            return
-        rows = _thinned(log.layout.rows_of(part.score))
-        for block in blocks(len(rows), len(log.actions)):
-            at = rows[block]
-            table = nuisances._behavior_table(model, at)  # noqa: SLF001
-            matrix = fit.predict(table, nuisances._behavior_groups(model, at))  # noqa: SLF001
-            if log.eligible is not None:
-                able = np.where(log.eligible[at], matrix, 0.0)
-                total = able.sum(axis=1, keepdims=True)
-                matrix = able / np.where(total > 0, total, 1.0)
-            yield at, matrix
-
-
-def _thinned(rows: Ints) -> Ints:
-    if len(rows) <= MOST_ROWS:
-        return rows
-    return rows[np.linspace(0, len(rows) - 1, MOST_ROWS).astype(np.int64)]
+    return rows

@@ -2,7 +2,7 @@
 
 Names from the data appear only as values of rows, never as field names, titles or expressions. Colors are
 the page's CSS variables, so one drawing serves the light theme, the dark one and print. A chart redraws
-from its rows, which the page may filter, reorder (``rank``) or show by another measure (``shown``).
+from its rows, which the page may filter, reorder (``rank``) or show by another measure (``height``).
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from offpolicy.report.figures import count, measured, percent, plain
+from offpolicy.inference.figures import count, measured, percent, plain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from offpolicy.report.facts import Row
+    from offpolicy.report.tables import Row
 
 Spec: TypeAlias = dict[str, Any]
 
@@ -56,6 +56,31 @@ def _chart(
         # The page keeps the step when it leaves rows out.
         "usermeta": {"step": step},
     }
+
+
+def span(low: float, high: float) -> str:
+    """An interval in few digits."""
+    return f"{plain(low)} to {plain(high)}"
+
+
+def _tips(*fields: str, named: bool = False) -> list[Spec]:
+    """What hovering shows; the first field of a ``named`` row is its name, which needs no title."""
+    tips: list[Spec] = [{"field": f, "type": "nominal"} for f in fields]
+    return [{**tips[0], "title": " "}, *tips[1:]] if named else tips
+
+
+def _band(x: Spec, tips: list[Spec], size: int) -> tuple[list[Spec], Spec]:
+    """A line of estimates with points and its band of intervals, and the axis of its values."""
+    y = {"type": "quantitative", "title": None, "scale": {"zero": False}, "axis": {"tickCount": 5}}
+    value = {"x": x, "y": {"field": "value", **y}}
+    layers: list[Spec] = [
+        {"mark": {"type": "area", "color": ACCENT, "opacity": 0.16},
+         "encoding": {"x": x, "y": {"field": "low", **y}, "y2": {"field": "high"}}},
+        {"mark": {"type": "line", "color": ACCENT, "strokeWidth": 2}, "encoding": value},
+        {"mark": {"type": "point", "color": ACCENT, "size": size},
+         "encoding": {**value, "tooltip": tips}},
+    ]  # fmt: skip
+    return layers, y
 
 
 def domain(rows: Sequence[Row], reference: Sequence[float]) -> tuple[float, float]:
@@ -148,8 +173,7 @@ def intervals(
         "axis": {"tickCount": 5, "orient": "top", "grid": True},
     }  # fmt: skip
     color = {"condition": {"test": "datum.lead", "value": ACCENT}, "value": SOFT}
-    shown = [{"field": f, "type": "nominal"} for f in ("name", "Estimate", "Interval", *tips)]
-    shown[0]["title"] = " "
+    tooltip = _tips("name", "Estimate", "Interval", *tips, named=True)
     layers: list[Spec] = []
     if reference is not None:
         value, low, high = reference
@@ -162,16 +186,16 @@ def intervals(
     layers.append(
         {"mark": {"type": "rule", "strokeWidth": 2.5, "strokeCap": "round", "clip": True},
          "encoding": {"y": y, "x": {"field": "low", **x}, "x2": {"field": "high"}, "color": color,
-                      "tooltip": shown}}
+                      "tooltip": tooltip}}
     )  # fmt: skip
     if others:
         layers.append(
             {"mark": {"type": "tick", "color": LOGGED, "thickness": 2.5, "size": 14, "clip": True},
-             "encoding": {"y": y, "x": {"field": "other", **x}, "tooltip": shown}}
+             "encoding": {"y": y, "x": {"field": "other", **x}, "tooltip": tooltip}}
         )  # fmt: skip
     layers.append(
         {"mark": {"type": "point", "clip": True},
-         "encoding": {"y": y, "x": {"field": "value", **x}, "color": color, "tooltip": shown}}
+         "encoding": {"y": y, "x": {"field": "value", **x}, "color": color, "tooltip": tooltip}}
     )  # fmt: skip
     heading = {"type": "text", "align": "left", "x": 0, "dy": 3}
     text = {"y": y, "text": {"field": "heading"}}
@@ -182,19 +206,15 @@ def intervals(
 
 def weights(rows: list[Row], description: str) -> Spec:
     """Histogram of the weights on a logarithmic axis."""
-    shown = [
+    points = [
         {
             **row,
-            "shown": row["share"],
-            "Weight": f"{plain(row['low'])} to {plain(row['high'])}",
+            "height": row["share"],
+            "Weight": span(row["low"], row["high"]),
             "Share of units": percent(row["share"]),
             "Share of the total weight": percent(row["carried"]),
         }
         for row in rows
-    ]
-    tips = [
-        {"field": f, "type": "nominal"}
-        for f in ("Weight", "Share of units", "Share of the total weight")
     ]
     scale = {"type": "log", "nice": False}
     bars = {
@@ -203,10 +223,10 @@ def weights(rows: list[Row], description: str) -> Spec:
             "x": {"field": "low", "type": "quantitative", "scale": scale, "title": "importance weight",
                   "axis": {"grid": False, "tickCount": 5, "format": "~g"}},
             "x2": {"field": "high"},
-            "y": {"field": "shown", "type": "quantitative", "title": None,
+            "y": {"field": "height", "type": "quantitative", "title": None,
                   "axis": {"format": "~%", "tickCount": 4}},
             "y2": {"datum": 0},
-            "tooltip": tips,
+            "tooltip": _tips("Weight", "Share of units", "Share of the total weight"),
         },
     }  # fmt: skip
     one = {
@@ -215,12 +235,12 @@ def weights(rows: list[Row], description: str) -> Spec:
         "encoding": {"x": {"datum": 1.0, "type": "quantitative", "scale": scale}},
     }
     spans = rows[0]["low"] <= 1 <= rows[-1]["high"]
-    return _chart(shown, [bars, one] if spans else [bars], description, height=220)
+    return _chart(points, [bars, one] if spans else [bars], description, height=220)
 
 
 def overlap(rows: list[Row], description: str) -> Spec:
     """Share of each action in the log and under the target, joined by a line."""
-    shown = [
+    points = [
         {
             **row,
             "gap": abs(row["target"] - row["logged"]),
@@ -239,9 +259,7 @@ def overlap(rows: list[Row], description: str) -> Spec:
         "type": "quantitative", "title": "share of decisions",
         "axis": {"format": "~%", "tickCount": 5, "orient": "top"},
     }  # fmt: skip
-    names = ("name", "In the log", "Under the policy", "Covered by weights")
-    tips: list[Spec] = [{"field": f, "type": "nominal"} for f in names]
-    tips[0]["title"] = " "
+    tips = _tips("name", "In the log", "Under the policy", "Covered by weights", named=True)
     both: Spec = {"y": y, "tooltip": tips}
     layers: list[Spec] = [
         {"mark": {"type": "rule", "color": FAINT, "strokeWidth": 3},
@@ -251,17 +269,17 @@ def overlap(rows: list[Row], description: str) -> Spec:
         {"mark": {"type": "point", "color": ACCENT},
          "encoding": {**both, "x": {"field": "target", **x}}},
     ]  # fmt: skip
-    return _chart(shown, layers, description, step=20)
+    return _chart(points, layers, description, step=20)
 
 
 def batches(rows: list[Row], description: str) -> Spec:
     """The estimate and the logged value from batch to batch."""
-    shown = [
+    points = [
         {
             **row,
             "Batch": row["group"],
             "Estimate": plain(row["value"]),
-            "Interval": f"{plain(row['low'])} to {plain(row['high'])}",
+            "Interval": span(row["low"], row["high"]),
             "Logged": plain(row["logged"]),
             "Units": count(row["n"]),
         }
@@ -272,20 +290,14 @@ def batches(rows: list[Row], description: str) -> Spec:
         "scale": {"type": "point", "padding": 0.4},
         "axis": {"labelAngle": 0, "labelOverlap": True, "grid": False, "labelLimit": 90},
     }  # fmt: skip
-    y = {"type": "quantitative", "title": None, "scale": {"zero": False}, "axis": {"tickCount": 5}}
-    names = ("Batch", "Estimate", "Interval", "Logged", "Units")
-    tips = [{"field": f, "type": "nominal"} for f in names]
-    layers: list[Spec] = [
-        {"mark": {"type": "area", "color": ACCENT, "opacity": 0.16},
-         "encoding": {"x": x, "y": {"field": "low", **y}, "y2": {"field": "high"}}},
-        {"mark": {"type": "line", "color": LOGGED, "strokeWidth": 1.5, "strokeDash": [5, 3]},
-         "encoding": {"x": x, "y": {"field": "logged", **y}}},
-        {"mark": {"type": "line", "color": ACCENT, "strokeWidth": 2},
-         "encoding": {"x": x, "y": {"field": "value", **y}}},
-        {"mark": {"type": "point", "color": ACCENT, "size": 48},
-         "encoding": {"x": x, "y": {"field": "value", **y}, "tooltip": tips}},
-    ]  # fmt: skip
-    return _chart(shown, layers, description, height=240)
+    tips = _tips("Batch", "Estimate", "Interval", "Logged", "Units")
+    layers, y = _band(x, tips, size=48)
+    logged = {
+        "mark": {"type": "line", "color": LOGGED, "strokeWidth": 1.5, "strokeDash": [5, 3]},
+        "encoding": {"x": x, "y": {"field": "logged", **y}},
+    }
+    layers.insert(1, logged)
+    return _chart(points, layers, description, height=240)
 
 
 def calibration(rows: list[Row], description: str, *, what: str, logarithmic: bool) -> Spec:
@@ -295,14 +307,14 @@ def calibration(rows: list[Row], description: str, *, what: str, logarithmic: bo
     if not logarithmic:
         pad = 0.06 * (high - low) or 0.5
         low, high = low - pad, high + pad
-    shown = [
+    points = [
         {
             **row,
             "low": max(row["low"], low),
             "high": min(row["high"], high),
             "Predicted": plain(row["predicted"]),
             "Observed": plain(row["observed"]),
-            "Interval": f"{plain(row['low'])} to {plain(row['high'])}",
+            "Interval": span(row["low"], row["high"]),
             "Cases": count(row["n"]),
         }
         for row in rows
@@ -315,7 +327,6 @@ def calibration(rows: list[Row], description: str, *, what: str, logarithmic: bo
     axis = {"tickCount": 4, "format": "~g", "grid": not logarithmic}
     x = {"type": "quantitative", "scale": scale, "title": f"predicted {what}", "axis": axis}
     y = {"type": "quantitative", "scale": scale, "title": f"observed {what}", "axis": axis}
-    tips = [{"field": f, "type": "nominal"} for f in ("Predicted", "Observed", "Interval", "Cases")]
     layers: list[Spec] = [
         {"data": {"values": [{"a": low, "b": low}, {"a": high, "b": high}]},
          "mark": {"type": "line", "color": LOGGED, "strokeDash": [4, 3], "strokeWidth": 1.5},
@@ -325,19 +336,19 @@ def calibration(rows: list[Row], description: str, *, what: str, logarithmic: bo
                       "y2": {"field": "high"}}},
         {"mark": {"type": "point", "color": ACCENT, "clip": True},
          "encoding": {"x": {"field": "predicted", **x}, "y": {"field": "observed", **y},
-                      "tooltip": tips}},
+                      "tooltip": _tips("Predicted", "Observed", "Interval", "Cases")}},
     ]  # fmt: skip
-    return _chart(shown, layers, description, height=260)
+    return _chart(points, layers, description, height=260)
 
 
 def clipping(rows: list[Row], description: str) -> Spec:
     """The estimate against the largest weight allowed."""
-    shown = [
+    points = [
         {
             **row,
             "Largest weight": plain(row["threshold"]),
             "Estimate": plain(row["value"]),
-            "Interval": f"{plain(row['low'])} to {plain(row['high'])}",
+            "Interval": span(row["low"], row["high"]),
             "Decisions cut": percent(row["clipped"]),
         }
         for row in rows
@@ -346,18 +357,8 @@ def clipping(rows: list[Row], description: str) -> Spec:
         "field": "threshold", "type": "quantitative", "scale": {"type": "log", "nice": False},
         "title": "weights cut off at", "axis": {"grid": False, "tickCount": 5, "format": "~g"},
     }  # fmt: skip
-    y = {"type": "quantitative", "title": None, "scale": {"zero": False}, "axis": {"tickCount": 5}}
-    names = ("Largest weight", "Estimate", "Interval", "Decisions cut")
-    tips = [{"field": f, "type": "nominal"} for f in names]
-    layers: list[Spec] = [
-        {"mark": {"type": "area", "color": ACCENT, "opacity": 0.16},
-         "encoding": {"x": x, "y": {"field": "low", **y}, "y2": {"field": "high"}}},
-        {"mark": {"type": "line", "color": ACCENT, "strokeWidth": 2},
-         "encoding": {"x": x, "y": {"field": "value", **y}}},
-        {"mark": {"type": "point", "color": ACCENT, "size": 40},
-         "encoding": {"x": x, "y": {"field": "value", **y}, "tooltip": tips}},
-    ]  # fmt: skip
-    return _chart(shown, layers, description, height=240)
+    tips = _tips("Largest weight", "Estimate", "Interval", "Decisions cut")
+    return _chart(points, _band(x, tips, size=40)[0], description, height=240)
 
 
 SERIES = (("effective", "Effective sample size", ACCENT), ("surviving", "Weight above 0", LOGGED),
@@ -366,7 +367,7 @@ SERIES = (("effective", "Effective sample size", ACCENT), ("surviving", "Weight 
 
 def horizon(rows: list[Row], description: str) -> Spec:
     """What is left of episodes and weights, step by step."""
-    shown = [
+    points = [
         {"step": r["step"], "series": name, "share": r[key], "Step": str(r["step"]),
          "Left": percent(r[key])}
         for r in rows
@@ -379,11 +380,10 @@ def horizon(rows: list[Row], description: str) -> Spec:
               "axis": {"format": "~%", "tickCount": 4}},
         "color": {"field": "series", "type": "nominal", "legend": None,
                   "scale": {"domain": [s[1] for s in SERIES], "range": [s[2] for s in SERIES]}},
-        "tooltip": [{"field": "series", "type": "nominal", "title": " "},
-                    {"field": "Step", "type": "nominal"}, {"field": "Left", "type": "nominal"}],
+        "tooltip": _tips("series", "Step", "Left", named=True),
     }  # fmt: skip
     layers: list[Spec] = [
         {"mark": {"type": "line", "strokeWidth": 2}, "encoding": encoding},
         {"mark": {"type": "point", "size": 36}, "encoding": encoding},
     ]
-    return _chart(shown, layers, description, height=240)
+    return _chart(points, layers, description, height=240)

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 from offpolicy._progress import track
 from offpolicy.errors import UsageError, missing_dependency
+from offpolicy.inference.figures import count, percent
 from offpolicy.report import charts, panels, provenance, sections
 from offpolicy.report.answer import answers, decision, question
-from offpolicy.report.figures import count, percent
-from offpolicy.report.markup import content_hash, esc, script_json, sentence, table
+from offpolicy.report.markup import content_hash, esc, script_json, sentence, table, tiles
 from offpolicy.report.segments import groupings
 from offpolicy.trust.view import View
 
@@ -28,9 +28,8 @@ if TYPE_CHECKING:
     from offpolicy.evaluation.result import Evaluation
     from offpolicy.report.answer import Answer
     from offpolicy.report.sections import Charts, Section
-    from offpolicy.report.segments import Column, Grouping
+    from offpolicy.report.segments import Column, Segments
 
-EVIDENCE = 7  # kinds of evidence shown for each policy
 VERDICTS = {
     "trust": ("trust", "Trust"),
     "caution": ("caution", "Caution"),
@@ -65,16 +64,16 @@ def page(
     command: str | None = None,
 ) -> str:
     """The whole report as text."""
-    drawn = sections.Charts()
-    with track("writing the report", 4 + EVIDENCE * len(evaluation.policies)) as advance:
+    canvas = sections.Charts()
+    with track("writing the report", 4 + len(panels.PANELS) * len(evaluation.policies)) as advance:
         grouped = groupings(evaluation, segments)
-        found = answers(evaluation, level)
+        ordered = answers(evaluation, level)
         advance(note="estimates")
-        parts = [sections.estimates(evaluation, drawn, level)]
+        parts = [sections.estimates(evaluation, canvas, level)]
         advance(note="differences")
-        parts.append(sections.differences(evaluation, drawn, level))
+        parts.append(sections.differences(evaluation, canvas, level))
         advance(note="evidence")
-        parts += _evidence(evaluation, found, grouped, drawn, level, advance)
+        parts += _evidence(evaluation, ordered, grouped, canvas, level, advance)
         parts += [sections.checks(evaluation), _origin(evaluation, command)]
         advance()
     libraries, own = bundle(), _asset("report.js")
@@ -89,14 +88,14 @@ def page(
         subtitle=esc(title or "Off-policy evaluation"),
         about_log=esc(_about(evaluation)),
         question=sentence(question(evaluation)),
-        hero=_hero(found[0]),
-        others=_others(found, level),
+        hero=_hero(ordered[0]),
+        others=_others(ordered, level),
         contents="".join(f'<li><a href="#{s.key}">{esc(s.title)}</a></li>' for s in parts),
         sections="".join(_section(s) for s in parts[:2]),
-        picker=_picker(found),
+        picker=_picker(ordered),
         evidence="".join(_section(s) for s in parts[2:-2]),
         rest="".join(_section(s) for s in parts[-2:]),
-        data=script_json({"config": charts.CONFIG, "charts": drawn.specs}),
+        data=script_json({"config": charts.CONFIG, "charts": canvas.specs}),
         libraries=libraries,
         script=own,
     )
@@ -127,10 +126,10 @@ def _about(evaluation: Evaluation) -> str:
         parts.append(f"{count(len(log.batch_labels))} batches")
     if log.cluster is not None:
         parts.append(f"clustered by {log.names.cluster}")
-    known = (
+    source = (
         "logged" if evaluation.settings["behavior_model"] == "logged propensities" else "estimated"
     )
-    parts.append(f"propensities {known}")
+    parts.append(f"propensities {source}")
     return " · ".join(parts)
 
 
@@ -146,26 +145,22 @@ def _hero(a: Answer) -> str:
         + "</li>"
         for r in a.reasons
     )
-    tiles = "".join(
-        f"<div><dt>{esc(label)}</dt><dd>{esc(number)}<small>{esc(remark)}</small></dd></div>"
-        for label, number, remark in a.numbers
-    )
     key = VERDICTS[a.level][0]
     return (
         f'<p class="answer">{sentence(a.sentence)}</p>'
-        f'<dl class="strip">{tiles}</dl>'
+        f"{tiles(a.numbers)}"
         f'<section class="verdict {key}" aria-labelledby="verdict"><h2 id="verdict">Verdict '
         f"{_badge(a.level)}</h2><ul>{reasons}</ul></section>"
     )
 
 
-def _others(found: list[Answer], level: float) -> str:
+def _others(ordered: list[Answer], level: float) -> str:
     """All policies side by side; nothing for a single one."""
-    if len(found) == 1:
+    if len(ordered) == 1:
         return ""
     rows = [
         (a.policy, (VERDICTS[a.level][1], float(i)), a.cells[0], a.cells[1], a.cells[2], a.cells[3])
-        for i, a in enumerate(found)
+        for i, a in enumerate(ordered)
     ]
     headings = (
         "Policy",
@@ -193,10 +188,12 @@ def _section(s: Section) -> str:
     )
 
 
-def _picker(found: list[Answer]) -> str:
-    if len(found) == 1:
+def _picker(ordered: list[Answer]) -> str:
+    if len(ordered) == 1:
         return ""
-    options = "".join(f'<option value="{i}">{esc(a.policy)}</option>' for i, a in enumerate(found))
+    options = "".join(
+        f'<option value="{i}">{esc(a.policy)}</option>' for i, a in enumerate(ordered)
+    )
     return (
         '<div class="picker"><label>Evidence about <select id="policy">'
         f"{options}</select></label></div>"
@@ -205,89 +202,32 @@ def _picker(found: list[Answer]) -> str:
 
 def _evidence(
     ev: Evaluation,
-    found: list[Answer],
-    grouped: list[Grouping],
-    drawn: Charts,
+    ordered: list[Answer],
+    grouped: list[Segments],
+    canvas: Charts,
     level: float,
     advance: Callable[..., None],
 ) -> list[Section]:
     """Sections with one panel for each policy; a section that has nothing to show is left out."""
-    views = {a.policy: View.of(ev.problem, ev.targets[a.policy]) for a in found}
-    makers: list[tuple[str, str, str, Callable[[str, str], str]]] = [
-        (
-            "weights",
-            "Importance weights",
-            (
-                "Each unit counts as often as the policy would have done what was logged there. The "
-                "effective sample size is how many evenly weighted units would carry as much information."
-            ),
-            lambda p, tag: panels.weights(ev, p, views[p], drawn, tag),
-        ),
-        (
-            "overlap",
-            "Overlap by action",
-            (
-                "Where the policy often does what the log rarely shows, few rows speak for many. Beyond the "
-                "actions that were logged, nothing does."
-            ),
-            lambda p, tag: panels.overlap(views[p], drawn, tag),
-        ),
-        (
-            "horizon",
-            "Weights step by step",
-            (
-                "Weights are products over the steps of an episode: the longer it lasts, the fewer episodes "
-                "carry the estimate."
-            ),
-            lambda p, tag: panels.horizon(views[p], drawn, tag),
-        ),
-        (
-            "batches",
-            "Estimate over time",
-            (
-                "The mean score of the headline estimator inside each batch. A trend here means that the "
-                "past may not speak for the future."
-            ),
-            lambda p, tag: panels.batches(ev, p, drawn, tag, level),
-        ),
-        (
-            "segments",
-            "Value by segment",
-            (
-                "The headline estimator inside groups of the context. Each interval stands alone: among many "
-                "segments a few look unusual by chance."
-            ),
-            lambda p, tag: panels.segments(ev, p, grouped, drawn, tag, level),
-        ),
-        (
-            "calibration",
-            "Calibration of the models",
-            "Predictions against what happened. On the diagonal, they are right on average.",
-            lambda p, tag: panels.calibrations(views[p], drawn, tag, level),
-        ),
-        (
-            "clipping",
-            "Sensitivity to large weights",
-            (
-                "The estimate with weights cut off at ever lower values. Cutting trades variance for bias: "
-                "an estimate that moves a lot hangs on few units."
-            ),
-            lambda p, tag: panels.clipping(views[p], drawn, tag, level),
-        ),
+    subjects = [
+        panels.Subject(
+            ev, a.policy, View.of(ev.problem, ev.targets[a.policy]), grouped, canvas, str(i), level
+        )
+        for i, a in enumerate(ordered)
     ]
     out: list[Section] = []
-    for key, title, about, make in makers:
+    for key, title, about, make in panels.PANELS:
         bodies = []
-        for i, a in enumerate(found):
-            bodies.append(make(a.policy, str(i)))
+        for subject in subjects:
+            bodies.append(make(subject))
             advance(note=title.lower())
         if any(bodies):
             inner = "".join(
                 f'<div class="panel" data-policy="{i}">'
-                + (f'<h3 class="whose">{esc(a.policy)}</h3>' if len(found) > 1 else "")
+                + (f'<h3 class="whose">{esc(a.policy)}</h3>' if len(ordered) > 1 else "")
                 + (body or "<p>Nothing to show for this policy.</p>")
                 + "</div>"
-                for i, (a, body) in enumerate(zip(found, bodies, strict=True))
+                for i, (a, body) in enumerate(zip(ordered, bodies, strict=True))
             )
             out.append(sections.Section(key, title, about, inner))
     return out
@@ -301,7 +241,7 @@ def _origin(evaluation: Evaluation, command: str | None) -> Section:
         return f'<dl class="facts">{inner}</dl>'
 
     made = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
-    identity = {"SHA-256 of the inputs": provenance.input_hash(evaluation), "report made": made}
+    identity = {"digest of the log": provenance.digest(evaluation), "report made": made}
     body = (
         f"<h3>To reproduce</h3><pre tabindex=0><code>{esc(command or provenance.command(evaluation))}"
         f"</code></pre>{listed(identity)}"

@@ -9,13 +9,15 @@ import json
 import math
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-import numpy as np
+from offpolicy.report.schema import jsonable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from offpolicy.report.answer import Fragment
+    from offpolicy.report.tables import Row
 
+DIGITS = 7  # that charts draw
 # What a cell shows, and the number it sorts by (None: sort by the text).
 Cell: TypeAlias = tuple[str, float | None]
 
@@ -84,17 +86,34 @@ def table(
     )
 
 
-def plain_values(value: Any) -> Any:
-    """What JSON can hold: numbers that are not finite become null."""
-    if isinstance(value, dict):
-        return {str(k): plain_values(v) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain_values(v) for v in value]
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, float):
-        return float(f"{value:.7g}") if math.isfinite(value) else None
-    return value
+def columns_table(
+    rows: Sequence[Row], columns: Sequence[tuple[str, str, Callable[..., str]]], caption: str
+) -> str:
+    """A table with a column for each (heading, keys of a row, format of their values).
+
+    It sorts by the numbers behind the text: by the first where a column shows several. Rows of the
+    headline estimator are marked.
+    """
+
+    def cell(row: Row, keys: str, show: Callable[..., str]) -> Cell:
+        values = [row[key] for key in keys.split()]
+        first = values[0]
+        return show(*values), None if first is None or isinstance(first, str) else float(first)
+
+    cells = [[cell(row, keys, show) for _, keys, show in columns] for row in rows]
+    numeric = [j for j, (_, _, show) in enumerate(columns) if show is not str]
+    marked = [i for i, row in enumerate(rows) if row.get("headline")]
+    headings = [heading for heading, _, _ in columns]
+    return table(headings, cells, caption=caption, numeric=numeric, marked=marked)
+
+
+def tiles(entries: Iterable[tuple[str, str, str]]) -> str:
+    """Large numbers side by side: (label, number, remark)."""
+    inner = "".join(
+        f"<div><dt>{esc(label)}</dt><dd>{esc(number)}<small>{esc(remark)}</small></dd></div>"
+        for label, number, remark in entries
+    )
+    return f'<dl class="strip">{inner}</dl>'
 
 
 def script_json(value: Any) -> str:
@@ -104,7 +123,7 @@ def script_json(value: Any) -> str:
     '{"a":"\\u003c/script\\u003e"}'
     """
     text = json.dumps(
-        plain_values(value), ensure_ascii=False, allow_nan=False, separators=(",", ":")
+        jsonable(value, DIGITS), ensure_ascii=False, allow_nan=False, separators=(",", ":")
     )
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")

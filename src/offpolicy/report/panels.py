@@ -2,131 +2,116 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from offpolicy.report import calibration, charts, evidence, facts
-from offpolicy.report import segments as grouping
-from offpolicy.report.figures import count, measured, percent, plain
-from offpolicy.report.markup import Cell, esc, table
-from offpolicy.report.sections import between, choice_of, legend_of, per_unit
+from offpolicy.inference.figures import count, measured, percent, plain
+from offpolicy.report import calibration, charts, curves, segments, tables
+from offpolicy.report.charts import span
+from offpolicy.report.markup import columns_table, tiles
+from offpolicy.report.sections import ORDERS, between, legend_of, per_unit, relative, tools_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from offpolicy.evaluation.result import Evaluation
-    from offpolicy.report.facts import Row
     from offpolicy.report.sections import Charts
+    from offpolicy.report.tables import Row
     from offpolicy.trust.view import View
 
 
-def weights(ev: Evaluation, policy: str, view: View, drawn: Charts, tag: str) -> str:
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """What a panel is about: a policy of an evaluation, seen by its checks, and where charts are put."""
+
+    ev: Evaluation
+    policy: str
+    view: View
+    groups: Sequence[segments.Segments]
+    canvas: Charts
+    tag: str  # of the policy, in the names of its charts
+    level: float
+
+    @property
+    def interval(self) -> str:
+        """Heading of a column of intervals."""
+        return f"{percent(self.level)} interval"
+
+
+def weights(s: Subject) -> str:
     """Distribution of the importance weights."""
-    rows = evidence.weights(view)
-    found = ev.diagnostics[policy]
-    tiles = [
-        ("Effective sample", plain(found["effective_sample_size"].value),
-         percent(found["effective_sample_size"].details.get("share", float("nan")))),
-        ("Mean weight", plain(found["mean_weight"].value, 4), "should be 1"),
-        ("Largest weight", plain(found["largest_weight"].value),
-         f"{percent(found['largest_weight_share'].value)} of the total"),
-        ("Weight 0", percent(evidence.zero_share(view)), "the policy would act otherwise"),
-    ]  # fmt: skip
-    strip = "".join(
-        f"<div><dt>{esc(a)}</dt><dd>{esc(b)}<small>{esc(c)}</small></dd></div>" for a, b, c in tiles
-    )
-    head = f'<dl class="strip">{strip}</dl>'
+    rows, checks = curves.weights(s.view), s.ev.diagnostics[s.policy]
+    size = checks["effective_sample_size"]
+    share = f"{percent(checks['largest_weight_share'].value)} of the total"
+    head = tiles([
+        ("Effective sample", plain(size.value), percent(size.details.get("share", float("nan")))),
+        ("Mean weight", plain(checks["mean_weight"].value, 4), "should be 1"),
+        ("Largest weight", plain(checks["largest_weight"].value), share),
+        ("Weight 0", percent(curves.zero_share(s.view)), "the policy would act otherwise"),
+    ])  # fmt: skip
     if not rows:
         return head + "<p>No unit has a positive weight: there is nothing to draw.</p>"
-    tools = '<div class="tools">' + choice_of(
-        "Height", "measure", [("share", "share of units"), ("carried", "share of the total weight")]
-    ) + "</div>"  # fmt: skip
-    data = table(
-        ("Weight from", "to", "Share of units", "Share of the total weight"),
-        [
-            (
-                (plain(r["low"]), r["low"]),
-                (plain(r["high"]), r["high"]),
-                (percent(r["share"]), r["share"]),
-                (percent(r["carried"]), r["carried"]),
-            )
-            for r in rows
-        ],
-        caption="Histogram of the positive weights",
-        numeric=(0, 1, 2, 3),
+    heights = [("share", "share of units"), ("carried", "share of the total weight")]
+    data = columns_table(
+        rows,
+        [("Weight from", "low", plain), ("to", "high", plain), ("Share of units", "share", percent),
+         ("Share of the total weight", "carried", percent)],
+        "Histogram of the positive weights",
+    )  # fmt: skip
+    about = "Histogram of the positive importance weights on a logarithmic axis."
+    tools = tools_of("Height", "measure", heights)
+    figure = s.canvas.figure(
+        f"weights-{s.tag}", charts.weights(rows, about), tools=tools, data=data
     )
-    spec = charts.weights(
-        rows, "Histogram of the positive importance weights on a logarithmic axis."
-    )
-    return head + drawn.figure(f"weights-{tag}", spec, tools=tools, data=data)
+    return head + figure
 
 
-def overlap(view: View, drawn: Charts, tag: str) -> str:
+def overlap(s: Subject) -> str:
     """Shares of actions in the log and under the policy."""
-    rows = evidence.overlap(view)
-    tools = '<div class="tools">' + choice_of(
-        "Order",
-        "order",
-        [("", "largest first"), ("gap", "by difference"), ("logged", "rarest in the log last"),
-         ("name", "by name")],
-    ) + "</div>"  # fmt: skip
-    data = table(
-        ("Action", "In the log", "Under the policy", "Covered by weights"),
-        [
-            (
-                r["action"],
-                (percent(r["logged"]), r["logged"]),
-                (percent(r["target"]), r["target"]),
-                ("—" if r["ratio"] is None else percent(r["ratio"]), r["ratio"]),
-            )
-            for r in rows
-        ],
-        caption="Shares of actions",
-        numeric=(1, 2, 3),
-    )
+    rows = curves.overlap(s.view)
+    orders = [("", "largest first"), ("gap", "by difference"), ("logged", "rarest in the log last"),
+              ("name", "by name")]  # fmt: skip
+    data = columns_table(
+        rows,
+        [("Action", "action", str), ("In the log", "logged", percent),
+         ("Under the policy", "target", percent),
+         ("Covered by weights", "ratio", relative)],
+        "Shares of actions",
+    )  # fmt: skip
     legend = legend_of(("logged dot", "in the log"), ("accent dot", "under the policy"))
     spec = charts.overlap(rows, "How often each action is taken in the log and under the policy.")
-    return drawn.figure(f"overlap-{tag}", spec, tools=tools, legend=legend, data=data)
+    tools = tools_of("Order", "order", orders)
+    return s.canvas.figure(f"overlap-{s.tag}", spec, tools=tools, legend=legend, data=data)
 
 
-def batches(ev: Evaluation, policy: str, drawn: Charts, tag: str, level: float) -> str:
+def batches(s: Subject) -> str:
     """The estimate from batch to batch."""
-    rows = facts.batches(ev, policy, level)
+    rows = tables.batches(s.ev, s.policy, s.level)
     if len(rows) < 2:
         return ""
-    data = _groups_table("Batch", rows, "Estimate by batch", level)
+    data = _groups_table(s, "Batch", rows, "Estimate by batch")
     legend = legend_of(("accent", "estimate and interval"), ("logged", "logged value"))
     spec = charts.batches(rows, "The estimate and the logged value in each batch, in time.")
-    return drawn.figure(f"batches-{tag}", spec, legend=legend, data=data)
+    return s.canvas.figure(f"batches-{s.tag}", spec, legend=legend, data=data)
 
 
-def _groups_table(first: str, rows: Sequence[Row], caption: str, level: float) -> str:
-    cells: list[tuple[Cell | str, ...]] = []
-    for r in rows:
-        error = (r["high"] - r["low"]) / 4
-        cells.append(
-            (
-                r["group"] if "column" not in r else f"{r['column']}: {r['group']}",
-                (measured(r["value"], error), r["value"]),
-                (between(r, error), r["low"]),
-                (measured(r["logged"], error), r["logged"]),
-                (count(r["n"]), float(r["n"])),
-                (percent(r["share"]), r["share"]),
-            )
-        )
-    headings = (first, "Value", f"{percent(level)} interval", "Logged", "Units", "Share")
-    return table(headings, cells, caption=caption, numeric=(1, 2, 3, 4, 5))
+def _groups_table(s: Subject, first: str, rows: Sequence[Row], caption: str) -> str:
+    named = [
+        {**r, "name": ": ".join([*([r["column"]] if "column" in r else []), r["group"]])}
+        for r in rows
+    ]
+    return columns_table(
+        named,
+        [(first, "name", str), ("Value", "value std_error", measured),
+         (s.interval, "low high std_error", between), ("Logged", "logged std_error", measured),
+         ("Units", "n", count), ("Share", "share", percent)],
+        caption,
+    )  # fmt: skip
 
 
-def segments(
-    ev: Evaluation,
-    policy: str,
-    grouped: Sequence[grouping.Grouping],
-    drawn: Charts,
-    tag: str,
-    level: float,
-) -> str:
+def by_segment(s: Subject) -> str:
     """The estimate inside groups of context columns."""
-    rows = grouping.by_segment(ev, policy, grouped, level)
+    rows = segments.by_segment(s.ev, s.policy, s.groups, s.level)
     if not rows:
         return ""
     ends = charts.domain(rows, tuple(r["logged"] for r in rows))
@@ -138,58 +123,49 @@ def segments(
         charts.interval_rows(groups, "group", ends),
         ends,
         "The estimate with its interval inside each segment, beside the logged value there.",
-        title=per_unit(ev),
+        title=per_unit(s.ev),
         tips=("Logged", "Units"),
         others=True,
     )
     legend = legend_of(("soft", "estimate and interval"), ("logged", "logged value"))
-    tools = '<div class="tools">' + choice_of(
-        "Order", "order", [("", "as given"), ("value", "by value"), ("width", "by precision")]
-    ) + "</div>"  # fmt: skip
-    data = _groups_table("Segment", rows, "Estimate by segment", level)
-    return drawn.figure(f"segments-{tag}", spec, tools=tools, legend=legend, data=data)
+    data = _groups_table(s, "Segment", rows, "Estimate by segment")
+    tools = tools_of("Order", "order", ORDERS)
+    return s.canvas.figure(f"segments-{s.tag}", spec, tools=tools, legend=legend, data=data)
 
 
-def calibrations(view: View, drawn: Charts, tag: str, level: float) -> str:
+def calibrations(s: Subject) -> str:
     """The two models against what happened."""
-    parts = [
-        _reward_calibration(view, drawn, tag, level),
-        _behavior_calibration(view, drawn, tag, level),
-    ]
-    return f'<div class="pair">{"".join(p for p in parts if p)}</div>' if any(parts) else ""
+    parts = [part for part in (_reward_calibration(s), _behavior_calibration(s)) if part]
+    return f'<div class="pair">{"".join(parts)}</div>' if parts else ""
 
 
-def _reward_calibration(view: View, drawn: Charts, tag: str, level: float) -> str:
-    rows = calibration.reward(view, level)
+def _reward_calibration(s: Subject) -> str:
+    rows = calibration.reward(s.view, s.level)
     if len(rows) < 2:
         return ""
-    single = view.decisions.layout.is_single
+    single = s.view.decisions.layout.is_single
     model, what = ("Reward model", "reward") if single else ("Value model", "value to come")
-    spec = charts.calibration(
-        rows,
-        f"Calibration of the {model.lower()}: observed against predicted {what}.",
-        what=what,
-        logarithmic=False,
-    )
-    where = "out of fold" if view.out_of_fold else "on the rows it was fitted to"
+    about = f"Calibration of the {model.lower()}: observed against predicted {what}."
+    spec = charts.calibration(rows, about, what=what, logarithmic=False)
+    where = "out of fold" if s.view.out_of_fold else "on the rows it was fitted to"
     against = "" if single else ", against the reward and the predicted value of the next step"
-    figure = drawn.figure(f"reward-{tag}", spec, data=_calibration_table(rows, what, level))
+    figure = s.canvas.figure(f"reward-{s.tag}", spec, data=_calibration_table(s, rows, what))
     return f"<div><h3>{model}</h3><p class=about>Predictions {where}{against}.</p>{figure}</div>"
 
 
-def _behavior_calibration(view: View, drawn: Charts, tag: str, level: float) -> str:
-    rows = calibration.behavior(view, level)
+def _behavior_calibration(s: Subject) -> str:
+    rows = calibration.behavior(s.view, s.level)
     if len(rows) >= 2:
         spec = charts.calibration(
             rows, "Calibration of the behavior policy: how often actions were taken against their "
             "probability.", what="probability",
             logarithmic=rows[0]["predicted"] < calibration.SMALL,
         )  # fmt: skip
-        table_ = _calibration_table(rows, "probability", level)
-        figure = drawn.figure(f"behavior-{tag}", spec, data=table_)
-        kind = "logged" if view.known else "estimated"
+        data = _calibration_table(s, rows, "probability")
+        figure = s.canvas.figure(f"behavior-{s.tag}", spec, data=data)
+        kind = "logged" if s.view.behavior_is_known else "estimated"
         return f"<div><h3>Behavior policy, {kind}</h3><p class=about>Over all actions.</p>{figure}</div>"
-    inverse = calibration.by_action(view, level)
+    inverse = calibration.by_action(s.view, s.level)
     if not inverse:
         return ""
     ends = charts.domain(inverse, (1.0,))
@@ -200,87 +176,98 @@ def _behavior_calibration(view: View, drawn: Charts, tag: str, level: float) -> 
         title="mean of 1{A = a} / propensity",
         reference=(1.0, 1.0, 1.0),
     )
-    data = table(
-        ("Action", "Mean", f"{percent(level)} interval"),
-        [
-            (
-                r["action"],
-                (plain(r["value"]), r["value"]),
-                f"{plain(r['low'])} to {plain(r['high'])}",
-            )
-            for r in inverse
-        ],
-        caption="Mean of the inverse propensity by action",
-        numeric=(1, 2),
+    data = columns_table(
+        inverse,
+        [("Action", "action", str), ("Mean", "value", plain), (s.interval, "low high", span)],
+        "Mean of the inverse propensity by action",
     )
     return (
         "<div><h3>Logged propensities</h3><p class=about>Only the logged action’s probability is known. "
         "For each action the mean of 1{A = a} / propensity should be 1.</p>"
-        + drawn.figure(f"behavior-{tag}", spec, data=data)
+        + s.canvas.figure(f"behavior-{s.tag}", spec, data=data)
         + "</div>"
     )
 
 
-def _calibration_table(rows: Sequence[Row], what: str, level: float) -> str:
-    return table(
-        (f"Predicted {what}", "Observed", f"{percent(level)} interval", "Cases"),
-        [
-            (
-                (plain(r["predicted"]), r["predicted"]),
-                (plain(r["observed"]), r["observed"]),
-                f"{plain(r['low'])} to {plain(r['high'])}",
-                (count(r["n"]), float(r["n"])),
-            )
-            for r in rows
-        ],
-        caption=f"Calibration of the {what}",
-        numeric=(0, 1, 2, 3),
-    )
+def _calibration_table(s: Subject, rows: Sequence[Row], what: str) -> str:
+    return columns_table(
+        rows,
+        [(f"Predicted {what}", "predicted", plain), ("Observed", "observed", plain),
+         (s.interval, "low high", span), ("Cases", "n", count)],
+        f"Calibration of the {what}",
+    )  # fmt: skip
 
 
-def clipping(view: View, drawn: Charts, tag: str, level: float) -> str:
+def clipping(s: Subject) -> str:
     """The estimate with its largest weights cut."""
-    rows = evidence.clipping(view, level)
+    rows = curves.clipping(s.view, s.level)
     if not rows:
         return ""
-    data = table(
-        ("Weights cut off at", "Value", f"{percent(level)} interval", "Decisions cut"),
-        [
-            (
-                (plain(r["threshold"]), r["threshold"]),
-                (plain(r["value"]), r["value"]),
-                f"{plain(r['low'])} to {plain(r['high'])}",
-                (percent(r["clipped"]), r["clipped"]),
-            )
-            for r in rows
-        ],
-        caption="Sensitivity to clipping",
-        numeric=(0, 1, 2, 3),
-    )
+    data = columns_table(
+        rows,
+        [("Weights cut off at", "threshold", plain), ("Value", "value", plain),
+         (s.interval, "low high", span), ("Decisions cut", "clipped", percent)],
+        "Sensitivity to clipping",
+    )  # fmt: skip
     spec = charts.clipping(rows, "The estimate against the largest weight allowed.")
-    return drawn.figure(f"clipping-{tag}", spec, data=data)
+    return s.canvas.figure(f"clipping-{s.tag}", spec, data=data)
 
 
-def horizon(view: View, drawn: Charts, tag: str) -> str:
+def horizon(s: Subject) -> str:
     """Weights of episodes step by step."""
-    rows = evidence.horizon(view)
+    rows = curves.horizon(s.view)
     if not rows:
         return ""
-    data = table(
-        ("Step", *(s[1] for s in charts.SERIES)),
-        [
-            (
-                (str(r["step"]), float(r["step"])),
-                *((percent(r[s[0]]), r[s[0]]) for s in charts.SERIES),
-            )
-            for r in rows
-        ],
-        caption="What is left, step by step",
-        numeric=(0, 1, 2, 3),
-    )
+    shares = [(name, key, percent) for key, name, _ in charts.SERIES]
+    data = columns_table(rows, [("Step", "step", count), *shares], "What is left, step by step")
     keys = ("accent", "logged", "soft")
     legend = legend_of(*((k, s[1]) for k, s in zip(keys, charts.SERIES, strict=True)))
-    spec = charts.horizon(
-        rows, "Effective sample size, surviving weight and running episodes by step."
-    )
-    return drawn.figure(f"horizon-{tag}", spec, legend=legend, data=data)
+    about = "Effective sample size, surviving weight and running episodes by step."
+    spec = charts.horizon(rows, about)
+    return s.canvas.figure(f"horizon-{s.tag}", spec, legend=legend, data=data)
+
+
+# Key and title of each section, how to read it, and the panel it has for each policy.
+PANELS: tuple[tuple[str, str, str, Callable[[Subject], str]], ...] = (
+    (
+        "weights", "Importance weights",
+        ("Each unit counts as often as the policy would have done what was logged there. The effective "
+        "sample size is how many evenly weighted units would carry as much information."),
+        weights,
+    ),
+    (
+        "overlap", "Overlap by action",
+        ("Where the policy often does what the log rarely shows, few rows speak for many. Beyond the actions "
+        "that were logged, nothing does."),
+        overlap,
+    ),
+    (
+        "horizon", "Weights step by step",
+        ("Weights are products over the steps of an episode: the longer it lasts, the fewer episodes carry "
+        "the estimate."),
+        horizon,
+    ),
+    (
+        "batches", "Estimate over time",
+        ("The mean score of the headline estimator inside each batch. A trend here means that the past may "
+        "not speak for the future."),
+        batches,
+    ),
+    (
+        "segments", "Value by segment",
+        ("The headline estimator inside groups of the context. Each interval stands alone: among many "
+        "segments a few look unusual by chance."),
+        by_segment,
+    ),
+    (
+        "calibration", "Calibration of the models",
+        "Predictions against what happened. On the diagonal, they are right on average.",
+        calibrations,
+    ),
+    (
+        "clipping", "Sensitivity to large weights",
+        ("The estimate with weights cut off at ever lower values. Cutting trades variance for bias: an "
+        "estimate that moves a lot hangs on few units."),
+        clipping,
+    ),
+)  # fmt: skip

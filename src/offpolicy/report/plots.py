@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from offpolicy.errors import UsageError, did_you_mean, missing_dependency
-from offpolicy.report import calibration, evidence, facts
+from offpolicy.report import calibration, curves, tables
 from offpolicy.report import segments as grouping
 from offpolicy.report.charts import SERIES, domain
 from offpolicy.trust.verdict import policy_name
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from offpolicy.evaluation.result import Evaluation
-    from offpolicy.report.facts import Row
+    from offpolicy.report.tables import Row
 
 ACCENT, LOGGED, SOFT, FAINT = "#2557c7", "#b4540a", "#59616e", "#d5d8dd"
 
@@ -79,8 +79,15 @@ def _intervals(axes: Any, labels: list[str], rows: list[Row], colors: list[str])
     axes.tick_params(axis="y", length=0)
 
 
+def _band(axes: Any, x: list[Any], rows: list[Row]) -> None:
+    """A line of estimates with its band of intervals."""
+    ends = [r["low"] for r in rows], [r["high"] for r in rows]
+    axes.fill_between(x, *ends, color=ACCENT, alpha=0.16, lw=0)
+    axes.plot(x, [r["value"] for r in rows], "o-", color=ACCENT, ms=4, label="estimate")
+
+
 def _forest(evaluation: Evaluation, axes: Any, level: float) -> None:
-    rows = facts.forest(evaluation, level)
+    rows = tables.forest(evaluation, level)
     low, high = evaluation.logged.interval(level)
     axes.axvspan(low, high, color=LOGGED, alpha=0.14, lw=0)
     axes.axvline(evaluation.logged.value, color=LOGGED, lw=1.5)
@@ -90,7 +97,7 @@ def _forest(evaluation: Evaluation, axes: Any, level: float) -> None:
 
 
 def _differences(evaluation: Evaluation, axes: Any, level: float) -> None:
-    rows = [r for r in facts.differences(evaluation, level) if r["versus"] == "log"]
+    rows = [r for r in tables.differences(evaluation, level) if r["versus"] == "log"]
     axes.axvline(0, color=LOGGED, lw=1.5)
     _by_policy(evaluation, axes, rows)
     axes.set_xlim(*domain(rows, (0.0,)))
@@ -104,7 +111,7 @@ def _by_policy(evaluation: Evaluation, axes: Any, rows: list[Row]) -> None:
 
 
 def _weights(evaluation: Evaluation, policy: str, view: View, axes: Any, _: float) -> None:
-    rows = evidence.weights(view)
+    rows = curves.weights(view)
     if not rows:
         _nothing(axes, "no unit has a positive weight")
         return
@@ -117,7 +124,7 @@ def _weights(evaluation: Evaluation, policy: str, view: View, axes: Any, _: floa
 
 
 def _overlap(_: Evaluation, __: str, view: View, axes: Any, ___: float) -> None:
-    rows = evidence.overlap(view)
+    rows = curves.overlap(view)
     for y, row in enumerate(rows):
         axes.plot([row["logged"], row["target"]], [y, y], color=FAINT, lw=3, zorder=1)
     axes.scatter([r["logged"] for r in rows], range(len(rows)), color=LOGGED, label="in the log")
@@ -129,18 +136,15 @@ def _overlap(_: Evaluation, __: str, view: View, axes: Any, ___: float) -> None:
 
 
 def _batches(evaluation: Evaluation, policy: str, _: View, axes: Any, level: float) -> None:
-    rows = facts.batches(evaluation, policy, level)
+    rows = tables.batches(evaluation, policy, level)
     if not rows:
         _nothing(axes, "the log has no batches")
         return
-    x = range(len(rows))
-    axes.fill_between(
-        x, [r["low"] for r in rows], [r["high"] for r in rows], color=ACCENT, alpha=0.16, lw=0
-    )
-    axes.plot(x, [r["value"] for r in rows], "o-", color=ACCENT, ms=4, label="estimate")
+    x = list(range(len(rows)))
+    _band(axes, x, rows)
     axes.plot(x, [r["logged"] for r in rows], "--", color=LOGGED, label="logged")
     every = max(1, len(rows) // 8)
-    axes.set_xticks(list(x)[::every], [r["group"] for r in rows][::every], parse_math=False)
+    axes.set_xticks(x[::every], [r["group"] for r in rows][::every], parse_math=False)
     axes.set_xlabel("batch")
     axes.legend(frameon=False)
 
@@ -163,22 +167,18 @@ def _calibration(_: Evaluation, __: str, view: View, axes: Any, level: float) ->
 
 
 def _clipping(_: Evaluation, __: str, view: View, axes: Any, level: float) -> None:
-    rows = evidence.clipping(view, level)
+    rows = curves.clipping(view, level)
     if not rows:
         _nothing(axes, "there are no weights to cut")
         return
-    x = [r["threshold"] for r in rows]
-    axes.fill_between(
-        x, [r["low"] for r in rows], [r["high"] for r in rows], color=ACCENT, alpha=0.16, lw=0
-    )
-    axes.plot(x, [r["value"] for r in rows], "o-", color=ACCENT, ms=4)
+    _band(axes, [r["threshold"] for r in rows], rows)
     axes.set_xscale("log")
     axes.set_xlabel("weights cut off at")
     axes.set_ylabel("estimate")
 
 
 def _horizon(_: Evaluation, __: str, view: View, axes: Any, ___: float) -> None:
-    rows = evidence.horizon(view)
+    rows = curves.horizon(view)
     if not rows:
         _nothing(axes, "an impression has one step")
         return
@@ -193,7 +193,7 @@ def _horizon(_: Evaluation, __: str, view: View, axes: Any, ___: float) -> None:
 
 
 def _segments(
-    evaluation: Evaluation, policy: str, grouped: list[grouping.Grouping], axes: Any, level: float
+    evaluation: Evaluation, policy: str, grouped: list[grouping.Segments], axes: Any, level: float
 ) -> None:
     rows = grouping.by_segment(evaluation, policy, grouped, level)
     if not rows:

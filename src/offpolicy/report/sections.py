@@ -5,23 +5,25 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from offpolicy.report import charts, facts
-from offpolicy.report.figures import capitalized, count, measured, percent, plain
-from offpolicy.report.markup import esc, table
+from offpolicy.inference.figures import DASH, capitalized, count, measured, percent, plain
+from offpolicy.report import charts, tables
+from offpolicy.report.answer import decision
+from offpolicy.report.markup import columns_table, esc, table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from offpolicy.evaluation.result import Evaluation
     from offpolicy.report.charts import Spec
-    from offpolicy.report.facts import Row
+    from offpolicy.report.tables import Row
 
+ORDERS = (("", "as given"), ("value", "by value"), ("width", "by precision"))
 MARKS = {0.0: "Alarm", 1.0: "Caution", 2.0: "OK", 3.0: "Not applicable"}
 
 
 @dataclass
 class Charts:
-    """Specifications by the id of the element they are drawn in."""
+    """Specifications by the id of the element they are canvas in."""
 
     specs: dict[str, Spec] = field(default_factory=dict)
 
@@ -58,22 +60,28 @@ def legend_of(*entries: tuple[str, str]) -> str:
     return f'<ul class="legend">{items}</ul>'
 
 
-def choice_of(label: str, role: str, options: Sequence[tuple[str, str]]) -> str:
-    """A labeled select; ``role`` tells the script what to do."""
+def tools_of(label: str, role: str, options: Sequence[tuple[str, str]], before: str = "") -> str:
+    """Controls of a chart: a labeled select, whose ``role`` tells the script what to do."""
     inner = "".join(f'<option value="{esc(v)}">{esc(text)}</option>' for v, text in options)
-    return f'<label class="choice">{esc(label)} <select data-role="{role}">{inner}</select></label>'
+    choice = f'{esc(label)} <select data-role="{role}">{inner}</select>'
+    return f'<div class="tools">{before}<label class="choice">{choice}</label></div>'
 
 
-def between(row: Row, error: float) -> str:
-    """The interval of a row in words."""
-    if row["low"] != row["low"]:
+def between(low: float, high: float, error: float) -> str:
+    """An interval in words."""
+    if low != low:  # noqa: PLR0124
         return "not identified"
-    return f"{measured(row['low'], error)} to {measured(row['high'], error)}"
+    return f"{measured(low, error)} to {measured(high, error)}"
 
 
-def estimates(ev: Evaluation, drawn: Charts, level: float) -> Section:
+def relative(share: float | None) -> str:
+    """A share in percent, a dash where there is none."""
+    return DASH if share is None else percent(share)
+
+
+def estimates(ev: Evaluation, canvas: Charts, level: float) -> Section:
     """Policies × estimators."""
-    rows = facts.forest(ev, level)
+    rows = tables.forest(ev, level)
     logged = ev.logged
     low, high = logged.interval(level)
     ends = charts.domain(rows, (logged.value, low, high))
@@ -94,54 +102,41 @@ def estimates(ev: Evaluation, drawn: Charts, level: float) -> Section:
         f'<button type="button" class="chip" aria-pressed="true" data-name="{esc(n)}">{esc(n)}</button>'
         for n in names
     )
-    tools = (
-        '<div class="tools"><div class="chips" role="group" aria-label="Estimators shown">'
-        f"{chips}</div>"
-        + choice_of(
-            "Order", "order", [("", "as given"), ("value", "by value"), ("width", "by precision")]
-        )
-        + "</div>"
-    )
-    data = table(
-        ("Policy", "Estimator", "Value", "Std. error", f"{percent(level)} interval", "Units"),
-        [
-            (
-                r["policy"],
-                r["estimator"],
-                (measured(r["value"], r["std_error"]), r["value"]),
-                (plain(r["std_error"], 2), r["std_error"]),
-                (between(r, r["std_error"]), r["low"]),
-                (count(r["n"]), float(r["n"])),
-            )
-            for r in rows
-        ],
-        caption="Estimates",
-        numeric=(2, 3, 4, 5),
-        marked=[i for i, r in enumerate(rows) if r["headline"]],
-    )
+    chips = f'<div class="chips" role="group" aria-label="Estimators shown">{chips}</div>'
+    tools = tools_of("Order", "order", ORDERS, chips)
+    data = columns_table(
+        rows,
+        [("Policy", "policy", str), ("Estimator", "estimator", str),
+         ("Value", "value std_error", measured), ("Std. error", "std_error", lambda x: plain(x, 2)),
+         (f"{percent(level)} interval", "low high std_error", between), ("Units", "n", count)],
+        "Estimates",
+    )  # fmt: skip
     about = (
         "Every estimator looks at the same log. Where they agree, the answer does not hang on one method; "
         "the one in bold is the one the answer above is taken from."
     )
     cut = any(r["low"] < ends[0] or r["high"] > ends[1] for r in rows)
-    if any(n == "DM" or n.startswith("DM-") for n in names):
-        about += " The direct method’s (DM) interval leaves out the error of its own model."
+    direct = ", ".join(e.name for e in ev.estimators if e.is_direct)
+    if direct:
+        about += (
+            f" The interval of a direct method ({direct}) leaves out the error of its own model."
+        )
     if cut:
         about += " Intervals that reach the edge go on beyond it."
     legend = legend_of(
         ("accent", "headline estimator"), ("soft", "others"), ("logged", "logged value")
     )
-    figure = drawn.figure("forest", spec, tools=tools, legend=legend, data=data)
+    figure = canvas.figure("forest", spec, tools=tools, legend=legend, data=data)
     return Section("estimates", "Estimates", about, figure)
 
 
-def differences(ev: Evaluation, drawn: Charts, level: float) -> Section:
+def differences(ev: Evaluation, canvas: Charts, level: float) -> Section:
     """Paired differences."""
-    rows = facts.differences(ev, level)
+    rows = tables.differences(ev, level)
     ends = charts.domain(rows, (0.0,))
     for row in rows:
-        change = "—" if row["lift"] is None else f"{percent(row['lift'])}"
-        row["tips"] = {"Relative": change}
+        row["minus"] = "the log" if row["versus"] == "log" else row["versus"]
+        row["tips"] = {"Relative": relative(row["lift"])}
         row["label"] = row["estimator"] if row["versus"] == "log" else f"minus {row['versus']}"
     groups = _by_policy(ev, rows)
     spec = charts.intervals(
@@ -152,29 +147,19 @@ def differences(ev: Evaluation, drawn: Charts, level: float) -> Section:
         reference=(0.0, 0.0, 0.0),
         tips=("Relative",),
     )
-    data = table(
-        ("Policy", "Minus", "Estimator", "Difference", f"{percent(level)} interval", "Relative"),
-        [
-            (
-                r["policy"],
-                "the log" if r["versus"] == "log" else r["versus"],
-                r["estimator"],
-                (measured(r["value"], r["std_error"]), r["value"]),
-                (between(r, r["std_error"]), r["low"]),
-                ("—" if r["lift"] is None else percent(r["lift"]), r["lift"]),
-            )
-            for r in rows
-        ],
-        caption="Paired differences",
-        numeric=(3, 4, 5),
-        marked=[i for i, r in enumerate(rows) if r["headline"]],
-    )
+    data = columns_table(
+        rows,
+        [("Policy", "policy", str), ("Minus", "minus", str), ("Estimator", "estimator", str),
+         ("Difference", "value std_error", measured),
+         (f"{percent(level)} interval", "low high std_error", between), ("Relative", "lift", relative)],
+        "Paired differences",
+    )  # fmt: skip
     about = (
         "Scores are subtracted unit by unit before they are averaged, so what is common to both sides "
         "cancels. An interval clear of zero tells the two apart."
     )
     return Section(
-        "differences", "Paired differences", about, drawn.figure("differences", spec, data=data)
+        "differences", "Paired differences", about, canvas.figure("differences", spec, data=data)
     )
 
 
@@ -186,7 +171,7 @@ def _by_policy(ev: Evaluation, rows: list[Row]) -> list[tuple[str, list[Row]]]:
 
 def per_unit(ev: Evaluation) -> str:
     """What the axis of values counts."""
-    return f"value per {'impression' if ev.problem.log.kind == 'bandit' else 'episode'}"
+    return f"value per {decision(ev.problem.log)}"
 
 
 def checks(ev: Evaluation) -> Section:

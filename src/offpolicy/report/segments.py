@@ -1,4 +1,8 @@
-"""Groups of units by a context column: categories as they are, numbers in fifths."""
+"""Units grouped by a column of the context, and the estimate inside each group.
+
+Categories are kept as they are, numbers with more than a dozen values are cut in fifths of the mass. Equal
+rows give equal groups, in whichever order they come and whether or not they are counted.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +13,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from offpolicy._arrays import quantiles
 from offpolicy.errors import UsageError, did_you_mean
+from offpolicy.inference.figures import plain
+from offpolicy.inference.reach import masses
 from offpolicy.logs.frame import Columns
-from offpolicy.report import facts
-from offpolicy.report.figures import plain
+from offpolicy.report import tables
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,23 +28,34 @@ if TYPE_CHECKING:
 
 Column: TypeAlias = str | int
 
+AUTOMATIC = 4
 MOST_GROUPS = 12
 PARTS = 5
-AUTOMATIC = 4
+MOST_TEXTS = 10_000
+MISSING = "missing"
+
+
+@dataclass(frozen=True, eq=False)
+class Segments:
+    """Units grouped by one column: the (N,) group of each, and what the groups are called."""
+
+    column: str
+    codes: Ints
+    labels: list[str]
 
 
 def chosen_columns(log: Any, segments: Sequence[Column] | Column | None) -> list[Column]:
     """The columns asked for, checked; None takes the first four of a frame's context."""
     if segments is None:
         return list((log.context.names or ())[:AUTOMATIC])
-    asked = [segments] if isinstance(segments, str | int) else list(segments)
-    for column in asked:
-        known = known_columns(log)
-        if column not in known:
+    columns = [segments] if isinstance(segments, str | int) else list(segments)
+    for column in columns:
+        names = known_columns(log)
+        if column not in names:
             raise UsageError(
-                f"segments=: the log has no column {column!r}.{did_you_mean(column, known)}"
+                f"segments=: the log has no column {column!r}.{did_you_mean(column, names)}"
             )
-    return asked
+    return columns
 
 
 def known_columns(log: Any) -> list[Column]:
@@ -61,92 +78,108 @@ def values_of(log: Any, column: Column) -> Array:
     if log.context.names is None:
         table = np.asarray(log.context.table)
         return np.asarray(table[at, int(column)] if table.ndim == 2 else table[at])
-    return np.asarray(Columns(log.context.table).values(str(column))[at])
+    return np.asarray(log.context.column(str(column))[at])
 
 
-def groups(values: Array, mass: Floats) -> tuple[Ints, list[str]]:
-    """Codes and labels of at most a dozen groups.
-
-    >>> codes, labels = groups(np.array(["b", "a", "b"]), np.ones(3))
-    >>> codes.tolist(), labels
-    ([1, 0, 1], ['a', 'b'])
-    """
-    if values.dtype.kind in "iuf":
-        missing = np.isnan(values) if values.dtype.kind == "f" else np.zeros(len(values), bool)
-        if len(np.unique(values[~missing])) > MOST_GROUPS:
-            return _parts(values.astype(np.float64), missing)
-    if values.dtype.kind == "M":
-        values = values.astype("datetime64[D]")
-    names, codes = _distinct(values)
-    if len(names) <= MOST_GROUPS:
-        return codes, names
-    size = np.bincount(codes, weights=mass)
-    kept = np.sort(np.argsort(-size, kind="stable")[: MOST_GROUPS - 1])
-    place = np.full(len(names), len(kept), dtype=np.int64)
-    place[kept] = np.arange(len(kept))
-    return place[codes], [*(names[k] for k in kept), f"{len(names) - len(kept):,} others"]
-
-
-def _distinct(values: Array) -> tuple[list[str], Ints]:
-    """Labels in order, and the code of each value."""
-    if values.dtype.kind != "O":
-        distinct, codes = np.unique(values, return_inverse=True)
-        return [_label(v) for v in distinct.tolist()], codes
-    labels: dict[Any, str] = {}
-    text = [labels.setdefault(v, _label(v)) if _is_plain(v) else _label(v) for v in values.tolist()]
-    names, codes = np.unique(np.array(text, dtype=str), return_inverse=True)
-    return [str(n) for n in names], codes
-
-
-def _is_plain(value: Any) -> bool:
-    return isinstance(value, str | int)
-
-
-def _label(value: Any) -> str:
-    if value is None or (isinstance(value, float) and math.isnan(value)) or str(value) == "NaT":
-        return "missing"
-    return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def _parts(values: Floats, missing: Array) -> tuple[Ints, list[str]]:
-    """Fifths of a number, each closed on the left, and the missing apart."""
-    edges = np.unique(np.quantile(values[~missing], np.linspace(0, 1, PARTS + 1)))
-    codes = np.clip(np.searchsorted(edges, values, side="right") - 1, 0, len(edges) - 2)
-    labels = [f"{plain(a)} to {plain(b)}" for a, b in pairwise(edges.tolist())]
-    if missing.any():
-        codes[missing] = len(labels)
-        labels.append("missing")
-    return codes, labels
-
-
-@dataclass(frozen=True, eq=False)
-class Grouping:
-    """Units grouped by one column."""
-
-    column: str
-    codes: Ints
-    labels: list[str]
-
-
-def groupings(evaluation: Evaluation, segments: Sequence[Column] | Column | None) -> list[Grouping]:
+def groupings(evaluation: Evaluation, segments: Sequence[Column] | Column | None) -> list[Segments]:
     """The columns asked for, each cut into groups; the same for every policy."""
-    log, mass = evaluation.problem.log, evaluation.problem.units.mass
+    log = evaluation.problem.log
+    mass, _ = masses(evaluation.problem.units)
     out = []
     for column in chosen_columns(log, segments):
-        values = values_of(log, column)
-        codes, labels = groups(values, np.ones(len(values)) if mass is None else mass)
-        out.append(
-            Grouping(column if isinstance(column, str) else f"context {column}", codes, labels)
-        )
+        name = column if isinstance(column, str) else f"context {column}"
+        groups = grouped(name, values_of(log, column), mass)
+        if groups is not None:
+            out.append(groups)
+        elif segments is not None:
+            raise UsageError(
+                f"segments=: column {column!r} has more than {MOST_TEXTS:,} different values. "
+                "Give one with fewer."
+            )
     return out
 
 
 def by_segment(
-    evaluation: Evaluation, policy: str, grouped: Sequence[Grouping], level: float = 0.95
-) -> list[facts.Row]:
+    evaluation: Evaluation, policy: str, segments: Sequence[Segments], level: float = 0.95
+) -> list[tables.Row]:
     """The estimate inside each group of each column."""
     return [
-        {"column": g.column, **row}
-        for g in grouped
-        for row in facts.by_group(evaluation, policy, g.codes, g.labels, level)
+        {"column": s.column, **row}
+        for s in segments
+        for row in tables.by_group(evaluation, policy, s.codes, s.labels, level)
     ]
+
+
+def grouped(column: str, values: Array, mass: Floats) -> Segments | None:
+    """At most a dozen groups of a column's values; None where it has too many different texts.
+
+    >>> groups = grouped("x", np.array([2.0, 1.0, np.nan]), np.ones(3))
+    >>> groups.labels, groups.codes.tolist()
+    (['1', '2', 'missing'], [1, 0, 2])
+    """
+    if values.dtype.kind in "iuf":
+        return _numbers(column, values.astype(np.float64) + 0.0, mass)
+    return _texts(column, values, mass)
+
+
+def _numbers(column: str, values: Floats, mass: Floats) -> Segments:
+    """Every number, or fifths of their mass, each closed on the right; the missing apart."""
+    missing = np.isnan(values)
+    present = values[~missing]
+    different = np.unique(present)
+    if len(different) <= MOST_GROUPS:
+        codes, labels = (
+            np.searchsorted(different, values),
+            [label_of(v) for v in different.tolist()],
+        )
+    else:
+        cuts = np.unique(quantiles(present, np.arange(1, PARTS) / PARTS, mass[~missing]))
+        cuts = cuts[cuts < different[-1]]
+        codes = np.searchsorted(cuts, values)
+        labels = [
+            plain(a) if math.isclose(a, b) else f"{plain(a)} to {plain(b)}"
+            for a, b in pairwise([different[0], *cuts.tolist(), different[-1]])
+        ]
+    if missing.any():
+        labels.append(MISSING)
+    return Segments(column, np.where(missing, len(labels) - 1, codes), labels)
+
+
+def _texts(column: str, values: Array, mass: Floats) -> Segments | None:
+    """Every label, or the most frequent ones and the others together; missing values are the last label."""
+    if values.dtype.kind == "M":
+        values = values.astype("datetime64[D]")
+    seen: dict[str, int] = {}
+    if values.dtype.kind == "O":
+        codes = [seen.setdefault(label_of(v), len(seen)) for v in values.tolist()]
+        place = np.array(codes, dtype=np.int64)
+    else:
+        different, place = np.unique(values, return_inverse=True)
+        seen = {label_of(v): i for i, v in enumerate(different.tolist())}
+    names = sorted(seen, key=lambda name: (name == MISSING, name))
+    if len(seen.keys() - {MISSING}) > MOST_TEXTS:
+        return None
+    labels = names
+    if len(names) > MOST_GROUPS:
+        size = np.bincount(place, weights=mass)[[seen[name] for name in names]]
+        frequent = np.sort(np.argsort(-size, kind="stable")[: MOST_GROUPS - 1])
+        labels = [names[i] for i in frequent]
+        labels = [*labels, f"{len(names) - len(labels):,} others"]
+    own = {name: i for i, name in enumerate(labels)}
+    rank = np.array([own.get(name, len(labels) - 1) for name in seen], dtype=np.int64)
+    return Segments(column, rank[place], labels)
+
+
+def label_of(value: Any) -> str:
+    """What a value is called; whole numbers without a point.
+
+    >>> label_of(2.0), label_of(0.25), label_of(None), label_of("x")
+    ('2', '0.25', 'missing', 'x')
+    """
+    if isinstance(value, str):
+        return value
+    if str(value) in {"None", "nan", "NaT", "<NA>"}:
+        return MISSING
+    if isinstance(value, float):
+        return str(int(value)) if value.is_integer() and abs(value) < 1e15 else f"{value:g}"
+    return str(value)

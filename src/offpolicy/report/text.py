@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from offpolicy.inference.change import change
 from offpolicy.policies.target import LOGGING_POLICY
 
 if TYPE_CHECKING:
@@ -28,38 +29,29 @@ def number(value: float, digits: int = 4) -> str:
 def cells(evaluation: Evaluation, level: float = 0.95) -> list[tuple[str, ...]]:
     """The result as rows of text."""
     logged = evaluation.logged
-    rows: list[tuple[str, ...]] = [
+    rows = [((LOGGING_POLICY, "mean"), logged), *evaluation.estimates.items()]
+    return [
         (
-            LOGGING_POLICY,
-            "mean",
-            number(logged.value),
-            number(logged.std_error, 2),
-            _interval(*logged.interval(level)),
-            "",
-            f"{logged.n:,}",
+            *names,
+            number(e.value),
+            number(e.std_error, 2),
+            _interval(*e.interval(level)),
+            _against(e, logged, level),
+            f"{e.n:,}",
         )
+        for names, e in rows
     ]
-    for (policy, name), e in evaluation.estimates.items():
-        change = ""
-        if e.is_defined and logged.value != 0:
-            change = _change(e.lift(logged), level)
-        rows.append(
-            (
-                policy,
-                name,
-                number(e.value),
-                number(e.std_error, 2),
-                _interval(*e.interval(level)),
-                change,
-                f"{e.n:,}",
-            )
-        )
-    return rows
 
 
-def _change(lift: Estimate, level: float) -> str:
-    low, high = lift.interval(level)
-    return f"{100 * lift.value:+.1f}% [{100 * low:+.1f}, {100 * high:+.1f}]"
+def _against(e: Estimate, logged: Estimate, level: float) -> str:
+    """A lift in percent, or the difference where the logged value is no base for one."""
+    if e is logged or not e.is_defined:
+        return ""
+    against = change(e, logged, level)
+    value, (low, high) = against.estimate.value, against.interval
+    if against.is_lift:
+        return f"{100 * value:+.1f}% [{100 * low:+.1f}, {100 * high:+.1f}]"
+    return f"{value:+.3g} [{low:+.3g}, {high:+.3g}]"
 
 
 def _interval(low: float, high: float) -> str:

@@ -37,7 +37,7 @@ class Estimator:
     name : str
         What the result is called.
     score : callable
-        Takes `Decisions` (arrays ``reward``, ``rho``, ``q``, ``v``, … with one entry a decision) and
+        Takes `Decisions` (arrays ``reward``, ``rho``, ``q``, ``v``, … with one entry per decision) and
         returns one number per unit, whose mean is the estimate.
     split : {"crossfit", "full", "half"}
         On whom the nuisances are fitted and the score is taken.
@@ -51,6 +51,9 @@ class Estimator:
     whole_log_means : bool
         The score looks at other units through ``d.mean(…)`` only: blocks again, with means of the whole log
         from an earlier pass. A score that declares neither gets the whole log at once.
+    takes_counts : bool
+        The score heeds ``d.count``, how many identical units each stands for. A score that declares none of the
+        three gets a compressed log unfolded, one entry per unit.
     is_product : bool
         The score is importance weight × reward and nothing else.
     biased : bool
@@ -75,6 +78,7 @@ class Estimator:
     kinds: frozenset[str] = frozenset({"bandit", "trajectories"})
     linear_in_reward: bool = False
     whole_log_means: bool = False
+    takes_counts: bool = False
     is_product: bool = False
     biased: bool = False
     rank: int = 100
@@ -83,6 +87,11 @@ class Estimator:
     def by_block(self) -> bool:
         """Whether blocks of a log can be scored one after another."""
         return self.linear_in_reward or self.whole_log_means
+
+    @property
+    def counts(self) -> bool:
+        """Whether units that stand for several can be scored as they are."""
+        return self.by_block or self.takes_counts
 
     @property
     def is_direct(self) -> bool:
@@ -121,11 +130,11 @@ FAMILIES: dict[str, Estimator] = {
         Estimator("SNIPW", scores.self_normalized, "full", BEHAVIOR, whole_log_means=True, rank=9),
         Estimator("DR", scores.doubly_robust, "full", BOTH, linear_in_reward=True, rank=11),
         Estimator("SNDR", scores.self_normalized_dr, "crossfit", BOTH, whole_log_means=True, rank=5),
-        Estimator("SWITCH", tuned_switch, "crossfit", BOTH, biased=True),
-        Estimator("DRos", tuned_shrinkage, "crossfit", BOTH, biased=True),
+        Estimator("SWITCH", tuned_switch, "crossfit", BOTH, takes_counts=True, biased=True),
+        Estimator("DRos", tuned_shrinkage, "crossfit", BOTH, takes_counts=True, biased=True),
         Estimator("MRDR", scores.doubly_robust, "crossfit", BOTH, "mrdr", linear_in_reward=True),
-        Estimator("OCV", optimal_control, "crossfit", BOTH, rank=3),
-        Estimator("auto", best_combination, "crossfit", BOTH, rank=1),
+        Estimator("OCV", optimal_control, "crossfit", BOTH, takes_counts=True, rank=3),
+        Estimator("auto", best_combination, "crossfit", BOTH, takes_counts=True, rank=1),
         Estimator("TIS", scores.trajectory_weighted, "full", BEHAVIOR, None, TRAJECTORIES),
         Estimator("WIS", scores.trajectory_normalized, "full", BEHAVIOR, None, TRAJECTORIES),
         Estimator("WDR", scores.self_normalized_dr, "crossfit", BOTH, None, TRAJECTORIES, rank=6),

@@ -42,7 +42,7 @@ MOST_SHARE = 0.5
 
 
 def optimal_control(d: Decisions) -> Scored:
-    """ψ(α, β) with coefficients fitted on all other units, one pair a step where the units allow it."""
+    """ψ(α, β) with coefficients fitted on all other units, one pair per step where the units allow it."""
     plain = scores.importance_weighted(d)
     controls, per_step = _controls(d)
     fitted, left_out = regress_others(plain, controls, d.mass, _single_mass(d))

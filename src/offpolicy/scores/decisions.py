@@ -1,14 +1,15 @@
-"""Everything a score may look at, as flat arrays with one entry a decision.
+"""Everything a score may look at, as flat arrays with one entry per decision.
 
 The paper's letters: R_t, ρ_t = ∏_{s≤t} π_e(A_s|S_s) / π_b(A_s|S_s), q_t(S_t, A_t) and
-v_t = Σ_a π_e(a|S_t) q_t(S_t, a). A bandit has one decision a unit, an episode T + 1.
+v_t = Σ_a π_e(a|S_t) q_t(S_t, a). A bandit has one decision per unit, an episode T + 1.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,6 +20,27 @@ if TYPE_CHECKING:
     from offpolicy.logs.layout import Layout
 
 LARGEST_LOG_WEIGHT = 700.0
+
+
+@dataclass(eq=False)
+class Ledger:
+    """Means of the whole log for the score of one block, in the order in which the score asks for them.
+
+    A mean that an earlier pass has summed over all blocks is known; until then the block's own stands in, and
+    what the next pass needs is written down.
+    """
+
+    known: list[float] = field(default_factory=list)
+    asked: list[tuple[float, float]] = field(default_factory=list)
+
+    def mean(self, values: Floats, mass: Floats) -> float:
+        """The whole log's mean, once known."""
+        total, size = float(values @ mass), float(mass.sum())
+        place = len(self.asked)
+        self.asked.append((total, size))
+        if place < len(self.known):
+            return self.known[place]
+        return total / size if size else math.nan
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +63,8 @@ class Decisions:
         How many identical units each stands for.
     fold : (N,) int array or None
         Fold of each unit, for scores with coefficients of their own to fit; None outside cross-fitting.
+    ledger : Ledger or None
+        Where means of the whole log come from when these decisions are a block of it.
 
     Examples
     --------
@@ -62,6 +86,7 @@ class Decisions:
     marginal: Floats | None = None
     count: Floats | None = None
     fold: Ints | None = None
+    ledger: Ledger | None = None
 
     @property
     def n(self) -> int:
@@ -129,12 +154,54 @@ class Decisions:
         """(N,) mass of each unit in means."""
         return np.ones(self.n) if self.weight is None else self.weight
 
+    def part(self, units: Ints) -> Decisions:
+        """The decisions of some units."""
+        rows = self.layout.rows_of(units)
+
+        def unit(values: Any) -> Any:
+            return None if values is None else values[units]
+
+        return Decisions(
+            self.layout.subset(units),
+            self.reward[rows],
+            self.pi_e[rows],
+            self.pi_b[rows],
+            self.q[rows],
+            self.v[rows],
+            self.discount,
+            unit(self.weight),
+            None if self.marginal is None else self.marginal[rows],
+            unit(self.count),
+            unit(self.fold),
+        )
+
+    def unfolded(self) -> Decisions:
+        """The same units without counts: each as often as it stands for."""
+        if self.count is None:
+            return self
+        times = np.rint(self.count).astype(np.int64)
+        every = self.part(np.repeat(np.arange(self.n), times))
+        mass = None if every.weight is None else every.weight / np.repeat(self.count, times)
+        return replace(every, weight=mass, count=None)
+
+    @cached_property
+    def outcome(self) -> Floats:
+        """(S,) R_t + γ v_{t+1}, whose mean given S_t and A_t is q_t; R of an impression."""
+        if self.layout.is_single:
+            return self.reward
+        following = np.zeros(self.layout.n_steps)
+        later = np.flatnonzero(self.layout.step > 0)
+        following[later - 1] = self.v[later]
+        return self.reward + self.discount * following
+
     def sum(self, values: Floats) -> Floats:
         """(N,) sum of a per-decision quantity inside each unit."""
         return self.layout.sum(values)
 
     def mean(self, values: Floats) -> float:
-        """Mean over units, by mass."""
+        """Mean over all units of the log, by mass."""
+        if self.ledger is not None:
+            return self.ledger.mean(values, self.mass)
         if self.weight is None:
             return float(values.mean())
         return float(values @ self.weight / self.weight.sum())

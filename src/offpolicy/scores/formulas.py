@@ -120,10 +120,4 @@ def marginalized(d: Decisions) -> Floats:
     variance to the efficiency bound of a Markov decision process.
     """
     assert d.marginal is not None
-    if d.layout.is_single:
-        return d.marginal * (d.reward - d.q) + d.v
-    following = np.zeros(d.layout.n_steps)
-    later = np.flatnonzero(d.layout.step > 0)
-    following[later - 1] = d.v[later]
-    change = d.reward + d.discount * following - d.q
-    return direct(d) + d.sum(d.gamma * d.marginal * change)
+    return direct(d) + d.sum(d.gamma * d.marginal * (d.outcome - d.q))

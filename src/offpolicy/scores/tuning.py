@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from offpolicy._arrays import quantiles
 from offpolicy.scores import formulas as scores
 from offpolicy.scores.formulas import Scored
 
@@ -40,7 +41,7 @@ def switch_grid(d: Decisions) -> list[float]:
     positive = d.rho[d.rho > 0]
     if len(positive) == 0:
         return [np.inf]
-    return [*np.unique(_quantiles(positive, _counts(d))).tolist(), np.inf]
+    return [*np.unique(quantiles(positive, QUANTILES, _counts(d))).tolist(), np.inf]
 
 
 def shrinkage_grid(d: Decisions) -> list[float]:
@@ -55,20 +56,6 @@ def shrinkage_grid(d: Decisions) -> list[float]:
 def _counts(d: Decisions) -> Floats | None:
     """How many rows each positive weight stands for, in a compressed log."""
     return None if d.count is None else d.count[d.layout.unit][d.rho > 0]
-
-
-def _quantiles(values: Floats, count: Floats | None) -> Floats:
-    """`numpy.quantile` of values repeated ``count`` times each."""
-    if count is None:
-        return np.asarray(np.quantile(values, QUANTILES))
-    order = np.argsort(values)
-    ends = np.cumsum(count[order])
-    at = (ends[-1] - 1) * np.array(QUANTILES)
-    low, high = (
-        values[order[np.searchsorted(ends, np.minimum(i, ends[-1] - 1), side="right")]]
-        for i in (np.floor(at), np.floor(at) + 1)
-    )
-    return np.asarray(low + (high - low) * (at - np.floor(at)))
 
 
 def _best(

@@ -17,6 +17,7 @@ import numpy as np
 from offpolicy._arrays import places
 from offpolicy.errors import DataError, UsageError, first_rows
 from offpolicy.logs.actions import is_missing
+from offpolicy.splits.hashing import HALF, fold_of, hash_constants
 
 if TYPE_CHECKING:
     from offpolicy._arrays import Array, Bools, Ints
@@ -65,6 +66,16 @@ class Part:
     train: Ints
     score: Ints
 
+    @property
+    def training(self) -> Ints:
+        """The training units, of which a fit needs some."""
+        if len(self.train) == 0:
+            raise UsageError(
+                "a fold holds all units of the log, so that no unit is left to fit models on. Use another "
+                "seed, more units, or give fold labels."
+            )
+        return self.train
+
 
 @dataclass(frozen=True, eq=False)
 class Folds:
@@ -75,110 +86,193 @@ class Folds:
     labels : (R, N) int array, values 0 … K−1
     half : (R, N) bool array
         Units scored by the half-sample split; the others train it.
+    k : int
+        Number of folds of the whole log; a block of it may hold units of some only.
     """
 
     labels: Ints
     half: Bools
-
-    @property
-    def k(self) -> int:
-        """Number of folds."""
-        return int(self.labels.max()) + 1
+    k: int
 
     @property
     def repeats(self) -> int:
         """Number of repetitions."""
         return len(self.labels)
 
-    def half_is_a_fold(self, repeat: int) -> bool:
+    @property
+    def half_is_a_fold(self) -> bool:
         """Whether the half-sample split is the first of two folds."""
-        return self.k == 2 and bool(np.array_equal(self.half[repeat], self.labels[repeat] == 0))
+        return self.k == 2
 
     def parts(self, split: Split, repeat: int) -> list[Part]:
         """The fits a split needs, each with the units it scores."""
+        keys = part_keys(split, repeat, self.k)
         if split == "full":
             everyone = np.arange(self.labels.shape[1], dtype=np.int64)
-            return [Part(("full",), everyone, everyone)]
-        labels = self.labels[repeat]
+            return [Part(keys[0], everyone, everyone)]
         if split == "half":
             scored = self.half[repeat]
-            # With two folds the half-sample fit is the cross-fit of fold 0: fit it once.
-            shared = self.half_is_a_fold(repeat)
-            key: tuple[Any, ...] = ("fold", repeat, 0) if shared else ("half", repeat)
-            return [Part(key, np.flatnonzero(~scored), np.flatnonzero(scored))]
+            return [Part(keys[0], np.flatnonzero(~scored), np.flatnonzero(scored))]
+        labels = self.labels[repeat]
         return [
-            Part(("fold", repeat, k), np.flatnonzero(labels != k), np.flatnonzero(labels == k))
-            for k in range(self.k)
+            Part(key, np.flatnonzero(labels != k), np.flatnonzero(labels == k))
+            for k, key in enumerate(keys)
         ]
 
 
-def make_folds(
-    n: int,
-    folds: int | KFold | Array,
-    *,
-    repeats: int = 1,
-    seed: int = 0,
-    cluster: Ints | None = None,
-    strata: Ints | None = None,
-) -> Folds:
-    """Draw K folds of equal size, or check the labels given.
+def part_keys(split: Split, repeat: int, k: int) -> list[tuple[Any, ...]]:
+    """What the fits of a split are called; with two folds a half-sample fit is the cross-fit of fold 0."""
+    if split == "full":
+        return [("full",)]
+    if split == "half":
+        return [("fold", repeat, 0) if k == 2 else ("half", repeat)]
+    return [("fold", repeat, j) for j in range(k)]
 
-    Parameters
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """How units are assigned to folds: by the hash of their numbers, or by labels given.
+
+    Attributes
     ----------
-    n : int
-        Number of units.
-    folds : int, KFold, or (n,) or (repeats, n) labels
-        Labels of any type; they are used as given, in sorted order.
-    repeats : int
-        How many times to draw.
-    seed : int
-        Seed of the draw; repetition r uses its own stream.
-    cluster : (n,) int array, optional
-        Units of one cluster stay together.
-    strata : (n,) int array, optional
-        Each stratum is spread evenly.
-
-    Examples
-    --------
-    >>> make_folds(6, 2, seed=1).labels.shape
-    (1, 6)
-    >>> make_folds(4, ["a", "b", "a", "b"]).labels.tolist()
-    [[0, 1, 0, 1]]
+    k, repeats, seed : int
+    stratify : {"action", "reward"} or None
+    labels : (R, N) int array or None
+        Codes of the labels given, one per unit.
     """
-    if isinstance(folds, int | np.integer | KFold):
-        spec = folds if isinstance(folds, KFold) else KFold(int(folds))
-        return _draw(n, spec.k, repeats, seed, cluster, strata)
-    if folds is None or np.ndim(folds) == 0:
-        raise UsageError(
-            f"folds= must be an int of at least 2 or fold labels. Got {folds!r} instead."
+
+    k: int = 2
+    repeats: int = 1
+    seed: int = 0
+    stratify: Literal["action", "reward"] | None = None
+    labels: Ints | None = None
+
+    @classmethod
+    def of(cls, folds: int | KFold | Array, repeats: int = 1, seed: int = 0) -> Plan:
+        """Check what the user asked for.
+
+        >>> Plan.of(3).k, Plan.of(["a", "b", "a", "b"]).labels.tolist()
+        (3, [[0, 1, 0, 1]])
+        """
+        if isinstance(repeats, bool) or not isinstance(repeats, int) or repeats < 1:
+            raise UsageError(f"repeats= must be an int of at least 1. Got {repeats!r} instead.")
+        if isinstance(folds, int | np.integer | KFold):
+            spec = folds if isinstance(folds, KFold) else KFold(int(folds))
+            return cls(int(spec.k), repeats, seed, spec.stratify)
+        if folds is None or np.ndim(folds) == 0:
+            raise UsageError(
+                f"folds= must be an int of at least 2 or fold labels. Got {folds!r} instead."
+            )
+        labels = _codes(np.asarray(folds), repeats)
+        return cls(int(labels.max()) + 1, len(labels), seed, labels=labels)
+
+    def folds(
+        self,
+        units: Ints,
+        *,
+        labels: Ints | None = None,
+        half: Bools | None = None,
+        cluster: Ints | None = None,
+        strata: Ints | None = None,
+    ) -> Folds:
+        """Folds of a whole log, checked: there are units enough, and no cluster is split.
+
+        Parameters
+        ----------
+        units : (N,) ints
+            Numbers of the units; of their clusters where units come in clusters.
+        labels : (R, N) ints, optional
+            Labels that the log carries.
+        half : (R, N) bools, optional
+            The scored halves, where the log carries them too.
+        cluster, strata : (N,) ints, optional
+        """
+        made = self.block(units, labels=labels, half=half, strata=strata)
+        groups = len(units) if cluster is None else len(np.unique(cluster))
+        if groups < made.k:
+            what = "units" if cluster is None else "clusters"
+            raise UsageError(
+                f"folds={made.k} needs at least {made.k} {what}; the log has {groups}."
+            )
+        if cluster is not None:
+            for row in made.labels:
+                _check_clusters(row, cluster)
+        return made
+
+    def block(
+        self,
+        units: Ints,
+        *,
+        labels: Ints | None = None,
+        half: Bools | None = None,
+        strata: Ints | None = None,
+    ) -> Folds:
+        """Folds of some units of a log."""
+        given = self.labels if labels is None else labels
+        if given is not None:
+            if given.shape[1] != len(units):
+                raise UsageError(
+                    f"folds= holds {given.shape[1]:,} labels for {len(units):,} units. Give one label per "
+                    "unit, or an int."
+                )
+            k = self.k if labels is None else int(given.max()) + 1
+            # Labels of the user's own split no further: of an odd number the larger part is scored.
+            return Folds(given, given < (k + 1) // 2 if half is None else half, k)
+        numbers = units if strata is None else _within(strata, self.k)
+        drawn = np.stack(
+            [
+                np.asarray(fold_of(numbers, self.k, hash_constants(self.seed, r)), dtype=np.int64)
+                for r in range(self.repeats)
+            ]
         )
-    return _given(n, np.asarray(folds), repeats, cluster)
+        halves = [in_half(row, numbers, self.k, self.seed, r) for r, row in enumerate(drawn)]
+        return Folds(drawn, np.stack(halves), self.k)
 
 
-def _given(n: int, labels: Array, repeats: int, cluster: Ints | None) -> Folds:
+def in_half(labels: Any, units: Any, k: int, seed: int, repeat: int) -> Any:
+    """Whether the half-sample split scores a unit: half of the folds, or a draw where their number is odd.
+
+    The same arithmetic for arrays and for columns of engines.
+    """
+    if k % 2 == 0:
+        return labels < k // 2
+    return fold_of(units, 2, hash_constants(seed, repeat, HALF)) == 0
+
+
+def _within(strata: Ints, k: int) -> Ints:
+    """Numbers that run on inside each stratum and begin at a multiple of k: folds are even in each."""
+    order = np.argsort(strata, kind="stable")
+    sizes = np.bincount(strata)
+    starts = np.concatenate([[0], np.cumsum(-(-sizes // k) * k)[:-1]])
+    firsts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+    numbers = np.empty(len(strata), dtype=np.int64)
+    ranked = strata[order]
+    numbers[order] = np.arange(len(strata)) - firsts[ranked] + starts[ranked]
+    return numbers
+
+
+def _codes(labels: Array, repeats: int) -> Ints:
     table = np.atleast_2d(labels)
     missing = is_missing(table.ravel())
     if missing.any():
         raise UsageError(
             f"folds=: the label is missing in {first_rows(missing)}. Give every unit a label."
         )
-    if table.shape[1] != n or table.ndim != 2:
+    if table.ndim != 2:
         raise UsageError(
-            f"folds= holds {table.shape[-1]:,} labels for {n:,} units. Give one label a unit, or an int."
+            "folds= must hold one label per unit, or one row of labels per repetition."
         )
     if repeats not in {1, len(table)}:
         raise UsageError(
-            f"repeats={repeats}, but folds= gives {len(table)} row(s) of labels. Give one row a repetition."
+            f"repeats={repeats}, but folds= gives {len(table)} row(s) of labels. Give one row per "
+            "repetition."
         )
     codes = np.empty(table.shape, dtype=np.int64)
     for r, row in enumerate(table):
         number, codes[r] = _numbered(row)
         if number < 2:
             raise UsageError("folds= holds a single label. Cross-fitting needs at least two folds.")
-        if cluster is not None:
-            _check_clusters(codes[r], cluster)
-    k = codes.max(axis=1, keepdims=True) + 1
-    return Folds(codes, codes < (k + 1) // 2)
+    return codes
 
 
 def _numbered(labels: Array) -> tuple[int, Ints]:
@@ -199,106 +293,3 @@ def _check_clusters(labels: Ints, cluster: Ints) -> None:
             f"folds= splits a cluster: the fold label differs inside it in {first_rows(broken)}. "
             "Give all units of a cluster the same label."
         )
-
-
-def _draw(
-    n: int, k: int, repeats: int, seed: int, cluster: Ints | None, strata: Ints | None
-) -> Folds:
-    if isinstance(repeats, bool) or not isinstance(repeats, int) or repeats < 1:
-        raise UsageError(f"repeats= must be an int of at least 1. Got {repeats!r} instead.")
-    groups = n if cluster is None else int(cluster.max()) + 1
-    if groups < k:
-        what = "units" if cluster is None else "clusters"
-        raise UsageError(f"folds={k} needs at least {k} {what}; the log has {groups}.")
-    if cluster is not None and strata is not None:
-        raise UsageError("folds cannot be stratified and clustered at once. Leave stratify out.")
-    streams = [np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(2 * repeats)]
-    labels = np.stack([_balanced(streams[2 * r], groups, k, strata) for r in range(repeats)])
-    if k % 2 == 0:
-        half = labels < k // 2
-    else:
-        half = np.stack(
-            [_balanced(streams[2 * r + 1], groups, 2, strata) == 0 for r in range(repeats)]
-        )
-    if cluster is not None:
-        labels, half = labels[:, cluster], half[:, cluster]
-    return Folds(labels, half)
-
-
-def _balanced(rng: np.random.Generator, n: int, k: int, strata: Ints | None) -> Ints:
-    """Random labels whose sizes differ by at most one (inside each stratum as well)."""
-    order = rng.permutation(n)
-    if strata is not None:
-        order = order[np.argsort(strata[order], kind="stable")]
-    labels = np.empty(n, dtype=np.int64)
-    labels[order] = np.arange(n) % k
-    return labels
-
-
-# The three largest primes below 2^31: products of two residues stay below 2^62.
-P, Q, R = 2147483647, 2147483629, 2147483587
-
-
-def hash_constants(seed: int, repeat: int = 0) -> tuple[int, int, int, int]:
-    """Multipliers and shifts of the fold hash for one seed and repetition."""
-    words = np.random.SeedSequence([seed, repeat, 0xF01D]).generate_state(4, np.uint64)
-    a, b, s, t = (int(w) % (Q - 2) + 1 for w in words)
-    return a, b, s, t
-
-
-def hash_arithmetic(ids: Any, k: int, constants: tuple[int, int, int, int]) -> Any:
-    """Fold of an id, as the same arithmetic on numpy arrays, Python ints and Ibis columns.
-
-    With primes p, q, r just below 2³¹: u = (a·id + s) mod p, v = (b·id + t) mod q, fold = (u·v mod r) mod k.
-    Only + * % are used and nothing leaves 64 bits, so every engine gives the same fold. A first
-    remainder is shifted to be non-negative, on which engines disagree for negative ids.
-    """
-    a, b, s, t = constants
-    u = ((ids % P + P) % P * a + s) % P
-    v = ((ids % Q + Q) % Q * b + t) % Q
-    return u * v % R % k
-
-
-def hash_folds(ids: Any, k: int = 2, seed: int = 0, *, repeat: int = 0) -> Ints:
-    """Folds by a fixed arithmetic hash of row (or cluster) ids: the ones `offpolicy.scan` uses.
-
-    Parameters
-    ----------
-    ids : (n,) int or text array
-        Equal ids get equal folds. Text enters by the first 32 bits of its MD5 digest.
-    k : int
-        Number of folds.
-    seed, repeat : int
-        Other folds for other values.
-
-    Returns
-    -------
-    (n,) int array of labels 0 … k − 1
-
-    Examples
-    --------
-    >>> hash_folds([1, 2, 3, 4, 5, 6], 2, seed=0).tolist()
-    [1, 1, 0, 1, 1, 0]
-    """
-    array = np.asarray(ids)
-    if array.dtype.kind not in "iu":
-        array = _text_numbers(array)
-    numbers = array.astype(np.int64)
-    return np.asarray(hash_arithmetic(numbers, k, hash_constants(seed, repeat)), dtype=np.int64)
-
-
-def _text_numbers(values: Array) -> Ints:
-    """The first 32 bits of each text's MD5 digest."""
-    import hashlib
-
-    bad = np.fromiter((not isinstance(v, str) for v in values.tolist()), bool, len(values))
-    if bad.any():
-        raise DataError(
-            f"ids must be integers or text: {first_rows(bad, values)} are neither. Cast the column."
-        )
-    known: dict[str, int] = {}
-    for value in values.tolist():
-        if value not in known:
-            digest = hashlib.md5(value.encode(), usedforsecurity=False).hexdigest()
-            known[value] = int(digest[:8], 16)
-    return np.array([known[value] for value in values.tolist()], dtype=np.int64)

@@ -12,10 +12,12 @@ program, whose solution gives the upper end to rewards above a cut and the lower
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from offpolicy._arrays import levels
 from offpolicy.trust.finding import Finding, judged, not_applicable
 
 if TYPE_CHECKING:
@@ -40,31 +42,51 @@ def sensitivity_bounds(
     >>> round(low, 3), round(high, 3)
     (0.333, 0.667)
     """
-    positive = (pi_e > 0) & (mass > 0)
-    r, odds = reward[positive], 1.0 / pi_b[positive] - 1.0
-    base = mass[positive] * pi_e[positive]
-    small, large = base * (1 + odds / gamma), base * (1 + odds * gamma)
-    order = np.argsort(r, kind="stable")
-    r, small, large = r[order], small[order], large[order]
+    return RewardLevels.of(reward, pi_e, pi_b, mass).bounds(gamma)
 
-    def best(up: Floats, down: Floats) -> Floats:
+
+@dataclass(frozen=True, eq=False)
+class RewardLevels:
+    """Sums of m π_e and of m π_e (1/π_b − 1) at each different reward, in order: all that a bound needs.
+
+    The weights that make the value largest are large from some reward on, so that rows of one reward go
+    together.
+    """
+
+    reward: Floats
+    base: Floats
+    odds: Floats
+
+    @classmethod
+    def of(cls, reward: Floats, pi_e: Floats, pi_b: Floats, mass: Floats) -> RewardLevels:
+        """Sums over rows."""
+        positive = (pi_e > 0) & (mass > 0)
+        distinct, place = levels(reward[positive])
+        base = mass[positive] * pi_e[positive]
+        odds = base * (1.0 / pi_b[positive] - 1.0)
+        sums = (np.bincount(place, weights=x, minlength=len(distinct)) for x in (base, odds))
+        return cls(distinct, *(x.astype(np.float64) for x in sums))
+
+    def bounds(self, gamma: float) -> tuple[float, float]:
+        """Smallest and largest value when odds may be off by a factor ``gamma``."""
+        small, large = self.base + self.odds / gamma, self.base + self.odds * gamma
+        return float(self._values(large, small).min()), float(self._values(small, large).max())
+
+    def _values(self, up: Floats, down: Floats) -> Floats:
         """Value with ``up`` on the first k rewards and ``down`` on the rest, for every k."""
-        top = np.concatenate([[0.0], np.cumsum(up * r)]) + (
-            down @ r - np.concatenate([[0.0], np.cumsum(down * r)])
-        )
-        bottom = np.concatenate([[0.0], np.cumsum(up)]) + (
-            down.sum() - np.concatenate([[0.0], np.cumsum(down)])
-        )
-        return np.asarray(top / bottom)
 
-    return float(best(large, small).min()), float(best(small, large).max())
+        def mixed(first: Floats, rest: Floats) -> Floats:
+            gained, lost = (np.append(0.0, np.cumsum(x)) for x in (first, rest))
+            return np.asarray(gained + rest.sum() - lost)
+
+        return np.asarray(mixed(up * self.reward, down * self.reward) / mixed(up, down))
 
 
-def breaking_point(reward: Floats, pi_e: Floats, pi_b: Floats, mass: Floats, null: float) -> float:
+def breaking_point(rewards: RewardLevels, null: float) -> float:
     """Smallest Γ whose bounds contain ``null``; infinite beyond 20."""
 
     def holds(gamma: float) -> bool:
-        low, high = sensitivity_bounds(reward, pi_e, pi_b, mass, gamma)
+        low, high = rewards.bounds(gamma)
         return low <= null <= high
 
     if holds(1.0):
@@ -87,16 +109,14 @@ def finding(view: View) -> Finding:
     if not view.weight.any():
         return not_applicable(name, "there is no overlap.")
     logged = view.units.mean(d.reward)
-    parts = (d.reward, d.pi_e, d.pi_b, view.mass)
-    gamma = breaking_point(*parts, logged)
+    rewards = RewardLevels.of(d.reward, d.pi_e, d.pi_b, view.mass)
+    gamma = breaking_point(rewards, logged)
     curve = [
-        {"gamma": g, "low": low, "high": high}
-        for g in GAMMAS
-        for low, high in (sensitivity_bounds(*parts, g),)
+        {"gamma": g, "low": low, "high": high} for g in GAMMAS for low, high in (rewards.bounds(g),)
     ]
     details = {"curve": curve, "null": logged}
     much = f"{gamma:.3g}" if math.isfinite(gamma) else f"more than {LARGEST:g}"
-    if view.known:
+    if view.behavior_is_known:
         sentence = (
             "propensities were logged, so nothing unobserved can have decided the action; were their odds "
             f"off by a factor {much}, the difference to the logged value could be 0."

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from offpolicy.trust import confounding, horizon, models, overlap, stability, weights
+from offpolicy.trust import clipping, confounding, horizon, models, overlap, stability, weights
 from offpolicy.trust.finding import Diagnostics, Finding, Findings
 from offpolicy.trust.log_side import log_findings
 from offpolicy.trust.view import View
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
-    from offpolicy.evaluation.pipeline import Problem
+    from offpolicy.evaluation.pipeline import Pipeline
     from offpolicy.inference.estimate import Estimate
     from offpolicy.policies.target import Target
+    from offpolicy.scores.catalog import Estimator
 
 
 def diagnose(
-    problem: Problem,
+    problem: Pipeline,
     targets: Mapping[str, Target],
     estimates: Mapping[tuple[str, str], Estimate] | None = None,
+    estimators: Sequence[Estimator] = (),
 ) -> Diagnostics:
     """Check the log, and each policy's weights, overlap, models and stability.
 
@@ -32,30 +34,31 @@ def diagnose(
         The policies.
     estimates : {(policy, estimator): Estimate}, optional
         Estimates to compare with each other.
+    estimators : sequence of Estimator
+        What these estimates were made by.
     """
-    found = {
-        name: Findings(_findings(View.of(problem, target), _of(estimates or {}, name)))
+    by_policy = {
+        name: Findings(_findings(View.of(problem, target), _of(estimates or {}, name), estimators))
         for name, target in targets.items()
     }
-    return Diagnostics(Findings(log_findings(problem.log)), found)
+    return Diagnostics(Findings(log_findings(problem.log, problem.log_sums())), by_policy)
 
 
 def _of(estimates: Mapping[tuple[str, str], Estimate], policy: str) -> dict[str, Estimate]:
     return {name: e for (p, name), e in estimates.items() if p == policy}
 
 
-def _findings(view: View, estimates: dict[str, Estimate]) -> list[Finding]:
-    reach = overlap.of_view(view)
-    found = [
-        *weights.findings(view, reach),
-        overlap.finding(view, reach),
+def _findings(
+    view: View, estimates: dict[str, Estimate], estimators: Sequence[Estimator]
+) -> list[Finding]:
+    findings = [
+        *weights.findings(view),
+        overlap.finding(view),
         *models.findings(view),
         stability.drift(view),
-        stability.disagreement(estimates),
-        stability.clipping(view),
+        stability.disagreement(estimates, estimators),
+        clipping.finding(view),
         stability.reward_tail(view),
         confounding.finding(view),
     ]
-    if not view.decisions.layout.is_single:
-        found += horizon.findings(view)
-    return found
+    return findings if view.decisions.layout.is_single else [*findings, *horizon.findings(view)]

@@ -54,6 +54,11 @@ class Finding:
         """Whether this finding alone means that there is not enough evidence."""
         return self.level == "alarm" and THRESHOLDS[self.name].decides
 
+    @property
+    def about_products(self) -> bool:
+        """Whether it speaks of products of ratios over an episode."""
+        return THRESHOLDS[self.name].about_products
+
     def __str__(self) -> str:
         return f"{MARKS[self.level]} {self.name}: {self.sentence}"
 
@@ -65,13 +70,19 @@ def judged(
     details: dict[str, Any] | None = None,
     *,
     at_most: Level = "alarm",
+    remedy: str | None = None,
 ) -> Finding:
-    """A finding at the level the table gives its value, or a milder one."""
+    """A finding at the level the table gives its value, or a milder one.
+
+    ``remedy`` takes the place of the table's where what to do depends on the log.
+    """
     level = THRESHOLDS[name].level(value)
     if SEVERITY[level] > SEVERITY[at_most]:
         level = at_most
-    remedy = "" if level == "ok" else THRESHOLDS[name].remedy
-    return Finding(name, float(value), level, sentence, remedy, details or {})
+    advice = THRESHOLDS[name].remedy if remedy is None else remedy
+    return Finding(
+        name, float(value), level, sentence, "" if level == "ok" else advice, details or {}
+    )
 
 
 def not_applicable(name: str, why: str) -> Finding:
@@ -172,6 +183,7 @@ class Diagnostics:
                 "level": f.level,
                 "sentence": f.sentence,
                 "remedy": f.remedy,
+                "details": f.details,
             }
             for policy, findings in groups
             for f in findings.values()

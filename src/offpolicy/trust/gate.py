@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from offpolicy.errors import UsageError, did_you_mean
-from offpolicy.inference.intervals.rules import INSUFFICIENT
+from offpolicy.inference.change import has_lift
 from offpolicy.inference.intervals.sample import check_level
-from offpolicy.trust.verdict import headline, policy_name
+from offpolicy.trust.verdict import policy_name, speaker
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -82,13 +82,22 @@ class GateResult:
     sentence: str
 
 
+def worst(codes: Sequence[int]) -> int:
+    """Exit code of several gates: a failure is worse than not enough evidence, and anything than passing.
+
+    >>> worst([]), worst([0, 4]), worst([0, 4, 3])
+    (0, 4, 3)
+    """
+    return next((code for code in (3, 4) if code in codes), 0)
+
+
 def tokens(text: str) -> list[tuple[str, str]]:
     """Split an expression into (kind, text) pairs.
 
     >>> tokens("'my policy' lift > 5%")
     [('name', 'my policy'), ('name', 'lift'), ('sign', '>'), ('number', '5%')]
     """
-    found, place = [], 0
+    pairs, place = [], 0
     stripped = text.rstrip()
     while place < len(stripped):
         match = TOKEN.match(stripped, place)
@@ -100,11 +109,11 @@ def tokens(text: str) -> list[tuple[str, str]]:
         kind = str(match.lastgroup)
         word = match.group(kind)
         if kind == "quoted":
-            found.append(("name", word[1:-1]))
+            pairs.append(("name", word[1:-1]))
         else:
-            found.append((kind, "-" if word == "−" else word.strip()))
+            pairs.append((kind, "-" if word == "−" else word.strip()))
         place = match.end()
-    return found
+    return pairs
 
 
 def parse(text: str) -> Expression:
@@ -163,17 +172,17 @@ def verify(expression: str, policies: Sequence[str]) -> Expression:
     >>> verify("new lift > 0", ["new"]).policy
     'new'
     """
-    asked = parse(expression)
-    if asked.policy is None and len(policies) != 1:
+    gate = parse(expression)
+    if gate.policy is None and len(policies) != 1:
         raise UsageError(
             f"the gate names no policy, and there are {len(policies)}: {list(policies)}. Write, for "
-            f'example, "{policies[0]} {asked.kind} > …".'
+            f'example, "{policies[0]} {gate.kind} > …".'
         )
-    allowed = [*policies, LOGGED] if asked.kind == "difference" else list(policies)
-    for name in (asked.policy, asked.other):
+    allowed = [*policies, LOGGED] if gate.kind == "difference" else list(policies)
+    for name in (gate.policy, gate.other):
         if name is not None and name not in allowed:
             raise UsageError(f"no policy is called {name!r}.{did_you_mean(name, allowed)}")
-    return asked
+    return gate
 
 
 def check(
@@ -203,54 +212,61 @@ def check(
     (0, 3)
     """
     check_level(level)
-    asked = verify(expression, ev.policies)
-    names = _policies(ev, asked)
-    weak = [n for n in names if ev.verdict(n, estimator, level=level).level == INSUFFICIENT]
-    if weak:
-        why = ev.verdict(weak[0], estimator, level=level).reasons[0]
-        return GateResult(
-            None, UNSURE, f"gate {expression!r}: not enough evidence on {weak[0]!r}. {why}"
-        )  # fmt: skip
-    estimate = _estimate(ev, asked, estimator)
+    gate = verify(expression, ev.policies)
+    names = _policies(ev, gate)
+    for name in names:
+        verdict = ev.verdict(name, estimator, level=level)
+        if verdict.level == "insufficient evidence":
+            why = verdict.reasons[0]
+            return GateResult(
+                None, UNSURE, f"gate {expression!r}: not enough evidence on {name!r}. {why}"
+            )
+    if gate.kind == "lift" and not has_lift(ev.logged, level):
+        why = (
+            "The logged value is not clearly above 0, so that a lift over it says nothing. Gate the "
+            f'difference: "{names[0]} - {LOGGED} > …".'
+        )
+        return GateResult(None, UNSURE, f"gate {expression!r}: not enough evidence. {why}")
+    estimate = _estimate(ev, gate, estimator)
     interval = estimate.interval(level)
-    if interval.note.startswith(INSUFFICIENT) or math.isnan(interval.low):
+    if not interval.sufficient or math.isnan(interval.low):
         return GateResult(
             None, UNSURE, f"gate {expression!r}: not enough evidence ({interval.note})."
         )
-    return _decided(expression, asked, estimate, interval)
+    return _decided(expression, gate, estimate, interval)
 
 
 def _decided(
-    expression: str, asked: Expression, estimate: Estimate, interval: Interval
+    expression: str, gate: Expression, estimate: Estimate, interval: Interval
 ) -> GateResult:
-    above, below = interval.low > asked.bar, interval.high < asked.bar
-    said = (
+    above, below = interval.low > gate.bar, interval.high < gate.bar
+    summary = (
         f"{estimate.label} is {estimate.value:.4g}, {100 * interval.level:g}% interval "
         f"{interval.low:.4g} to {interval.high:.4g} ({interval.method})"
     )
     if above or below:
-        passed = above if asked.sign == ">" else below
+        passed = above if gate.sign == ">" else below
         word = "passed" if passed else "failed"
         return GateResult(
-            passed, PASSED if passed else FAILED, f"gate {expression!r}: {word}. {said}."
+            passed, PASSED if passed else FAILED, f"gate {expression!r}: {word}. {summary}."
         )
     return GateResult(
-        None, UNSURE, f"gate {expression!r}: not enough evidence. {said}, holds {asked.bar:g}."
+        None, UNSURE, f"gate {expression!r}: not enough evidence. {summary}, holds {gate.bar:g}."
     )  # fmt: skip
 
 
-def _policies(ev: Evaluation, asked: Expression) -> list[str]:
-    named = (asked.policy or ev.policies[0], asked.other)
+def _policies(ev: Evaluation, gate: Expression) -> list[str]:
+    named = (gate.policy or ev.policies[0], gate.other)
     return [n for n in named if n is not None and (n in ev.targets or n != LOGGED)]
 
 
-def _estimate(ev: Evaluation, asked: Expression, estimator: str | None) -> Estimate:
+def _estimate(ev: Evaluation, gate: Expression, estimator: str | None) -> Estimate:
     def of(name: str | None) -> Estimate:
         if name == LOGGED and name not in ev.targets:
             return ev.logged
         policy = policy_name(ev, name)
-        return ev[policy, estimator or headline(ev, policy)]
+        return ev[policy, speaker(ev, estimator).name]
 
-    if asked.kind == "difference":
-        return of(asked.policy) - of(asked.other)
-    return of(asked.policy).lift(ev.logged) if asked.kind == "lift" else of(asked.policy)
+    if gate.kind == "difference":
+        return of(gate.policy) - of(gate.other)
+    return of(gate.policy).lift(ev.logged) if gate.kind == "lift" else of(gate.policy)

@@ -1,10 +1,12 @@
 """The curse of the horizon as a curve: what is left of the importance weights after each step.
 
-At step t, with weights ρ_t (an episode that has ended keeps its last one) and masses m,
+At step t, with weights ρ_t (an episode that has ended keeps its last one),
 
-    effective size  (Σ m ρ_t)² / Σ m ρ_t²,     mean weight  Σ m ρ_t / Σ m  (1 in expectation).
+    effective size  (Σ c w ρ_t)² / Σ c (w ρ_t)²,     mean weight  Σ c w ρ_t / Σ c w  (1 in expectation),
 
-Weights enter as logarithms, so the curve exists where the weights themselves would overflow.
+where c episodes of analysis weight w are alike, and sums run inside clusters first. At the last step this is
+the effective sample size of the whole evaluation. Weights enter as logarithms, so the curve exists where the
+weights themselves would overflow.
 """
 
 from __future__ import annotations
@@ -14,11 +16,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from offpolicy.inference.intervals.tails import effective_size
+from offpolicy.inference.reach import masses
+from offpolicy.inference.units import Units
+from offpolicy.trust.finding import Finding, judged
+
 if TYPE_CHECKING:
     from offpolicy._arrays import Floats, Ints
     from offpolicy.policies.target import Target
     from offpolicy.scores.decisions import Decisions
-    from offpolicy.trust.finding import Finding
     from offpolicy.trust.view import View
 
 ENOUGH_UNITS = 100.0
@@ -32,17 +38,19 @@ class HorizonCurve:
     Attributes
     ----------
     effective : array
-        Effective number of episodes at t.
+        Effective number of episodes (clusters, where given) at t.
     surviving : array
         Share of episodes whose weight is still positive.
     largest : array
-        Share of all weight held by one episode.
+        Share of all weight that one episode carries.
     mean : array
         Mean weight; far from 1 at some t means wrong propensities, or too few episodes to see the tail.
     active : array
         Episodes that have a step t.
+    running : array
+        Share of the episodes that have a step t, by their mass.
     n : float
-        Episodes.
+        Episodes (clusters, where given).
     """
 
     effective: Floats
@@ -50,11 +58,12 @@ class HorizonCurve:
     largest: Floats
     mean: Floats
     active: Floats
+    running: Floats
     n: float
 
     @property
     def share(self) -> Floats:
-        """Effective size as a share of all episodes: the surviving weight."""
+        """Effective size as a share of all episodes."""
         return self.effective / self.n
 
     @property
@@ -64,9 +73,17 @@ class HorizonCurve:
         return int(np.argmin(enough)) if not enough.all() else len(enough)
 
 
-def horizon_curve(d: Decisions) -> HorizonCurve:
+def horizon_curve(d: Decisions, units: Units | None = None) -> HorizonCurve:
     """What the weights look like at each step.
 
+    Parameters
+    ----------
+    d : Decisions
+    units : Units, optional
+        Counts, weights and clusters of the episodes; default: those that ``d`` carries.
+
+    Examples
+    --------
     >>> from offpolicy.logs.layout import Layout
     >>> from offpolicy.scores.decisions import Decisions
     >>> one, half = np.ones(4), np.full(4, 0.5)
@@ -74,50 +91,57 @@ def horizon_curve(d: Decisions) -> HorizonCurve:
     >>> horizon_curve(d).effective.tolist()
     [2.0, 1.0]
     """
-    mass, size = d.mass, d.size
+    if units is None:
+        units = Units(d.n, d.count, d.mass if d.count is None else d.mass / d.count)
+    count = np.ones(d.n) if units.count is None else units.count
+    mass, _ = masses(units)
     log_now = np.zeros(d.n)
-    rows_of: list[tuple[float, ...]] = []
-    for _, units, rows in d.layout.by_step():
-        log_now[units] = d.log_rho[rows]
-        rows_of.append((*_moments(log_now, mass, size), float(len(units))))
-    effective, surviving, largest, mean, active = np.array(rows_of).T
-    return HorizonCurve(effective, surviving, largest, mean, active, size)
+    steps: list[tuple[float, ...]] = []
+    for _, active, rows in d.layout.by_step():
+        log_now[active] = d.log_rho[rows]
+        running = float(mass[active].sum() / mass.sum())
+        steps.append((*_moments(log_now, units, mass, count), count[active].sum(), running))
+    size = units.sample(np.zeros(d.n)).total
+    effective, surviving, largest, mean, active_units, running_share = np.array(steps).T
+    return HorizonCurve(effective, surviving, largest, mean, active_units, running_share, size)
 
 
-def _moments(log_rho: Floats, mass: Floats, size: float) -> tuple[float, float, float, float]:
+def _moments(
+    log_rho: Floats, units: Units, mass: Floats, count: Floats
+) -> tuple[float, float, float, float]:
+    """Effective size, share above 0, share of the largest, and mean of the weights at one step."""
     highest = float(log_rho.max())
     if np.isneginf(highest):
         return 0.0, 0.0, 0.0, 0.0
     rho = np.exp(log_rho - highest)
-    total = float(mass @ rho)
-    scale = size / float(mass.sum())
-    effective = scale * total**2 / float(mass @ rho**2)
-    alive = float(mass @ (rho > 0)) / float(mass.sum())
+    sample = units.sample(rho)
+    total, size = float(mass @ rho), float(mass.sum())
+    surviving = float(mass @ np.isfinite(log_rho)) / size
     with np.errstate(over="ignore"):
-        mean = float(np.exp(highest) * total / mass.sum())
-    return effective, alive, float((mass * rho).max()) / total, mean
+        mean = float(np.exp(highest) * total / size)
+    largest = float((mass / count * rho).max()) / total
+    return effective_size(sample.numerator, sample.count), surviving, largest, mean
 
 
-def suggestion(curve: HorizonCurve, *, discrete: bool) -> str:
-    """One sentence on which estimators these data can support."""
+def support(curve: HorizonCurve, *, discrete: bool) -> tuple[str, str]:
+    """How far the weights carry, and what to do where they do not carry to the end."""
     steps = len(curve.effective)
     last = float(curve.effective[-1])
     if curve.supported == steps:
-        held = f"{last:,.0f} effective episodes"
-        return f"weights hold to the last of {steps} steps ({held}): DML is supported."
-    reached = (
-        f"after step {curve.supported} of {steps} the weights are worth fewer than "
-        f"{min(ENOUGH_UNITS, ENOUGH_SHARE * curve.n):.0f} episodes ({last:,.1f} at the end)"
+        size = f"{last:,.0f} effective episodes"
+        return f"weights hold to the last of {steps} steps ({size}): DML is supported.", ""
+    enough = min(ENOUGH_UNITS, ENOUGH_SHARE * curve.n)
+    sentence = (
+        f"after step {curve.supported} of {steps} the weights are worth fewer than {enough:.0f} episodes "
+        f"({last:,.1f} at the end): products of ratios cannot support the whole horizon."
     )
     remedy = (
-        "use DRL, whose ratios do not multiply over steps"
+        "Use DRL, whose ratios do not multiply over steps"
         if discrete
-        else "use DRL with a ratio model, or trust the value model (DM) as far as you trust it"
+        else "Use DRL with a ratio model, or trust the value model (DM) as far as you trust it"
     )
-    return (
-        f"{reached}: products of ratios cannot support the whole horizon. {remedy[0].upper()}{remedy[1:]}, "
-        f"or evaluate a shorter one with log.first({max(curve.supported, 1)})."
-    )
+    shorter = f"evaluate a shorter one with log.first({max(curve.supported, 1)})"
+    return sentence, f"{remedy}, or {shorter}."
 
 
 def unseen_share(log: Any, target: Target, labels: Ints) -> float:
@@ -144,72 +168,51 @@ def unseen_share(log: Any, target: Target, labels: Ints) -> float:
 
 def step_skill(d: Decisions) -> Floats:
     """(T+1,) share of the variance of R_t + γ v_{t+1} that q_t explains; NaN where that is constant."""
-    following = np.zeros(d.layout.n_steps)
-    later = np.flatnonzero(d.layout.step > 0)
-    following[later - 1] = d.v[later]
-    y = d.reward + d.discount * following
     out = np.full(d.layout.horizon, np.nan)
     for t, units, rows in d.layout.by_step():
-        mass = d.mass[units]
-        spread = np.average((y[rows] - np.average(y[rows], weights=mass)) ** 2, weights=mass)
+        mass, y = d.mass[units], d.outcome[rows]
+        spread = np.average((y - np.average(y, weights=mass)) ** 2, weights=mass)
         if spread > 0:
-            out[t] = 1 - np.average((y[rows] - d.q[rows]) ** 2, weights=mass) / spread
+            out[t] = 1 - np.average((y - d.q[rows]) ** 2, weights=mass) / spread
     return out
 
 
 def findings(view: View) -> list[Finding]:
     """What the diagnostics of an evaluation say about episodes, step by step."""
-    from offpolicy.trust.finding import Finding
-
-    d, log = view.decisions, view.log
-    curve = horizon_curve(d)
-    steps = len(curve.effective)
-    supported = curve.supported == steps
-    by_step = {
-        name: getattr(curve, name).tolist()
-        for name in ("effective", "surviving", "largest", "mean", "active")
-    }
-    said = suggestion(curve, discrete=log.is_discrete)
-    sentence, _, remedy = said.partition(". ")
-    out = [
-        Finding(
-            "horizon",
-            float(curve.supported),
-            "ok" if supported else "caution",
-            sentence if supported else f"{sentence}.",
-            "" if supported else remedy,
-            by_step,
-        )
-    ]
-    if log.is_discrete:
-        share = unseen_share(log, view.target, view.problem.folds.labels[0])
-        out.append(
-            Finding(
-                "unseen_pairs",
-                share,
-                "caution" if share > 0 else "ok",
-                f"{share:.2%} of the target's probability falls on state-action pairs that the training "
-                "folds never saw; the value model guesses there, and intervals may be too short."
-                if share
-                else "every state-action pair of the target was seen in the training folds.",
-                "Use more episodes or more folds, pool rare states, and read IPW beside DML."
-                if share
-                else "",
-            )
-        )
+    out = [_support(view)]
+    if view.log.is_discrete:
+        out.append(_unseen(view))
     if view.value_split is not None:
-        skill = step_skill(d)
-        overall = float(np.nanmean(skill)) if np.isfinite(skill).any() else float("nan")
-        out.append(
-            Finding(
-                "value_model_skill",
-                overall,
-                "caution" if overall < 0 else "ok",
-                f"q explains {overall:.0%} of the one-step targets on average over the steps.",
-                "Try another value model: this one is worse than a constant."
-                if overall < 0
-                else "",
-                {"by_step": skill.tolist()},
-            )
-        )
+        out.append(_skill(view))
     return out
+
+
+def _support(view: View) -> Finding:
+    """Share of the steps up to which products of ratios carry an estimate."""
+    curve = horizon_curve(view.decisions, view.units)
+    steps = len(curve.effective)
+    sentence, remedy = support(curve, discrete=view.log.is_discrete)
+    details = {
+        name: getattr(curve, name).tolist()
+        for name in ("effective", "surviving", "largest", "mean", "active", "running")
+    }
+    share = curve.supported / steps
+    return judged("horizon", share, sentence, {"steps": steps, **details}, remedy=remedy)
+
+
+def _unseen(view: View) -> Finding:
+    share = unseen_share(view.log, view.target, view.problem.folds.labels[0])
+    sentence = (
+        f"{share:.2%} of the target's probability falls on state-action pairs that the training "
+        "folds never saw; the value model guesses there, and intervals may be too short."
+        if share
+        else "every state-action pair of the target was seen in the training folds."
+    )
+    return judged("unseen_pairs", share, sentence)
+
+
+def _skill(view: View) -> Finding:
+    skill = step_skill(view.decisions)
+    overall = float(np.nanmean(skill)) if np.isfinite(skill).any() else float("nan")
+    sentence = f"q explains {overall:.0%} of the one-step targets on average over the steps."
+    return judged("value_model_skill", overall, sentence, {"by_step": skill.tolist()})

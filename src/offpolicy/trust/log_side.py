@@ -7,15 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from offpolicy.models.fitting.encode import encode_table
+from offpolicy._arrays import levels
 from offpolicy.trust import propensities
+from offpolicy.trust.draws import draws_of
 from offpolicy.trust.finding import Diagnostics, Finding, Findings, judged, not_applicable
+from offpolicy.trust.sums import IDENTIFYING, log_sums
 
 if TYPE_CHECKING:
-    from offpolicy._arrays import Array, Floats
+    from offpolicy._arrays import Bools, Floats
+    from offpolicy.trust.sums import LogSums
 
 LATE = 0.1
-IDENTIFYING = 1 / 3  # share of distinct contexts from which an equal row is suspicious
 SIGNIFICANT = 3.0
 
 
@@ -33,18 +35,19 @@ def check_log(log: Any) -> Diagnostics:
     >>> check_log(log)["sample_ratio_mismatch"].level
     'alarm'
     """
-    return Diagnostics(Findings(log_findings(log)), {})
+    return Diagnostics(Findings(log_findings(log, log_sums(log))), {})
 
 
-def log_findings(log: Any) -> list[Finding]:
-    """The findings of `check_log` as a list."""
+def log_findings(log: Any, sums: LogSums) -> list[Finding]:
+    """The findings of `check_log` as a list, from the columns of a log and the sums over its blocks."""
+    draws = draws_of(log)
     return [
-        propensities.mismatch(log),
-        propensities.calibration(log),
+        propensities.mismatch(log, draws, sums.distribution),
+        propensities.calibration(log, draws, sums.distribution),
         propensities.rounded(log),
         propensities.deterministic(log),
         unlogged(log),
-        duplicates(log),
+        duplicates(log, sums),
         rare_rewards(log),
         maturity(log),
     ]
@@ -64,66 +67,26 @@ def unlogged(log: Any) -> Finding:
     return judged("unlogged_actions", float(len(absent)), sentence, {"actions": labels})
 
 
-def hashed(columns: list[Array]) -> Array:
-    """One 64-bit hash a row: equal rows are equal, others differ but for chance of 2⁻⁶⁴ a pair."""
-    out = np.full(len(columns[0]), 0x9E3779B97F4A7C15, dtype=np.uint64)
-    for column in columns:
-        bits = np.ascontiguousarray(column, dtype=np.float64) + 0.0  # −0 equals 0
-        out ^= bits.view(np.uint64)
-        # The finalizer of splitmix64: every input bit reaches every output bit.
-        out ^= out >> np.uint64(30)
-        out *= np.uint64(0xBF58476D1CE4E5B9)
-        out ^= out >> np.uint64(27)
-        out *= np.uint64(0x94D049BB133111EB)
-        out ^= out >> np.uint64(31)
-    return out
-
-
-def duplicates(log: Any) -> Finding:
-    """Share of rows that repeat an earlier row in every column."""
+def duplicates(log: Any, sums: LogSums) -> Finding:
+    """Share of units that repeat an earlier one in every column: rows, or whole episodes step by step."""
     name = "duplicates"
-    if log.count is not None:
-        return not_applicable(
-            name, "rows carry counts, so repeated rows cannot be told from real ones."
-        )
-    if not log.layout.is_single:
-        return _repeated_episodes(log)
-    table = encode_table(log.context.learner_table).matrix
-    table = table[log.context.positions(np.arange(len(log.action)))]
-    columns = [*table.T, log.action, log.reward]
-    columns += [c for c in (log.propensity, log.batch, log.cluster) if c is not None]
-    different = len(np.unique(hashed([*table.T]))) if table.shape[1] else 1
-    if different < IDENTIFYING * len(log.action):
+    decisions = len(log.action) if log.count is None else log.count.sum()
+    if sums.contexts.distinct < IDENTIFYING * decisions:
         return not_applicable(name, "contexts repeat by nature, so equal rows are to be expected.")
-    return _repeats(name, hashed(columns), "rows repeat an earlier row in every column")
-
-
-def _repeated_episodes(log: Any) -> Finding:
-    """Episodes are compared whole: the hash of an episode mixes those of its steps in order."""
-    table = encode_table(log.context.learner_table).matrix
-    positions = log.context.positions(np.arange(len(log.action)))
-    if log.context.index is not None or len(np.unique(positions)) < len(positions):
-        return not_applicable("duplicates", "states repeat, so equal episodes are to be expected.")
-    step = hashed([*table[positions].T, log.action, log.reward, log.layout.step])
-    whole = np.zeros(log.layout.n_units, dtype=np.uint64)
-    np.add.at(whole, log.layout.unit, step)
-    return _repeats("duplicates", whole, "episodes repeat an earlier one step by step")
-
-
-def _repeats(name: str, key: Array, what: str) -> Finding:
-    _, first = np.unique(key, return_index=True)
-    repeated = np.ones(len(key), dtype=bool)
-    repeated[first] = False
-    share = float(repeated.mean())
-    rows = np.flatnonzero(repeated)[:10].tolist()
-    return judged(name, share, f"{100 * share:.3g}% of the {what}.", {"first_rows": rows})
+    share = sums.units.repeated_share
+    what = (
+        "rows repeat an earlier row in every column"
+        if log.layout.is_single
+        else "episodes repeat an earlier one step by step"
+    )
+    return judged(name, share, f"{100 * share:.3g}% of the {what}.")
 
 
 def rare_rewards(log: Any) -> Finding:
     """How many units earned something else than the usual reward."""
     reward = log.layout.sum(log.reward)
     count = np.ones(len(reward)) if log.count is None else log.count
-    values, place = np.unique(reward, return_inverse=True)
+    values, place = levels(reward)
     usual = np.bincount(place, weights=count)
     number = float(count.sum() - usual.max())
     return judged(
@@ -159,7 +122,7 @@ def maturity(log: Any) -> Finding:
     return judged(name, value, sentence, {"ratio": ratio, "z": z})
 
 
-def _mean(log: Any, rows: Array) -> tuple[float, float]:
+def _mean(log: Any, rows: Bools) -> tuple[float, float]:
     count = np.ones(int(rows.sum())) if log.count is None else log.count[rows]
     weight = np.ones(len(count)) if log.weight is None else log.weight[rows]
     reward: Floats = log.reward[rows]

@@ -16,11 +16,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from offpolicy.inference.estimate import Estimate, Units
 from offpolicy.scores import formulas as scores
 from offpolicy.trust.finding import Finding, judged, not_applicable
+from offpolicy.trust.significance import same_but_rounding, z_score
 from offpolicy.trust.thresholds import OVERLAP
-from offpolicy.trust.weights import z_score
 
 if TYPE_CHECKING:
     from offpolicy._arrays import Floats
@@ -48,23 +47,26 @@ def skill(reward: Floats, predicted: Floats, mass: Floats) -> float:
 def reliability(
     reward: Floats, predicted: Floats, mass: Floats, bins: int = BINS
 ) -> list[dict[str, float]]:
-    """Mean prediction and mean reward in bins of equal mass of the prediction."""
-    order = np.argsort(predicted, kind="stable")
-    place = (np.cumsum(mass[order]) - mass[order]) / mass.sum()
-    group = np.minimum((place * bins).astype(np.int64), bins - 1)
-    total = np.bincount(group, weights=mass[order], minlength=bins)
-    table = []
-    for b in np.flatnonzero(total > 0):
-        rows = order[group == b]
-        m = mass[rows]
-        table.append(
-            {
-                "mass": float(total[b]),
-                "predicted": float(m @ predicted[rows] / total[b]),
-                "observed": float(m @ reward[rows] / total[b]),
-            }
-        )
-    return table
+    """Mean prediction and mean reward in bins of about equal mass of the prediction.
+
+    Equal predictions stay together, in the bin of their middle: bins depend on neither the order of the
+    rows nor on how many of them a counted row stands for.
+    """
+    _, place = np.unique(same_but_rounding(predicted), return_inverse=True)
+    size = np.bincount(place, weights=mass)
+    middle = (np.cumsum(size) - size / 2) / size.sum()
+    group = np.minimum((middle * bins + 1e-9).astype(np.int64), bins - 1)[place]
+    total = np.bincount(group, weights=mass, minlength=bins)
+    mean_q = np.bincount(group, weights=mass * predicted, minlength=bins)
+    mean_r = np.bincount(group, weights=mass * reward, minlength=bins)
+    return [
+        {
+            "mass": float(total[b]),
+            "predicted": float(mean_q[b] / total[b]),
+            "observed": float(mean_r[b] / total[b]),
+        }
+        for b in np.flatnonzero(total > 0)
+    ]
 
 
 def efficiency_bound(d: Decisions) -> float:
@@ -76,17 +78,13 @@ def efficiency_bound(d: Decisions) -> float:
         q = np.clip(d.q, 0.0, 1.0)
         noise = q * (1 - q) if binary else (d.reward - d.q) ** 2
         return spread + d.mean(d.ratio**2 * noise)
-    following = np.zeros(d.layout.n_steps)
-    later = np.flatnonzero(d.layout.step > 0)
-    following[later - 1] = d.v[later]
-    change = d.reward + d.discount * following - d.q
-    return spread + d.mean(d.sum((d.gamma * d.rho * change) ** 2))
+    return spread + d.mean(d.sum((d.gamma * d.rho * (d.outcome - d.q)) ** 2))
 
 
 def findings(view: View) -> list[Finding]:
     """Quality of the reward model and of π_b."""
-    found = [*_reward(view), efficiency(view), behavior(view), floored(view)]
-    return found if view.known else [*found, certain(view)]
+    findings = [*_reward(view), efficiency(view), behavior(view), floored(view)]
+    return findings if view.behavior_is_known else [*findings, certain(view)]
 
 
 def certain(view: View) -> Finding:
@@ -110,7 +108,7 @@ def _reward(view: View) -> list[Finding]:
     r2 = skill(d.reward, d.q, view.mass)
     where = "out of fold" if view.out_of_fold else "on the rows it was fitted on"
     # With known propensities a poor model costs precision, never bias.
-    at_most = "alarm" if not view.known or r2 < -0.5 else "ok"
+    at_most = "alarm" if not view.behavior_is_known or r2 < -0.5 else "ok"
     residual = view.estimate(d.reward - d.q)
     z = abs(z_score(residual.value, residual.std_error, 0.0))
     usual = float(np.sqrt(view.estimate(d.reward).variance))
@@ -176,7 +174,7 @@ def behavior(view: View) -> Finding:
     plain = float(m @ -np.log(shares) / m.sum())
     # E[log(shares / π_b)] ≤ 0 for true propensities: the plain shares cannot predict better.
     gap = np.log(shares) - np.log(pi_b)
-    excess = Estimate(gap[None, :], Units(len(gap), weight=m))
+    excess = view.over_decisions(gap)
     z = z_score(excess.value, excess.std_error, 0.0) if loss > plain + 1e-9 else 0.0
     used = (k - 1) * len(table) / max(m.sum(), 1.0)  # shares are fitted to the same rows
     worse = loss - plain > 0.01 + used
@@ -195,14 +193,16 @@ def behavior(view: View) -> Finding:
 
 def floored(view: View) -> Finding:
     """Share of rows whose fitted π_b was raised to the floor."""
-    if view.known:
+    if view.behavior_is_known:
         return judged("floored", 0.0, "logged propensities are used as they are.")
-    number = view.problem.behavior(view.split, 0).floored(view.rows)
-    share = number / max(len(view.rows), 1)
+    raised = view.problem.behavior(view.split, 0).raised
+    count = view.per_decision(view.count)
+    number = 0.0 if raised is None else float(count @ raised[view.rows])
+    share = number / float(count.sum())
     sentence = (
         "no fitted probability had to be raised."
         if number == 0
-        else f"{number:,} rows ({100 * share:.2g}%) had an action their training fold never saw: π_b was "
+        else f"{number:,.0f} rows ({100 * share:.2g}%) had an action their training fold never saw: π_b was "
         "raised to 1 / (n + K)."
     )
     return judged("floored", share, sentence, {"rows": number})

@@ -1,6 +1,6 @@
 """Logged propensities against the actions that were logged: sample-ratio mismatch, calibration, rounding.
 
-If π_b(a|S) is the probability with which A was drawn, Σ_i (1{A_i = a} − π_b(a|S_i)) is noise. Where only
+If π_b(a|S) is the probability with which A was draws, Σ_i (1{A_i = a} − π_b(a|S_i)) is noise. Where only
 the probability p_i of the logged action is known, two consequences are left. Inside a batch whose
 propensities are constant by action, the counts of actions are multinomial (Pearson's χ²). Otherwise
 E[1{A = a} / p] is the probability that a was possible, at most 1, and E[1/p] at most the number of
@@ -17,17 +17,20 @@ import numpy as np
 from scipy import special
 
 from offpolicy.policies.target import blocks
+from offpolicy.trust.draws import decision_mass
 from offpolicy.trust.finding import Finding, judged, not_applicable
+from offpolicy.trust.significance import adjusted_z, first_largest
 from offpolicy.trust.thresholds import THRESHOLDS
-from offpolicy.trust.weights import adjusted_z
 
 if TYPE_CHECKING:
-    from offpolicy._arrays import Floats, Ints
+    from offpolicy._arrays import Bools, Floats
+    from offpolicy.trust.draws import Draws
 
 SMALLEST_CELL = 5.0
 MATERIAL = 0.05
 BINS = np.array([0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9, 1.0])
 UNKNOWN = "propensities were not logged."
+TOO_FEW = "too few rows to compare shares of actions."
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,7 @@ class RatioTest:
 
 
 def sample_ratio(counts: Floats, shares: Floats) -> RatioTest:
-    """Test of counts of actions against the shares they were drawn with.
+    """Test of counts of actions against the shares they were draws with.
 
     Shares that do not sum to 1 leave the rest to actions of which none was seen. Cells in which fewer than
     5 are expected are put together. ``deviation`` is the largest |observed / expected − 1| of a cell.
@@ -77,65 +80,83 @@ def sample_ratio(counts: Floats, shares: Floats) -> RatioTest:
     return RatioTest(statistic, degrees, float(special.chdtrc(degrees, statistic)), deviation)
 
 
-def mismatch(log: Any) -> Finding:
-    """Sample-ratio mismatch of the whole log: by batch and action, or by action."""
-    name = "sample_ratio_mismatch"
-    if log.propensity is None:
-        return not_applicable(name, UNKNOWN)
-    drawn = assignments(log)
-    if log.distribution is not None:
-        return _by_distribution(log, drawn)
-    if log.weight is None and (cells := _constant_cells(log, drawn)) is not None:
-        return _by_batch(log, *cells)
-    return _by_inverse(log, drawn)
+@dataclass(frozen=True, eq=False)
+class DistributionSums:
+    """Sums over draws of the whole logged distribution; those of two blocks add up with ``+``.
 
-
-def assignments(log: Any) -> Ints:
-    """Rows that are separate draws of an action.
-
-    Where an action was drawn once for a whole cluster (a user who keeps what she was assigned), only its
-    first row is a draw.
+    Attributes
+    ----------
+    expected, variance : (K,) arrays
+        Σ m p(a) and Σ m² p(a)(1 − p(a)).
+    levels : (3, bins) array
+        Expected and its variance, and what was seen, by the size of p.
     """
-    rows = np.arange(len(log.action))
-    if log.cluster is None or not log.layout.is_single:
-        return rows
-    _, first, group = np.unique(log.cluster, return_index=True, return_inverse=True)
-    kept = bool((log.action == log.action[first][group]).all())
-    return first if kept and len(first) < len(rows) else rows
+
+    expected: Floats
+    variance: Floats
+    levels: Floats
+
+    def __add__(self, other: DistributionSums) -> DistributionSums:
+        """The sums over both blocks."""
+        mine, theirs = vars(self), vars(other)
+        return DistributionSums(**{name: mine[name] + theirs[name] for name in mine})
 
 
-def _mass(log: Any, rows: Ints) -> tuple[Floats, Floats]:
-    """Mass of rows, and its sum of squares over the units a row stands for."""
-    count = np.ones(len(rows)) if log.count is None else log.count[rows]
-    weight = 1.0
-    if log.weight is not None:
-        weight = log.weight[rows] if log.layout.is_single else log.weight[log.layout.unit[rows]]
-    return count * weight, count * weight**2
+def distribution_sums(block: Any, mass: Floats, square: Floats) -> DistributionSums | None:
+    """Sums over the decisions of a log, or of a block of it; None where only one probability was logged.
+
+    Parameters
+    ----------
+    block : BanditLog or Trajectories
+        Its ``distribution`` and ``action`` are looked at.
+    mass, square : (S,) arrays
+        Of the draws of the block's decisions (`draws_of`).
+    """
+    if block.distribution is None:
+        return None
+    k, size = len(block.actions), len(BINS) - 1
+    expected, variance, levels = np.zeros(k), np.zeros(k), np.zeros((3, size))
+    for rows in blocks(len(mass), k):
+        p, m, s = block.distribution[rows], mass[rows], square[rows]
+        expected += m @ p
+        variance += s @ (p * (1 - p))
+        place = np.clip(np.searchsorted(BINS, p, side="left") - 1, 0, size - 1)
+        flat = place.ravel()
+        levels[0] += np.bincount(flat, weights=(m[:, None] * p).ravel(), minlength=size)
+        levels[1] += np.bincount(flat, weights=(s[:, None] * p * (1 - p)).ravel(), minlength=size)
+        own = place[np.arange(len(rows)), block.action[rows]]
+        levels[2] += np.bincount(own, weights=m, minlength=size)
+    return DistributionSums(expected, variance, levels)
 
 
-def _by_distribution(log: Any, rows: Ints) -> Finding:
-    k = len(log.actions)
-    mass, square = _mass(log, rows)
-    expected, variance = np.zeros(k), np.zeros(k)
-    for block in blocks(len(rows), k):
-        p = log.distribution[rows[block]]
-        expected += mass[block] @ p
-        variance += square[block] @ (p * (1 - p))
-    seen = np.bincount(log.action[rows], weights=mass, minlength=k)
-    gap = seen - expected
+def mismatch(log: Any, draws: Draws, sums: DistributionSums | None) -> Finding:
+    """Sample-ratio mismatch of the whole log: by batch and action, or by action."""
+    if log.propensity is None:
+        return not_applicable("sample_ratio_mismatch", UNKNOWN)
+    if sums is not None:
+        return _by_distribution(log, draws, sums)
+    if log.weight is None and (cells := _constant_cells(log, draws)) is not None:
+        return _by_batch(log, *cells)
+    return _by_inverse(log, draws)
+
+
+def _by_distribution(log: Any, draws: Draws, sums: DistributionSums) -> Finding:
+    k, mass = len(log.actions), draws.mass
+    seen = np.bincount(log.action, weights=mass, minlength=k)
+    gap, variance = seen - sums.expected, sums.variance
     z = np.divide(gap, np.sqrt(variance), out=np.zeros(k), where=variance > 1e-12 * mass.sum())
     # Counts of very rare actions are not normal; they show in the calibration.
-    usable = expected >= SMALLEST_CELL
+    usable = sums.expected >= SMALLEST_CELL
     if not usable.any():
-        return not_applicable("sample_ratio_mismatch", "too few rows to compare shares of actions.")
-    deviation = np.divide(np.abs(gap), expected, out=np.zeros(k), where=expected > 0)
-    return _from_z(log, z, deviation, usable, "counts against the sum of propensities")
+        return not_applicable("sample_ratio_mismatch", TOO_FEW)
+    off = np.divide(np.abs(gap), sums.expected, out=np.zeros(k), where=sums.expected > 0)
+    method = "counts against the sum of propensities"
+    return _from_z(log, z, off, usable, method, contradiction=True)
 
 
-def _by_inverse(log: Any, rows: Ints) -> Finding:
-    k = len(log.actions)
-    mass, square = _mass(log, rows)
-    action, inverse = log.action[rows], 1.0 / log.propensity[rows]
+def _by_inverse(log: Any, draws: Draws) -> Finding:
+    k, mass, square = len(log.actions), draws.mass, draws.square
+    action, inverse = log.action, 1.0 / log.propensity
     total = float(mass.sum())
     first = np.bincount(action, weights=mass * inverse, minlength=k)
     second = np.bincount(action, weights=square * inverse**2, minlength=k)
@@ -146,19 +167,22 @@ def _by_inverse(log: Any, rows: Ints) -> Finding:
     spread = np.maximum(second, total * heavy) - square.sum() * np.minimum(mean, 1.0) ** 2
     error = np.sqrt(np.maximum(spread, 0.0)) / total
     gap = mean - 1
-    z = np.divide(gap, error, out=np.zeros(k), where=error > 1e-12)
-    z[(error <= 1e-12) & (np.abs(gap) > 1e-9)] = math.inf
-    usable = np.bincount(action, minlength=k) >= 2 * SMALLEST_CELL
+    z = np.divide(gap, error, out=np.zeros(k), where=error > 1e-9)
+    z[(error <= 1e-9) & (np.abs(gap) > 1e-9)] = math.inf
+    usable = np.bincount(action, weights=draws.number, minlength=k) >= 2 * SMALLEST_CELL
     if not usable.any():
-        return not_applicable("sample_ratio_mismatch", "too few rows to compare shares of actions.")
-    return _from_z(log, z, np.abs(gap), usable, "mean of 1{A = a} / propensity, at most 1")
-
-
-def _from_z(log: Any, z: Floats, deviation: Floats, usable: Any, method: str) -> Finding:
-    worst = int(np.argmax(np.where(usable, np.abs(z), -1.0)))
+        return not_applicable("sample_ratio_mismatch", TOO_FEW)
+    method = "mean of 1{A = a} / propensity, at most 1"
     # An action that was not always possible comes less often than 1 / propensity says: only an excess
     # contradicts propensities of the logged action alone.
-    contradiction = log.distribution is not None or z[worst] > 0
+    return _from_z(log, z, np.abs(gap), usable, method, contradiction=False)
+
+
+def _from_z(
+    log: Any, z: Floats, deviation: Floats, usable: Bools, method: str, *, contradiction: bool
+) -> Finding:
+    """The worst of the usable actions; a deficit is a ``contradiction`` or not, an excess always is."""
+    worst = first_largest(np.where(usable, np.abs(z), -1.0))
     p = float(min(1.0, usable.sum() * special.erfc(abs(z[worst]) / math.sqrt(2))))
     label = log.actions[worst]
     fine = p >= THRESHOLDS["sample_ratio_mismatch"].caution
@@ -177,16 +201,18 @@ def _from_z(log: Any, z: Floats, deviation: Floats, usable: Any, method: str) ->
             "deviation": float(deviation[worst]),
             "actions": {log.actions[a]: float(z[a]) for a in np.flatnonzero(usable)},
         },
-        at_most="alarm" if contradiction and deviation[worst] > MATERIAL else "caution",
+        at_most="alarm"
+        if (contradiction or z[worst] > 0) and deviation[worst] > MATERIAL
+        else "caution",
     )
 
 
-def _constant_cells(log: Any, rows: Ints) -> tuple[Floats, Floats] | None:
+def _constant_cells(log: Any, draws: Draws) -> tuple[Floats, Floats] | None:
     """(B, K) counts and propensities, where propensities are constant by batch and action."""
-    k = len(log.actions)
-    batch = np.zeros(len(rows), dtype=np.int64) if log.batch is None else log.batch[rows]
-    cell = batch * k + log.action[rows]
-    p = log.propensity[rows]
+    k, part = len(log.actions), draws.number > 0
+    batch = np.zeros(int(part.sum()), dtype=np.int64) if log.batch is None else log.batch[part]
+    cell = batch * k + log.action[part]
+    p = log.propensity[part]
     size = (int(batch.max()) + 1) * k
     if size > 50_000_000:
         return None
@@ -196,21 +222,20 @@ def _constant_cells(log: Any, rows: Ints) -> tuple[Floats, Floats] | None:
     seen = top > 0
     if not (top[seen] - bottom[seen] <= 1e-9 + 1e-6 * top[seen]).all():
         return None
-    count, _ = _mass(log, rows)
-    counts: Floats = np.bincount(cell, weights=count, minlength=size).astype(np.float64)
+    counts = np.bincount(cell, weights=draws.number[part], minlength=size).astype(np.float64)
     return counts.reshape(-1, k), top.reshape(-1, k)
 
 
 def _by_batch(log: Any, counts: Floats, shares: Floats) -> Finding:
     tests = [sample_ratio(c[s > 0], s[s > 0]) for c, s in zip(counts, shares, strict=True)]
     p_values = np.array([t.p_value for t in tests])
-    asked = np.array([t.degrees > 0 for t in tests])
-    if not asked.any():
-        return not_applicable("sample_ratio_mismatch", "too few rows to compare shares of actions.")
-    number = int(asked.sum())
-    worst = int(np.argmin(np.where(asked, p_values, 2.0)))
+    testable = np.array([t.degrees > 0 for t in tests])
+    if not testable.any():
+        return not_applicable("sample_ratio_mismatch", TOO_FEW)
+    number = int(testable.sum())
+    worst = first_largest(-np.where(testable, p_values, 2.0))
     p = min(1.0, number * float(p_values[worst]))
-    flagged = int((p_values[asked] < THRESHOLDS["sample_ratio_mismatch"].alarm).sum())
+    flagged = int((p_values[testable] < THRESHOLDS["sample_ratio_mismatch"].alarm).sum())
     labels = log.batch_labels or ("all",)
     where = "" if log.batch is None else f" in batch {labels[worst]!r}"
     if p >= THRESHOLDS["sample_ratio_mismatch"].caution:
@@ -228,39 +253,28 @@ def _by_batch(log: Any, counts: Floats, shares: Floats) -> Finding:
         {
             "method": "Pearson χ² by batch",
             "deviation": tests[worst].deviation,
-            "batches": {labels[b]: float(p_values[b]) for b in np.flatnonzero(asked)},
+            "batches": {labels[b]: float(p_values[b]) for b in np.flatnonzero(testable)},
         },
         at_most="alarm" if tests[worst].deviation > MATERIAL else "caution",
     )
 
 
-def calibration(log: Any) -> Finding:
+def calibration(log: Any, draws: Draws, sums: DistributionSums | None) -> Finding:
     """Whether propensities are right on average, level by level or (logged action only) over all."""
     name = "propensity_calibration"
     if log.propensity is None:
         return not_applicable(name, UNKNOWN)
-    rows = assignments(log)
-    mass, square = _mass(log, rows)
-    if log.distribution is None:
-        return _inverse_calibration(log, rows, mass, square)
-    size = len(BINS) - 1
-    expected, variance, seen = np.zeros(size), np.zeros(size), np.zeros(size)
-    for block in blocks(len(rows), len(log.actions)):
-        p = log.distribution[rows[block]]
-        place = np.clip(np.searchsorted(BINS, p, side="left") - 1, 0, size - 1)
-        flat = place.ravel()
-        m, s = mass[block][:, None], square[block][:, None]
-        expected += np.bincount(flat, weights=(m * p).ravel(), minlength=size)
-        variance += np.bincount(flat, weights=(s * p * (1 - p)).ravel(), minlength=size)
-        own = place[np.arange(len(block)), log.action[rows[block]]]
-        seen += np.bincount(own, weights=mass[block], minlength=size)
+    if sums is None:
+        return _inverse_calibration(log, draws)
+    expected, variance, seen = sums.levels
+    size = len(expected)
     usable = (expected >= SMALLEST_CELL) & (variance > 1e-9 * expected)
     if not usable.any():
         return not_applicable(name, "too few rows to compare propensities with frequencies.")
     z = np.divide(seen - expected, np.sqrt(variance), out=np.zeros(size), where=usable)
     off = np.divide(seen, expected, out=np.ones(size), where=expected > 0) - 1
     material = usable & (np.abs(off) > MATERIAL)
-    worst = int(np.argmax(np.where(material, np.abs(z), -1.0)))
+    worst = first_largest(np.where(material, np.abs(z), -1.0))
     value = adjusted_z(float(z[worst]), int(usable.sum())) if material[worst] else 0.0
     table = [
         {
@@ -281,19 +295,20 @@ def calibration(log: Any) -> Finding:
     return judged(name, value, sentence, {"table": table})
 
 
-def _inverse_calibration(log: Any, rows: Ints, mass: Floats, square: Floats) -> Finding:
+def _inverse_calibration(log: Any, draws: Draws) -> Finding:
+    mass, square = draws.mass, draws.square
     possible = (
-        np.full(len(rows), float(len(log.actions)))
+        np.full(len(mass), float(len(log.actions)))
         if log.eligible is None
-        else log.eligible[rows].sum(axis=1).astype(np.float64)
+        else log.eligible.sum(axis=1).astype(np.float64)
     )
-    gap = 1.0 / log.propensity[rows] - possible
+    gap = 1.0 / log.propensity - possible
     total = float(mass.sum())
     mean = float(mass @ gap) / total
     error = math.sqrt(float(square @ (gap - mean) ** 2)) / total
     level = float(mass @ possible) / total
     excess = mean / level
-    z = mean / error if error > 0 else (math.inf if excess > 1e-6 else 0.0)
+    z = mean / error if error > 1e-9 * level else (math.inf if excess > 1e-6 else 0.0)
     # Fewer actions may be possible than are listed, so only an excess contradicts the propensities.
     value = z if excess > MATERIAL else 0.0
     sentence = (
@@ -343,7 +358,7 @@ def rounded(log: Any) -> Finding:
 
 def deterministic(log: Any) -> Finding:
     """Share of the log in which the logging policy left no choice."""
-    mass, _ = _mass(log, np.arange(len(log.action)))
+    mass = decision_mass(log)
     name = "deterministic_logging"
     if len(np.unique(log.action)) == 1 and len(log.actions) > 1:
         return judged(

@@ -29,6 +29,9 @@ class Threshold:
         Whether an alarm alone means insufficient evidence.
     remedy : str
         What to do about it.
+    about_products : bool
+        Whether the check is about products of ratios over an episode, which says nothing of an estimator
+        that uses a ratio of marginals in their place.
     """
 
     caution: float
@@ -36,6 +39,7 @@ class Threshold:
     side: Literal["above", "below"]
     remedy: str
     decides: bool = False
+    about_products: bool = False
 
     def level(self, value: float) -> Level:
         """Judge a value; what is not defined is not judged."""
@@ -64,17 +68,17 @@ MODEL = "Try another model, more features, or leave the choice to 'auto'."
 
 THRESHOLDS: dict[str, Threshold] = {
     # Weights. Correct propensities and full support give a mean weight of 1 whatever the policy.
-    "mean_weight": Threshold(0.02, 0.1, "above", PROPENSITIES, decides=True),
-    "mean_weight_z": Threshold(3.0, 5.0, "above", PROPENSITIES),
+    "mean_weight": Threshold(0.02, 0.1, "above", PROPENSITIES, decides=True, about_products=True),
+    "mean_weight_z": Threshold(3.0, 5.0, "above", PROPENSITIES, about_products=True),
     "mean_weight_by_action": Threshold(4.0, 6.0, "above", PROPENSITIES),
     "mean_weight_by_batch": Threshold(4.0, 6.0, "above", PROPENSITIES),
-    "effective_sample_size": Threshold(100.0, 10.0, "below", OVERLAP, decides=True),
+    "effective_sample_size": Threshold(100.0, 10.0, "below", OVERLAP, decides=True, about_products=True),
     "largest_weight": Threshold(math.inf, math.inf, "above", OVERLAP),
-    "largest_weight_share": Threshold(0.05, 0.3, "above", OVERLAP, decides=True),
-    "top_share": Threshold(0.2, 0.5, "above", OVERLAP),
-    "top_unit_share": Threshold(0.2, 0.5, "above", OVERLAP),
+    "largest_weight_share": Threshold(0.05, 0.3, "above", OVERLAP, decides=True, about_products=True),
+    "top_share": Threshold(0.2, 0.5, "above", OVERLAP, about_products=True),
+    "top_unit_share": Threshold(0.2, 0.5, "above", OVERLAP, about_products=True),
     # Moments of order 1/k exist: above 0.5 the variance is in doubt, above 0.7 the mean in practice.
-    "pareto_k": Threshold(0.5, 0.7, "above", OVERLAP, decides=True),
+    "pareto_k": Threshold(0.5, 0.7, "above", OVERLAP, decides=True, about_products=True),
     "unsupported_mass": Threshold(
         0.001, 0.05, "above",
         "The data say nothing about these actions there: restrict the policy to actions that were "
@@ -89,7 +93,16 @@ THRESHOLDS: dict[str, Threshold] = {
         0.0, 0.01, "above",
         "Pool rare actions, use fewer folds, or smooth: behavior_model=Shares(smoothing=1).",
     ),
-    "efficiency_ratio": Threshold(2.0, 4.0, "above", MODEL),
+    "efficiency_ratio": Threshold(2.0, 4.0, "above", MODEL, about_products=True),
+    # Episodes, step by step: the share of the steps that weights support, of pairs, of variance.
+    "horizon": Threshold(1.0, -math.inf, "below", OVERLAP),
+    "unseen_pairs": Threshold(
+        0.0, math.inf, "above",
+        "Use more episodes or more folds, pool rare states, and read IPW beside DML.",
+    ),
+    "value_model_skill": Threshold(
+        0.0, -math.inf, "below", "Try another value model: this one is worse than a constant."
+    ),
     # The log against itself. Values are p-values, adjusted for the number of actions and batches.
     "sample_ratio_mismatch": Threshold(
         0.01, 0.001, "below",
@@ -122,13 +135,14 @@ THRESHOLDS: dict[str, Threshold] = {
         0.5, 0.7, "above",
         "A few extreme rewards decide: evaluate a capped or transformed reward as well, decided before "
         "looking at the result.",
+        about_products=True,
     ),
     "batch_drift": Threshold(
         0.01, 0.0001, "below",
         "The value changes over time: report it by period, or evaluate on recent batches only.",
     ),
     "estimator_disagreement": Threshold(3.0, 5.0, "above", DISAGREE),
-    "clipping_sensitivity": Threshold(1.0, 3.0, "above", OVERLAP),
+    "clipping_sensitivity": Threshold(1.0, 3.0, "above", OVERLAP, about_products=True),
     "confounding": Threshold(
         1.1, 1.0, "below",
         "Log true propensities, or add whatever else decided the action to the context.",

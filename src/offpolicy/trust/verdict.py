@@ -19,26 +19,19 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import numpy as np
 
 from offpolicy.errors import UsageError, did_you_mean
+from offpolicy.inference.figures import capitalized
 from offpolicy.inference.intervals.power import trial_for_means
-from offpolicy.inference.intervals.rules import INSUFFICIENT
+from offpolicy.scores.catalog import headline
 
 if TYPE_CHECKING:
     from offpolicy.evaluation.result import Evaluation
     from offpolicy.inference.estimate import Estimate
     from offpolicy.inference.intervals.sample import Interval
+    from offpolicy.scores.catalog import Estimator
     from offpolicy.trust.finding import Finding
 
 VerdictLevel: TypeAlias = Literal["trust", "caution", "insufficient evidence"]
 
-# Which estimate speaks for a policy, first present first; then whichever was computed first.
-HEADLINE = (
-    "auto", "DML", "OCV", "DRL", "SNDR-cf", "WDR-cf", "WDR", "SNDR", "SNIPW", "DR-half", "DR-full", "IPW",
-)  # fmt: skip
-# Findings on products of ratios over an episode, which a ratio of marginals replaces.
-PRODUCTS = {
-    "mean_weight", "mean_weight_z", "effective_sample_size", "largest_weight_share", "pareto_k", "top_share",
-    "top_unit_share", "clipping_sensitivity", "estimator_disagreement", "efficiency_ratio", "reward_tail",
-}  # fmt: skip
 TEST_LEVEL, TEST_POWER = 0.95, 0.8
 DIRECT = (
     "The direct method alone speaks here, and its interval leaves out the error of its model: compute "
@@ -73,10 +66,10 @@ class ABTest:
     assumed: bool = False
 
     def __str__(self) -> str:
-        known = f" ({100 * RELEVANT:.0f}% of the logged value)" if self.assumed else ""
+        share = f" ({100 * RELEVANT:.0f}% of the logged value)" if self.assumed else ""
         return (
             f"an A/B test of {self.total:,} {self.unit} (half on each policy) would detect a difference of "
-            f"{self.difference:+.3g}{known} with {100 * self.power:.0f}% power at level {self.level:g}"
+            f"{self.difference:+.3g}{share} with {100 * self.power:.0f}% power at level {self.level:g}"
         )
 
 
@@ -91,11 +84,17 @@ class Verdict:
         Plain sentences with numbers, the most serious first.
     test : ABTest or None
         The test that would settle the question; None where no finite one would.
+    findings : tuple of Finding
+        The checks among the reasons, the most serious first.
+    grounds : tuple of str
+        The other reasons but for the conclusion: why no interval covers, or what the estimator leaves out.
     """
 
     level: VerdictLevel
     reasons: list[str]
     test: ABTest | None = None
+    findings: tuple[Finding, ...] = ()
+    grounds: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         lines = [self.level.upper()]
@@ -104,12 +103,6 @@ class Verdict:
                 reason, 100, initial_indent="  - ", subsequent_indent="    ", break_long_words=False
             )
         return "\n".join(lines)
-
-
-def headline(ev: Evaluation, policy: str) -> str:
-    """Name of the estimator that speaks for a policy."""
-    names = [name for (p, name) in ev.estimates if p == policy]
-    return next((n for n in HEADLINE if n in names), names[0])
 
 
 def policy_name(ev: Evaluation, policy: str | None) -> str:
@@ -123,18 +116,21 @@ def policy_name(ev: Evaluation, policy: str | None) -> str:
     return policy
 
 
-def is_direct(ev: Evaluation, policy: str, estimator: str | None) -> bool:
-    """Whether the estimate rests on its model alone."""
-    name = estimator or headline(ev, policy)
-    return any(e.name == name and not e.needs & {"behavior", "marginal"} for e in ev.estimators)
+def speaker(ev: Evaluation, estimator: str | None) -> Estimator:
+    """The estimator that speaks for a policy: the one asked for, else the headline."""
+    named = {e.name: e for e in ev.estimators}
+    if estimator is None:
+        return headline(ev.estimators)
+    if estimator not in named:
+        raise KeyError(f"no estimate by {estimator!r}.{did_you_mean(estimator, named)}")
+    return named[estimator]
 
 
-def _relevant(ev: Evaluation, policy: str, estimator: str | None) -> list[Finding]:
-    """Findings that are not well; those on products of ratios only where the estimate uses products."""
-    name = estimator or headline(ev, policy)
-    marginal = any(e.name == name and "marginal" in e.needs for e in ev.estimators)
-    found: list[Finding] = ev.diagnostics[policy].worst()
-    return [f for f in found if not (marginal and f.name in PRODUCTS)]
+def relevant(findings: list[Finding], estimator: Estimator) -> list[Finding]:
+    """Findings that bear on an estimate: a ratio of marginals replaces products of ratios."""
+    if "marginal" not in estimator.needs:
+        return findings
+    return [f for f in findings if not f.about_products]
 
 
 def judge(
@@ -142,43 +138,41 @@ def judge(
 ) -> Verdict:
     """Verdict on one policy; see `Evaluation.verdict`."""
     name = policy_name(ev, policy)
-    estimate = ev[name, estimator or headline(ev, name)]
-    findings = _relevant(ev, name, estimator)
-    if not estimate.is_defined:
-        why = estimate.notes[-1] if estimate.notes else "its value is not identified"
-        test = ab_test(ev, None)
-        advice = [f"To find out, {test}."] if test else []
-        return Verdict("insufficient evidence", [_sentence(why), *_texts(findings), *advice], test)
-    interval = estimate.interval(level)
+    chosen = speaker(ev, estimator)
+    estimate = ev[name, chosen.name]
+    findings = relevant(ev.diagnostics[name].worst(), chosen)
     # Sorting is stable: what decides comes first, then alarms, then cautions.
     findings = sorted(findings, key=lambda f: not f.decides)
-    refused = interval.note.startswith(INSUFFICIENT)
-    decided = refused or any(f.decides for f in findings)
-    modeled = is_direct(ev, name, estimator)
-    doubtful = bool(findings) or modeled
-    said: VerdictLevel = "insufficient evidence" if decided else "caution" if doubtful else "trust"
-    reasons = [_sentence(interval.note)] if refused else []
-    reasons += _texts(findings)
-    reasons += [DIRECT] if modeled else []
+    if not estimate.is_defined:
+        why = capitalized(estimate.notes[-1] if estimate.notes else "its value is not identified")
+        test = ab_test(ev, None)
+        advice = [f"To find out, {test}."] if test else []
+        reasons = [why, *_texts(findings), *advice]
+        return Verdict("insufficient evidence", reasons, test, tuple(findings), (why,))
+    interval = estimate.interval(level)
+    decided = not interval.sufficient or any(f.decides for f in findings)
+    refusal = [] if interval.sufficient else [capitalized(interval.note)]
+    modeled = [DIRECT] if chosen.is_direct else []
     test = ab_test(ev, None if decided else estimate.value - ev.logged.value)
-    reasons += _conclusion(ev, estimate, interval, test, decided=decided)
-    return Verdict(said, reasons, test)
+    conclusion = _conclusion(ev, estimate, interval, test, decided=decided)
+    return Verdict(
+        "insufficient evidence" if decided else "caution" if findings or modeled else "trust",
+        [*refusal, *_texts(findings), *modeled, *conclusion],
+        test,
+        tuple(findings),
+        (*refusal, *modeled),
+    )
 
 
 def _texts(findings: list[Finding]) -> list[str]:
     """Sentences of findings, each remedy said once."""
-    said: set[str] = set()
+    remedies: set[str] = set()
     texts = []
     for f in findings:
-        remedy = "" if f.remedy in said else f.remedy
-        said.add(f.remedy)
-        texts.append(_sentence(f"{_sentence(f.sentence)} {remedy}".strip()))
+        remedy = "" if f.remedy in remedies else f.remedy
+        remedies.add(f.remedy)
+        texts.append(capitalized(f"{capitalized(f.sentence)} {remedy}".strip()))
     return texts
-
-
-def _sentence(text: str) -> str:
-    text = text if text.startswith("π") else text[:1].upper() + text[1:]
-    return text if text.endswith((".", "!", "?")) else text + "."
 
 
 def _conclusion(
@@ -190,7 +184,7 @@ def _conclusion(
     decided: bool,
 ) -> list[str]:
     logged = ev.logged
-    said = (
+    summary = (
         f"{estimate.label} is {estimate.value:.4g} ({100 * interval.level:.4g}% interval "
         f"{interval.low:.4g} to {interval.high:.4g}, {interval.method}); "
         f"the logged value is {logged.value:.4g}."
@@ -198,16 +192,19 @@ def _conclusion(
     if decided:
         advice = "These data cannot tell whether it is better. "
         advice += f"To find out, {test}." if test else "No test size follows from them."
-        return [said, advice]
+        return [summary, advice]
     change = (estimate - logged).interval(interval.level)
     if change.low > 0 and test is not None:
-        return [said, f"Worth an A/B test of {test.total:,} {test.unit}: {test}."]
+        return [summary, f"Worth an A/B test of {test.total:,} {test.unit}: {test}."]
     if change.high < 0:
-        return [said, "The log gives no reason to test it: it earns less than the logging policy."]
+        return [
+            summary,
+            "The log gives no reason to test it: it earns less than the logging policy.",
+        ]
     advice = (
         f"The difference to the logging policy may be 0 ({change.low:.3g} to {change.high:.3g})"
     )
-    return [said, f"{advice}; {test}." if test else f"{advice}."]
+    return [summary, f"{advice}; {test}." if test else f"{advice}."]
 
 
 def ab_test(ev: Evaluation, difference: float | None) -> ABTest | None:
@@ -226,8 +223,20 @@ def ab_test(ev: Evaluation, difference: float | None) -> ABTest | None:
     treated = _treated_variance(ev, base + difference, control)
     trial = trial_for_means(difference, control, treated, level=TEST_LEVEL, power=TEST_POWER)
     unit, per_row = _unit(ev)
-    per_arm = max(1, math.ceil(trial.control * per_row))
+    per_arm = rounded_up(trial.control * per_row)
     return ABTest(2 * per_arm, per_arm, unit, difference, assumed=assumed)
+
+
+def rounded_up(size: float) -> int:
+    """Units of an arm: whole ones, and no more than four digits of a size that none will count.
+
+    >>> rounded_up(1234.1), rounded_up(0.2), rounded_up(123_456_789.0)
+    (1235, 1, 123500000)
+    """
+    if size < 100_000:
+        return max(1, math.ceil(size - 1e-9 * size))
+    step = int(10 ** (math.floor(math.log10(size)) - 3))
+    return math.ceil(size / step - 1e-9) * step
 
 
 def _treated_variance(ev: Evaluation, value: float, control: float) -> float:

@@ -8,20 +8,23 @@ where the direct method alone was asked for.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from offpolicy.inference.estimate import Estimate, Units
+from offpolicy.inference.estimate import Estimate
+from offpolicy.inference.reach import masses
 from offpolicy.scores import formulas as scores
 from offpolicy.scores.catalog import BEHAVIOR, BOTH, Estimator
 from offpolicy.scores.decisions import LARGEST_LOG_WEIGHT
 
 if TYPE_CHECKING:
-    from offpolicy._arrays import Floats, Ints
-    from offpolicy.evaluation.pipeline import Problem
+    from offpolicy._arrays import Bools, Floats, Ints
+    from offpolicy.evaluation.pipeline import Pipeline
+    from offpolicy.inference.reach import Reach
+    from offpolicy.inference.units import Units
     from offpolicy.policies.target import Target
     from offpolicy.scores.decisions import Decisions
     from offpolicy.splits.folds import Split
@@ -39,20 +42,19 @@ class View:
         Where q and v come from; None when no estimate needed them.
     """
 
-    problem: Problem
+    problem: Pipeline
     target: Target
     split: Split
     value_split: Split | None
 
     @classmethod
-    def of(cls, problem: Problem, target: Target) -> View:
+    def of(cls, problem: Pipeline, target: Target) -> View:
         """Choose the splits whose predictions exist already."""
-        behaved, valued = problem.made("pi_b"), problem.made("values")
-        known = is_known(problem)
-        both = [s for s in valued if known or s in behaved]
+        behavior_splits, value_splits = problem.made("pi_b"), problem.made("v")
+        both = [s for s in value_splits if problem.weights_known or s in behavior_splits]
         if both:
             return cls(problem, target, both[0], both[0])
-        return cls(problem, target, behaved[0] if behaved else "crossfit", None)
+        return cls(problem, target, behavior_splits[0] if behavior_splits else "crossfit", None)
 
     @property
     def log(self) -> Any:
@@ -60,9 +62,9 @@ class View:
         return self.problem.log
 
     @property
-    def known(self) -> bool:
+    def behavior_is_known(self) -> bool:
         """Whether π_b is the logged propensities."""
-        return is_known(self.problem)
+        return self.problem.weights_known
 
     @property
     def out_of_fold(self) -> bool:
@@ -86,15 +88,7 @@ class View:
     def units(self) -> Units:
         """The units scored."""
         whole, at = self.problem.units, self.problem.scored_units(self.split, 0)
-        if at is None:
-            return whole
-
-        def pick(values: Any) -> Any:
-            return None if values is None else values[at]
-
-        return Units(
-            len(at), pick(whole.count), pick(whole.weight), pick(whole.cluster), pick(whole.batch)
-        )
+        return whole if at is None else whole.part(at)
 
     @cached_property
     def _scaled(self) -> tuple[Floats, float]:
@@ -123,15 +117,38 @@ class View:
         return d.reward if d.layout.is_single else d.sum(d.gamma * d.reward)
 
     @cached_property
+    def _masses(self) -> tuple[Floats, Floats]:
+        return masses(self.units)
+
+    @property
     def mass(self) -> Floats:
         """(N,) mass of each unit in means."""
-        return np.ones(self.units.n_rows) if self.units.mass is None else self.units.mass
+        return self._masses[0]
+
+    @property
+    def square(self) -> Floats:
+        """(N,) sum of the squared masses of the units that each stands for."""
+        return self._masses[1]
+
+    @cached_property
+    def count(self) -> Floats:
+        """(N,) how many units each stands for."""
+        return np.ones(self.units.n_rows) if self.units.count is None else self.units.count
+
+    def per_decision(self, values: Floats) -> Floats:
+        """(S,) a quantity of units at each of their decisions."""
+        layout = self.decisions.layout
+        return values if layout.is_single else values[layout.unit]
 
     @cached_property
     def row_mass(self) -> Floats:
         """(S,) mass of each decision."""
-        d = self.decisions
-        return self.mass if d.layout.is_single else self.mass[d.layout.unit]
+        return self.per_decision(self.mass)
+
+    @property
+    def reach(self) -> Reach:
+        """Where the target puts its mass, over the units scored."""
+        return self.problem.reach(self.target, self.split)
 
     @cached_property
     def score(self) -> Floats:
@@ -143,10 +160,13 @@ class View:
 
     def estimate(self, psi: Floats) -> Estimate:
         """Mean and standard error of a score on these units."""
-        return Estimate(psi[None, :], self.units)
+        return Estimate.from_scores(psi, units=replace(self.units))
 
-
-def is_known(problem: Problem) -> bool:
-    """Whether the logged propensities are used as they are."""
-    model = getattr(problem.nuisances, "behavior_model", None)
-    return model is None and problem.log.propensity is not None
+    def over_decisions(self, values: Floats, members: Bools | None = None) -> Estimate:
+        """Mean of a quantity over decisions, or some of them; the steps of an episode are one cluster."""
+        layout, u = self.decisions.layout, self.units
+        unit = layout.unit if members is None else layout.unit[members]
+        units = replace(u.part(unit), batch=None)
+        if u.cluster is None and not layout.is_single:
+            units = replace(units, cluster=unit)
+        return Estimate.from_scores(values if members is None else values[members], units=units)

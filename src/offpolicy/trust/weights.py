@@ -10,41 +10,24 @@ import math
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import special
 
 from offpolicy.inference.intervals.tails import effective_size, tail_index, tail_is_visible
 from offpolicy.trust.finding import Finding, judged, not_applicable
+from offpolicy.trust.significance import (
+    SMALLEST_BATCH,
+    adjusted_z,
+    first_largest,
+    group_z,
+    same_but_rounding,
+    z_score,
+)
 from offpolicy.trust.thresholds import OVERLAP, THRESHOLDS
 
 if TYPE_CHECKING:
-    from offpolicy._arrays import Floats, Ints
-    from offpolicy.trust.overlap import Reach
+    from offpolicy._arrays import Floats
     from offpolicy.trust.view import View
 
 TOP = 0.01
-
-
-def z_score(mean: float, std_error: float, null: float) -> float:
-    """(mean − null) / std_error, infinite where a mean without spread misses the null.
-
-    >>> z_score(1.5, 0.1, 1.0), z_score(0.0, 0.0, 1.0), z_score(1.0, 0.0, 1.0)
-    (5.0, -inf, 0.0)
-    """
-    if std_error > 0:
-        return (mean - null) / std_error
-    return 0.0 if abs(mean - null) <= 1e-12 else math.copysign(math.inf, mean - null)
-
-
-def adjusted_z(z: float, tests: int) -> float:
-    """|z| of the Bonferroni-adjusted two-sided p-value of the largest of several z-scores.
-
-    >>> round(adjusted_z(3.0, 1), 6), round(adjusted_z(3.0, 100), 2), adjusted_z(1.0, 10)
-    (3.0, 1.1, 0.0)
-    """
-    size = abs(z)
-    if size > 30 or tests <= 1:  # there the adjustment is negligible, and p below any float
-        return size
-    return -float(special.ndtri(min(1.0, tests * special.erfc(size / math.sqrt(2))) / 2)) + 0.0
 
 
 def top_share(weight: Floats, mass: Floats, share: float = TOP) -> float:
@@ -57,56 +40,39 @@ def top_share(weight: Floats, mass: Floats, share: float = TOP) -> float:
     if not positive.any():
         return math.nan
     w, m = weight[positive], mass[positive]
+    total, room = float(m @ w), share * float(m.sum())
+    heavy = w >= np.partition(w, int(0.9 * (len(w) - 1)))[int(0.9 * (len(w) - 1))]
+    if float(m[heavy].sum()) >= room:  # no need to sort the others
+        w, m = w[heavy], m[heavy]
     order = np.argsort(-w, kind="stable")
     w, m = w[order], m[order]
-    room = share * float(m.sum())
     before = np.cumsum(m) - m
     taken = np.clip(room - before, 0.0, m)
-    return float(taken @ w / (m @ w))
+    return float(taken @ w / total)
 
 
-def group_z(weight: Floats, mass: Floats, group: Ints, square_mass: Floats) -> Floats:
-    """(B,) z-score of the mean weight of each group against 1; NaN for empty groups.
-
-    ``square_mass`` is Σ over identical units of mass²: mass²/count.
-    """
-    total = np.bincount(group, weights=mass)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        mean = np.bincount(group, weights=mass * weight) / total
-        spread = np.bincount(group, weights=square_mass * (weight - mean[group]) ** 2)
-        z = (mean - 1) * total / np.sqrt(spread)
-    off = np.where(np.abs(mean - 1) <= 1e-12, 0.0, np.copysign(np.inf, mean - 1))
-    return np.asarray(np.where(spread > 0, z, np.where(total > 0, off, np.nan)))
-
-
-def findings(view: View, reach: Reach) -> list[Finding]:
+def findings(view: View) -> list[Finding]:
     """All checks of the weights of one policy."""
-    w, units, scale = view.weight, view.units, view.scale
+    w, units = view.weight, view.units
     sample = units.sample(w)
     size = effective_size(sample.numerator, sample.count)
-    held = sample.total
     what = "clusters" if units.cluster is not None else "units"
-    largest = float(w.max()) * scale
-    # A row of a compressed log stands for several units; the share is that of one of them.
-    own = view.mass if units.count is None else view.mass / units.count
-    carried = float((own * w).max() / (view.mass @ w)) if w.any() else math.nan
-    top = top_share(w, view.mass)
-    contribution = own * np.abs(w * view.reward)
-    all_contributions = float(view.mass @ np.abs(w * view.reward))
-    one = float(contribution.max()) / all_contributions if all_contributions > 0 else math.nan
+    largest, possible = float(w.max()) * view.scale, view.reach.largest
+    carried, top = unit_share(view, w), top_share(w, view.mass)
+    one = unit_share(view, np.abs(w * view.reward))
     return [
         *_mean(view),
         judged(
             "effective_sample_size",
             size,
-            f"the weights leave as much information as {_amount(size)} of {held:,.0f} {what}.",
-            {"share": size / held, "units": held},
+            f"the weights leave as much information as {_amount(size)} of {sample.total:,.0f} {what}.",
+            {"share": size / sample.total, "units": sample.total},
         ),
         judged(
             "largest_weight",
             largest,
             f"the largest importance weight is {largest:,.4g}.",
-            {} if reach.largest is None else {"largest_possible": reach.largest},
+            {} if possible is None else {"largest_possible": possible},
         ),
         judged(
             "largest_weight_share",
@@ -123,10 +89,19 @@ def findings(view: View, reach: Reach) -> list[Finding]:
             one,
             f"one unit carries {_percent(one)} of the weighted rewards.",
         ),
-        _tail(view, reach),
-        _by_action(view, reach),
+        _tail(view),
+        _by_action(view),
         _by_batch(view),
     ]
+
+
+def unit_share(view: View, values: Floats) -> float:
+    """Largest share of a total that a single unit carries, NaN where the total is 0.
+
+    A row that stands for several units carries as much as one of them.
+    """
+    total = float(view.mass @ values)
+    return float((view.mass / view.count * values).max()) / total if total > 0 else math.nan
 
 
 def _mean(view: View) -> list[Finding]:
@@ -156,18 +131,19 @@ def _mean(view: View) -> list[Finding]:
     ]
 
 
-def _tail(view: View, reach: Reach) -> Finding:
+def _tail(view: View) -> Finding:
     sample = view.units.sample(view.weight)
-    k = tail_index(sample.numerator, sample.count)
+    k = tail_index(same_but_rounding(sample.numerator), sample.count)
     if math.isnan(k):
         return not_applicable("pareto_k", "too few different weights to judge their tail.")
     if k == -math.inf:
         return judged("pareto_k", k, "the weights take few levels: they have no tail.")
-    bounded = reach.largest is not None and math.isfinite(reach.largest)
+    possible = view.reach.largest
+    bounded = possible is not None and math.isfinite(possible)
     visible = tail_is_visible(sample.numerator, sample.count)
     sentence = f"the tail of the weights has a Pareto index of {k:.2f}"
     if bounded:
-        sentence += f", and no weight can exceed {reach.largest:,.4g}."
+        sentence += f", and no weight can exceed {possible:,.4g}."
     elif visible:
         sentence += " (their mean needs k < 0.7)."
     else:
@@ -179,14 +155,11 @@ def _tail(view: View, reach: Reach) -> Finding:
     )
 
 
-def _by_action(view: View, reach: Reach) -> Finding:
+def _by_action(view: View) -> Finding:
     """The largest z of Σ ω (1{A = a} w − π_e(a|S)) over actions, adjusted for their number."""
-    d, log = view.decisions, view.log
-    action, m = log.action[view.rows], view.row_mass
+    d, log, reach = view.decisions, view.log, view.reach
+    action, m, square = log.action[view.rows], view.row_mass, view.per_decision(view.square)
     k = len(log.actions)
-    square = m * m
-    if view.units.count is not None:
-        square = square / view.units.count
     square_sum = np.bincount(action, weights=square * d.ratio**2, minlength=k)
     cross = np.bincount(action, weights=square * d.ratio * d.pi_e, minlength=k)
     spread = square_sum - 2 * cross + reach.square
@@ -210,7 +183,7 @@ def _by_action(view: View, reach: Reach) -> Finding:
     relative = np.zeros(k)
     relative[taken] = gain[taken] / (reach.share[taken] * m.sum())
     material = np.abs(relative) > THRESHOLDS["mean_weight"].caution
-    worst = int(np.argmax(np.where(material, np.abs(z), 0.0)))
+    worst = first_largest(np.where(material, np.abs(z), 0.0))
     value = float(abs(z[worst])) if material[worst] else 0.0
     # Units of a cluster move together, which the sums above do not know.
     value = adjusted_z(value / _design(view), int(taken.sum()))
@@ -228,8 +201,8 @@ def _by_action(view: View, reach: Reach) -> Finding:
 def _design(view: View) -> float:
     """√ of the design effect of the clusters on the mean weight."""
     clustered = view.units.sample(view.weight).std_error
-    alone = np.sqrt(np.sum((view.mass * (view.weight - view.units.mean(view.weight))) ** 2))
-    alone = float(alone) / float(view.mass.sum())
+    spread = view.square @ (view.weight - view.units.mean(view.weight)) ** 2
+    alone = math.sqrt(float(spread)) / float(view.mass.sum())
     return max(1.0, clustered / alone) if alone > 0 else 1.0
 
 
@@ -237,13 +210,11 @@ def _by_batch(view: View) -> Finding:
     batch = view.units.batch
     if batch is None:
         return not_applicable("mean_weight_by_batch", "the log has no batches.")
-    square = view.mass**2 if view.units.count is None else view.mass**2 / view.units.count
-    z = group_z(view.weight, view.mass, batch, square) / _design(view)
-    sizes = np.bincount(batch)
-    usable = np.isfinite(z) & (sizes >= 20)
+    z = group_z(view.weight, view.mass, batch, view.square) / _design(view)
+    usable = np.isfinite(z) & (np.bincount(batch, weights=view.count) >= SMALLEST_BATCH)
     if not usable.any():
         return not_applicable("mean_weight_by_batch", "no batch has 20 rows and some overlap.")
-    worst = int(np.argmax(np.where(usable, np.abs(z), -1.0)))
+    worst = first_largest(np.where(usable, np.abs(z), -1.0))
     labels = view.log.batch_labels
     value = adjusted_z(float(z[worst]), int(usable.sum()))
     return judged(

@@ -7,7 +7,6 @@ Everything takes a `Sample` (units, sizes, frequencies) or (weights, rewards, co
 from offpolicy.inference.intervals.adaptive import (
     Batches,
     Combined,
-    design_scale,
     past_scale,
     pooled,
     stabilized,
@@ -15,39 +14,29 @@ from offpolicy.inference.intervals.adaptive import (
 )
 from offpolicy.inference.intervals.binary import clopper_pearson
 from offpolicy.inference.intervals.concentration import empirical_bernstein, hoeffding
-from offpolicy.inference.intervals.facts import Facts, effective_units, lumpiness
+from offpolicy.inference.intervals.evidence import Evidence, effective_units, lumpiness
 from offpolicy.inference.intervals.likelihood import cautious_likelihood, empirical_likelihood
 from offpolicy.inference.intervals.multiple import (
     BestPolicy,
     adjusted_p_values,
     best_policy,
-    covariance,
-    holm,
     simultaneous,
-    wald_p_value,
 )
-from offpolicy.inference.intervals.power import (
-    TrialSize,
-    detectable_difference,
-    trial_for_means,
-    trial_for_rates,
-)
+from offpolicy.inference.intervals.power import TrialSize, trial_for_means
 from offpolicy.inference.intervals.ratio import Pair, delta, fieller, log_scale
 from offpolicy.inference.intervals.resample import acceleration, bca, bootstrap, replicates
 from offpolicy.inference.intervals.rules import Choice, automatic, by_name, choose
 from offpolicy.inference.intervals.sample import Interval, Sample
-from offpolicy.inference.intervals.sequence import confidence_path, confidence_sequence
+from offpolicy.inference.intervals.sequence import confidence_sequence
 from offpolicy.inference.intervals.tails import effective_size, generalized_pareto, tail_index
 from offpolicy.inference.intervals.wald import normal, student
 from offpolicy.inference.intervals.weight_likelihood import cressie_read
 
 __all__ = [
-    "Batches", "BestPolicy", "Choice", "Combined", "Facts", "Interval", "Pair", "Sample", "TrialSize",
+    "Batches", "BestPolicy", "Choice", "Combined", "Evidence", "Interval", "Pair", "Sample", "TrialSize",
     "acceleration", "adjusted_p_values", "automatic", "bca", "best_policy", "bootstrap", "by_name",
-    "cautious_likelihood", "choose", "clopper_pearson", "confidence_path", "confidence_sequence",
-    "covariance", "cressie_read", "delta", "design_scale", "detectable_difference",
+    "cautious_likelihood", "choose", "clopper_pearson", "confidence_sequence", "cressie_read", "delta",
     "effective_size", "effective_units", "empirical_bernstein", "empirical_likelihood", "fieller",
-    "generalized_pareto", "hoeffding", "holm", "log_scale", "lumpiness", "normal", "past_scale",
-    "pooled", "replicates", "simultaneous", "stabilized", "student", "summarize", "tail_index",
-    "trial_for_means", "trial_for_rates", "wald_p_value",
+    "generalized_pareto", "hoeffding", "log_scale", "lumpiness", "normal", "past_scale", "pooled",
+    "replicates", "simultaneous", "stabilized", "student", "summarize", "tail_index", "trial_for_means",
 ]  # fmt: skip

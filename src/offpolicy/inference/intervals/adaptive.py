@@ -124,10 +124,9 @@ def stabilized(batches: Batches, scale: ArrayLike | None = None) -> Combined:
     batches : Batches
         Output of `summarize`.
     scale : array of shape (B,), optional
-        Predictable scale σ̃_b of the scores, up to a common factor; `design_scale` computes it from
-        the policies. By default the standard deviation of the previous batch (not below a tenth
-        of that of all earlier batches); the first batch then only sets the scale and gets no
-        weight.
+        Predictable scale σ̃_b of the scores, up to a common factor, such as √E[w²] from the policies of
+        the batch. By default the standard deviation of the previous batch (not below a tenth of that
+        of all earlier batches); the first batch then only sets the scale and gets no weight.
 
     Examples
     --------
@@ -157,39 +156,6 @@ def past_scale(batches: Batches) -> Floats:
     if not previous.min() > 0:
         raise UsageError("The first batches have no spread; give a predictable 'scale' instead.")
     return np.concatenate([[math.inf], np.sqrt(previous)])
-
-
-def design_scale(
-    pi_e: ArrayLike, pi_b: ArrayLike, batch: ArrayLike, count: ArrayLike | None = None
-) -> Floats:
-    """Scale √E[w²] of each batch from the two policies alone: √ mean Σ_a π_e²/π_b.
-
-    Uses contexts and policies but no outcome of the batch, so it is predictable.
-
-    Parameters
-    ----------
-    pi_e, pi_b : array of shape (n, K)
-        Probabilities of all actions under the evaluated and the logging policy.
-    batch : array of int of shape (n,)
-        Batch codes.
-    count : array of shape (n,), optional
-        Frequencies.
-
-    Examples
-    --------
-    >>> design_scale([[1.0, 0.0], [1.0, 0.0]], [[0.5, 0.5], [0.25, 0.75]], [0, 1])
-    array([1.41421356, 2.        ])
-    """
-    e = np.asarray(pi_e, dtype=np.float64)
-    b = np.asarray(pi_b, dtype=np.float64)
-    codes = np.asarray(batch)
-    if e.ndim != 2 or e.shape != b.shape or len(codes) != len(e):
-        raise DataError(f"policies have shapes {e.shape} and {b.shape} for {len(codes)} units.")
-    if ((e > 0) & (b <= 0)).any():
-        raise DataError("the evaluated policy takes actions the logging policy never takes.")
-    square = np.divide(e * e, b, out=np.zeros_like(e), where=e > 0).sum(axis=1)
-    c = frequencies(count, len(e))
-    return np.sqrt(np.bincount(codes, weights=c * square) / np.bincount(codes, weights=c))
 
 
 def _combine(batches: Batches, weights: Floats, method: str, note: str) -> Combined:

@@ -102,7 +102,8 @@ def _binomial(successes: float, trials: float, level: float) -> tuple[float, flo
 
 
 def _weighted(w: Floats, won: Floats, c: Floats, top: float, level: float) -> tuple[float, float]:
-    if float(c @ (w * (won - 0.5))) > 0:
+    # Successes that are exactly half are not the common outcome by rounding.
+    if float(c @ (w * (won - 0.5))) > 1e-9 * float(c @ w):
         low, high = _gamma(w, 1 - won, c, top, level)
         return 1 - high, 1 - low
     return _gamma(w, won, c, top, level)

@@ -61,8 +61,9 @@ def empirical_likelihood(
         None if low is None else (low * size, size),
         None if high is None else (high * size, size),
     )
-    note = NO_VARIATION if lower == upper else ""
-    return Interval(lower, upper, level, "empirical-likelihood", note)
+    flat = lower == upper
+    note = NO_VARIATION if flat else ""
+    return Interval(lower, upper, level, "empirical-likelihood", note, sufficient=not flat)
 
 
 def cautious_likelihood(sample: Sample, level: float = 0.95, *, reach: float = 4.0) -> Interval:
@@ -81,12 +82,16 @@ def cautious_likelihood(sample: Sample, level: float = 0.95, *, reach: float = 4
         raise UsageError(f"The 'reach' parameter must be at least 1. Got {reach!r} instead.")
     size = float(sample.counts @ sample.denominator) / sample.total
     center, e = sample.estimate * size, sample.residual
-    low, high = (center + reach * float(e.min()), size), (center + reach * float(e.max()), size)
+    low = high = None
+    if e.any():
+        low = center + reach * float(e.min()), size
+        high = center + reach * float(e.max()), size
     lower, upper = _region(sample, check_level(level), low, high)
-    note = f"allows for unseen scores {reach:g} times as extreme as any seen"
-    return Interval(
-        lower, upper, level, "cautious-likelihood", NO_VARIATION if lower == upper else note
+    flat = lower == upper
+    note = (
+        NO_VARIATION if flat else f"allows for unseen scores {reach:g} times as extreme as any seen"
     )
+    return Interval(lower, upper, level, "cautious-likelihood", note, sufficient=not flat)
 
 
 def critical(level: float, total: float) -> float:
@@ -95,7 +100,6 @@ def critical(level: float, total: float) -> float:
 
 
 def _usable(sample: Sample) -> Sample:
-    sample = sample.observed()
     bad = sample.denominator < 0
     if bad.any():
         raise DataError(f"denominator: {first_rows(bad, sample.denominator)} are negative.")
@@ -108,6 +112,8 @@ def _region(
     sample: Sample, level: float, low: Unit | None, high: Unit | None
 ) -> tuple[float, float]:
     """Ends of the likelihood region, given the unseen units that may carry mass."""
+    if low is None and high is None and not sample.residual.any():
+        return sample.estimate, sample.estimate
     slack = critical(level, sample.total) / (2 * sample.total)
     mirrored = Sample(-sample.numerator, sample.denominator, sample.count)
     lower = _upper(mirrored, slack, None if low is None else (-low[0], low[1]))

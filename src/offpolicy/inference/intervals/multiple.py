@@ -14,29 +14,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import special
 
 from offpolicy.errors import DataError, UsageError
-from offpolicy.inference.intervals.sample import Floats, Interval, check_level, column, frequencies
+from offpolicy.inference.intervals.sample import Floats, Interval, check_level, column
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import ArrayLike, NDArray
-
-
-def covariance(influence: ArrayLike, count: ArrayLike | None = None) -> Floats:
-    """Joint covariance Σ c Φ_g Φ_gᵀ / N² of estimates from their influence values.
-
-    >>> covariance([[1.0, 1.0], [-1.0, -1.0]], count=[2, 2])
-    array([[0.25, 0.25],
-           [0.25, 0.25]])
-    """
-    phi = np.asarray(influence, dtype=np.float64)
-    if phi.ndim != 2 or phi.size == 0 or not np.isfinite(phi).all():
-        raise DataError("influence must be a finite (units, policies) matrix.")
-    c = frequencies(count, len(phi))
-    return np.asarray((phi * c[:, None]).T @ phi / c.sum() ** 2, dtype=np.float64)
 
 
 def simultaneous(
@@ -70,21 +55,15 @@ def adjusted_p_values(
     estimates: ArrayLike,
     cov: ArrayLike,
     *,
-    null: float = 0.0,
-    alternative: str = "two-sided",
     draws: int = 20_000,
     seed: int = 0,
 ) -> Floats:
-    """Step-down max-t p-values (Romano & Wolf 2005): family-wise error controlled.
+    """Two-sided step-down max-t p-values of values of 0 (Romano & Wolf 2005): family-wise error controlled.
 
     Parameters
     ----------
     estimates, cov : arrays of shape (P,) and (P, P)
         Estimates and their joint covariance.
-    null : float
-        Value under the null hypothesis.
-    alternative : {"two-sided", "greater", "less"}
-        Direction of the alternative.
     draws, seed : int
         Number of multiplier draws and their seed.
 
@@ -98,8 +77,7 @@ def adjusted_p_values(
     errors = np.sqrt(np.diag(sigma))
     if not (errors > 0).all():
         raise DataError("an estimate has variance 0, so it has no test statistic.")
-    t = _direct((theta - null) / errors, alternative)
-    z = _direct(_standard_draws(sigma, draws, seed), alternative)
+    t, z = np.abs(theta / errors), np.abs(_standard_draws(sigma, draws, seed))
     order = np.argsort(-t)
     adjusted = np.empty(len(t))
     largest = 0.0
@@ -109,33 +87,6 @@ def adjusted_p_values(
         largest = max(largest, (1 + float((maxima >= t[j]).sum())) / (1 + draws))
         adjusted[j] = largest
     return adjusted
-
-
-def holm(p_values: ArrayLike) -> Floats:
-    """Holm's step-down adjustment; valid whatever the dependence.
-
-    >>> holm([0.01, 0.04, 0.03]).round(2)
-    array([0.03, 0.06, 0.06])
-    """
-    p = column("p_values", p_values)
-    if p.min() < 0 or p.max() > 1:
-        raise DataError("p_values must lie in [0, 1].")
-    order = np.argsort(p, kind="stable")
-    scaled = np.maximum.accumulate(p[order] * (len(p) - np.arange(len(p))))
-    adjusted = np.empty(len(p))
-    adjusted[order] = np.minimum(scaled, 1.0)
-    return adjusted
-
-
-def wald_p_value(estimate: float, std_error: float, *, null: float = 0.0) -> float:
-    """Two-sided p-value of a normal test.
-
-    >>> round(wald_p_value(1.96, 1.0), 3)
-    0.05
-    """
-    if not std_error > 0:
-        raise DataError("a standard error of 0 gives no test.")
-    return float(special.erfc(abs(estimate - null) / std_error / math.sqrt(2)))
 
 
 @dataclass(frozen=True)
@@ -211,8 +162,8 @@ def best_policy(
     beaten = np.zeros(number, dtype=bool)
     beaten[second[low > 0]] = True
     margin = float(low[first == leader].min())
-    kept = tuple(str(names[k]) for k in range(number) if not beaten[k])
-    return BestPolicy(kept, str(names[leader]), level, margin)
+    unbeaten = tuple(str(names[k]) for k in range(number) if not beaten[k])
+    return BestPolicy(unbeaten, str(names[leader]), level, margin)
 
 
 def _joint(estimates: ArrayLike, cov: ArrayLike) -> tuple[Floats, Floats]:
@@ -236,14 +187,3 @@ def _standard_draws(sigma: Floats, draws: int, seed: int) -> Floats:
     root = vectors * np.sqrt(np.maximum(values, 0.0))
     rng = np.random.default_rng(seed)
     return np.asarray(rng.standard_normal((draws, len(sigma))) @ root.T, dtype=np.float64)
-
-
-def _direct(t: Floats, alternative: str) -> Floats:
-    if alternative == "two-sided":
-        return np.abs(t)
-    if alternative in {"greater", "less"}:
-        return t if alternative == "greater" else -t
-    raise UsageError(
-        "The 'alternative' parameter must be 'two-sided', 'greater' or 'less'. "
-        f"Got {alternative!r} instead."
-    )

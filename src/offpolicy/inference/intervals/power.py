@@ -70,52 +70,6 @@ def trial_for_means(
     )
 
 
-def trial_for_rates(
-    rate: float,
-    lift: float,
-    *,
-    level: float = 0.95,
-    power: float = 0.8,
-    treatment_share: float = 0.5,
-) -> TrialSize:
-    """Size of the test of a relative ``lift`` over a binary base ``rate``.
-
-    >>> trial_for_rates(0.02, 0.10).total
-    161358
-    """
-    treated = rate * (1 + lift)
-    if not (0 < rate < 1 and 0 <= treated <= 1):
-        raise UsageError(f"Rates must be in (0, 1). Got {rate} and {treated} with the lift.")
-    return trial_for_means(
-        treated - rate,
-        rate * (1 - rate),
-        treated * (1 - treated),
-        level=level,
-        power=power,
-        treatment_share=treatment_share,
-    )
-
-
-def detectable_difference(
-    units: float,
-    variance_control: float,
-    variance_treatment: float | None = None,
-    *,
-    level: float = 0.95,
-    power: float = 0.8,
-    treatment_share: float = 0.5,
-) -> float:
-    """Smallest difference a test with ``units`` in total detects.
-
-    >>> round(detectable_difference(126, 1.0), 2)
-    0.5
-    """
-    if not units > 0:
-        raise UsageError(f"The 'units' parameter must be positive. Got {units!r} instead.")
-    spread = _spread(variance_control, variance_treatment, treatment_share)
-    return _quantiles(level, power) * math.sqrt(spread / units)
-
-
 def _quantiles(level: float, power: float) -> float:
     check_level(level)
     if not 0 < power < 1:

@@ -10,15 +10,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from scipy import special
 
 from offpolicy.errors import DataError, NotIdentifiedError
-from offpolicy.inference.intervals.sample import Interval, check_level, column, frequencies
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
+from offpolicy.inference.intervals.sample import Interval, check_level
 
 
 @dataclass(frozen=True)
@@ -51,28 +47,6 @@ class Pair:
             1 + 1e-9
         ):
             raise DataError("variances and covariance do not form a covariance matrix.")
-
-    @classmethod
-    def of_influence(
-        cls,
-        numerator: float,
-        denominator: float,
-        influence_numerator: ArrayLike,
-        influence_denominator: ArrayLike,
-        count: ArrayLike | None = None,
-    ) -> Pair:
-        """Pair from influence values on the same units: θ̂ − θ ≈ Σ c·influence / N."""
-        a = column("influence_numerator", influence_numerator)
-        b = column("influence_denominator", influence_denominator, len(a))
-        c = frequencies(count, len(a))
-        square = float(c.sum()) ** 2
-        return cls(
-            numerator,
-            denominator,
-            float(c @ (a * a)) / square,
-            float(c @ (b * b)) / square,
-            float(c @ (a * b)) / square,
-        )
 
     @property
     def lift(self) -> float:

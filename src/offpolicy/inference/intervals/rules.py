@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
-
 from offpolicy.errors import UsageError
 from offpolicy.inference.intervals.binary import clopper_pearson
 from offpolicy.inference.intervals.concentration import empirical_bernstein
-from offpolicy.inference.intervals.facts import Facts, check_facts, effective_units, lumpiness
+from offpolicy.inference.intervals.evidence import Evidence, effective_units, lumpiness
 from offpolicy.inference.intervals.likelihood import cautious_likelihood, empirical_likelihood
 from offpolicy.inference.intervals.sequence import confidence_sequence
 from offpolicy.inference.intervals.tails import HEAVY_TAIL, tail_index, tail_is_visible
@@ -29,18 +27,14 @@ INSUFFICIENT = "insufficient evidence"
 
 
 class Choice(NamedTuple):
-    """A method and the reason for it; unpacks as ``method, reason``."""
+    """A method, the reason for it, and whether it can be expected to cover as often as it says."""
 
     method: str
     reason: str
-
-    @property
-    def sufficient(self) -> bool:
-        """Whether the chosen interval can be expected to cover as often as it says."""
-        return not self.reason.startswith(INSUFFICIENT)
+    sufficient: bool = True
 
 
-def choose(sample: Sample, facts: Facts | None = None) -> Choice:
+def choose(sample: Sample, evidence: Evidence | None = None) -> Choice:
     """Pick the interval method for a sample, and say why.
 
     In this order, with κ the estimate's skewness as `lumpiness` computes it:
@@ -59,20 +53,20 @@ def choose(sample: Sample, facts: Facts | None = None) -> Choice:
        ``cautious-likelihood``.
     4. Fewer than 200 units: ``t``. Otherwise ``normal``.
 
-    A reason that begins with "insufficient evidence" means that no method here can be expected to
-    cover as stated; the method named is then the least bad one.
+    Where evidence is insufficient no method here can be expected to cover as stated; the choice says
+    so in ``sufficient``, and the method named is then the least bad one.
 
     Parameters
     ----------
     sample : Sample
         The scores.
-    facts : Facts, optional
+    evidence : Evidence, optional
         Weights, rewards and ranges.
 
     Returns
     -------
     Choice
-        ``(method, reason)``.
+        ``(method, reason, sufficient)``.
 
     Examples
     --------
@@ -80,34 +74,33 @@ def choose(sample: Sample, facts: Facts | None = None) -> Choice:
     >>> choose(Sample.of_mean([0.0, 1.0], count=[500, 500])).method
     'normal'
     >>> import numpy as np
-    >>> rare = Facts(weights=np.array([0.0, 50.0]), rewards=np.array([0.0, 0.0]))
-    >>> choose(Sample.of_mean([0.0, 0.0], count=[980, 20]), rare).method
+    >>> rare = Evidence(np.array([0.0, 50.0]), np.array([0.0, 0.0]), np.array([980.0, 20.0]))
+    >>> choose(Sample.of_mean([0.0], count=[1000]), rare).method
     'clopper-pearson'
     """
-    known = (facts or Facts()).completed()
-    check_facts(sample, known)
-    if (tail := _unbounded_tail(sample, known)) is not None:
+    evidence = (evidence or Evidence()).completed()
+    if (tail := _unbounded_tail(evidence)) is not None:
         reason = (
             f"{INSUFFICIENT}: the weights have no known bound and a Pareto tail index of "
             f"{tail:.2f}, so weights larger than any seen may decide the value"
         )
-        return Choice(_least_bad(sample), reason)
-    units, lumps = effective_units(sample, known), lumpiness(sample, known)
+        return Choice(_least_bad(sample), reason, sufficient=False)
+    units, lumps = effective_units(sample, evidence), lumpiness(sample, evidence)
     carriers = f"about {max(1 / lumps**2, 1):.2g} large scores carry the estimate"
     why = f"{carriers} (skewness {lumps:.2f})"
     if units < FEW_UNITS:
         why = f"only {units:.3g} independent units count"
     if units < FEW_UNITS or lumps > LUMPY:
         enough = units >= FEW_UNITS and lumps <= DOMINATED
-        return _exact(sample, known, why) or _likely(sample, why, enough=enough)
+        return _exact(sample, evidence, why) or _likely(sample, why, enough=enough)
     if lumps > SMOOTH:
-        return _skewed(sample, known, why)
+        return _skewed(sample, evidence, why)
     method = "t" if sample.total < MANY_UNITS else "normal"
     return Choice(method, f"{sample.total:,.0f} independent units with balanced scores")
 
 
-def automatic(sample: Sample, facts: Facts | None = None, level: float = 0.95) -> Interval:
-    """Interval by the chosen method; its note is the reason.
+def automatic(sample: Sample, evidence: Evidence | None = None, level: float = 0.95) -> Interval:
+    """Interval by the chosen method; its note is the reason, and it says whether that is sufficient.
 
     Intervals made from weights and rewards alone are widened to hold the estimate where a doubly
     robust one lies outside, which can only raise their coverage.
@@ -116,12 +109,13 @@ def automatic(sample: Sample, facts: Facts | None = None, level: float = 0.95) -
     >>> automatic(Sample.of_mean([0.0, 1.0], count=[500, 500])).method
     'normal'
     """
-    method, reason = choose(sample, facts)
-    return replace(by_name(method, sample, facts, level), note=reason)
+    method, reason, sufficient = choose(sample, evidence)
+    interval = by_name(method, sample, evidence, level)
+    return replace(interval, note=reason, sufficient=sufficient)
 
 
 def by_name(
-    method: str, sample: Sample, facts: Facts | None = None, level: float = 0.95
+    method: str, sample: Sample, evidence: Evidence | None = None, level: float = 0.95
 ) -> Interval:
     """Interval of a method that `choose` names, from the same inputs.
 
@@ -129,15 +123,16 @@ def by_name(
     >>> by_name("t", Sample.of_mean([0.0, 1.0, 2.0])).method
     't'
     """
-    known = (facts or Facts()).completed()
+    evidence = (evidence or Evidence()).completed()
     if method in {"clopper-pearson", "confidence-sequence", "cressie-read"}:
-        found = _from_weights(method, sample, known, level)
-        value = sample.estimate
-        return replace(found, low=min(found.low, value), high=max(found.high, value))
+        return holding(_from_weights(method, evidence, level), sample.estimate)
     if method == "empirical-likelihood":
-        return empirical_likelihood(sample, level, low=known.score_low, high=known.score_high)
+        return empirical_likelihood(sample, level, low=evidence.score_low, high=evidence.score_high)
     if method == "empirical-bernstein":
-        low, high = _given("score_low", known.score_low), _given("score_high", known.score_high)
+        low, high = (
+            _given("score_low", evidence.score_low),
+            _given("score_high", evidence.score_high),
+        )
         return empirical_bernstein(sample, level, low=low, high=high)
     simple = {"cautious-likelihood": cautious_likelihood, "t": student, "normal": normal}
     if method not in simple:
@@ -145,48 +140,40 @@ def by_name(
     return simple[method](sample, level)
 
 
-def _unbounded_tail(sample: Sample, known: Facts) -> float | None:
-    if known.weights is None or known.weight_high is not None:
+def _unbounded_tail(evidence: Evidence) -> float | None:
+    w, count = evidence.weights, evidence.count
+    if w is None or evidence.weight_high is not None:
         return None
-    tail = tail_index(known.weights, sample.count)
-    return tail if tail > HEAVY_TAIL and tail_is_visible(known.weights, sample.count) else None
+    tail = tail_index(w, count)
+    return tail if tail > HEAVY_TAIL and tail_is_visible(w, count) else None
 
 
-def _exact(sample: Sample, known: Facts, why: str) -> Choice | None:
-    """Choose a method that needs no large sample, if the facts allow one."""
-    if known.is_value and known.binary:
+def _exact(sample: Sample, evidence: Evidence, why: str) -> Choice | None:
+    """Choose a method that needs no large sample, if the evidence allows one."""
+    if evidence.is_value and evidence.binary:
         return Choice("clopper-pearson", f"{why}; rewards are binary")
-    if known.bounded_weights and sample.total > 1:
+    if evidence.bounded_weights and evidence.units > 1:
         return Choice("cressie-read", f"{why}; the ranges of weights and rewards are known")
-    if known.is_value and known.bounded_rewards:
+    if evidence.is_value and evidence.bounded_rewards:
         return Choice("confidence-sequence", f"{why}; rewards are bounded")
-    if known.bounded_scores and sample.is_mean and sample.total > 1:
+    if evidence.bounded_scores and sample.is_mean and sample.total > 1:
         return Choice("empirical-bernstein", f"{why}; the scores have a known range")
     return None
 
 
-def _skewed(sample: Sample, known: Facts, why: str) -> Choice:
-    if known.bounded_weights and _is_product(sample, known):
+def _skewed(sample: Sample, evidence: Evidence, why: str) -> Choice:
+    if evidence.bounded_weights and evidence.is_product:
         return Choice("cressie-read", f"{why}; the ranges of weights and rewards are known")
-    if known.bounded_scores and float(sample.denominator.min()) >= 0:
+    if evidence.bounded_scores and float(sample.denominator.min()) >= 0:
         return Choice("empirical-likelihood", f"{why}; the scores have a known range")
     return _likely(sample, why, enough=True)
-
-
-def _is_product(sample: Sample, known: Facts) -> bool:
-    """Whether the scores are weight × reward, so that nothing but the two is in them."""
-    if known.weights is None or known.rewards is None:
-        return False
-    product = known.weights * known.rewards
-    same: bool = np.allclose(sample.numerator, product * sample.denominator, rtol=1e-9, atol=1e-12)
-    return same
 
 
 def _likely(sample: Sample, why: str, *, enough: bool) -> Choice:
     method = _least_bad(sample)
     if enough and method == "cautious-likelihood":
         return Choice(method, f"{why}; their range is not known")
-    return Choice(method, f"{INSUFFICIENT}: {why}")
+    return Choice(method, f"{INSUFFICIENT}: {why}", sufficient=False)
 
 
 def _least_bad(sample: Sample) -> str:
@@ -194,11 +181,14 @@ def _least_bad(sample: Sample) -> str:
     return "cautious-likelihood" if usable else "normal"
 
 
-def _from_weights(method: str, sample: Sample, known: Facts, level: float) -> Interval:
-    if known.weights is None or known.rewards is None:
+def _from_weights(method: str, evidence: Evidence, level: float) -> Interval:
+    if evidence.weights is None or evidence.rewards is None:
         raise UsageError(f"{method!r} needs the weights and rewards of the units.")
-    w, r, count, top = known.weights, known.rewards, sample.count, known.weight_high
-    low, high = _given("reward_low", known.reward_low), _given("reward_high", known.reward_high)
+    w, r, count, top = evidence.weights, evidence.rewards, evidence.count, evidence.weight_high
+    low, high = (
+        _given("reward_low", evidence.reward_low),
+        _given("reward_high", evidence.reward_high),
+    )
     if method == "clopper-pearson":
         return clopper_pearson(
             r, w, count, level, weight_high=top, reward_low=low, reward_high=high
@@ -209,6 +199,16 @@ def _from_weights(method: str, sample: Sample, known: Facts, level: float) -> In
         )
     top = _given("weight_high", top)
     return cressie_read(w, r, count, level, weight_high=top, reward_low=low, reward_high=high)
+
+
+def holding(interval: Interval, value: float) -> Interval:
+    """Return the interval, widened to hold ``value``.
+
+    >>> from offpolicy.inference.intervals import Interval
+    >>> tuple(holding(Interval(0.1, 0.2, 0.95, "normal"), 0.3))
+    (0.1, 0.3)
+    """
+    return replace(interval, low=min(interval.low, value), high=max(interval.high, value))
 
 
 def _given(name: str, value: float | None) -> float:

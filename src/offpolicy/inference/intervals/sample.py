@@ -82,7 +82,8 @@ class Sample:
     numerator, denominator : array of shape (G,)
         Sums inside a unit: Σ ω ψ and Σ ω. For a plain mean the score ψ and 1.
     count : array of shape (G,), optional
-        How many identical independent units each row stands for; frequencies, never expanded.
+        How many identical independent units each row stands for; frequencies, never expanded. Rows
+        that stand for none are left out.
 
     Examples
     --------
@@ -103,8 +104,13 @@ class Sample:
         object.__setattr__(self, "numerator", numerator)
         object.__setattr__(self, "denominator", denominator)
         if self.count is not None:
-            object.__setattr__(self, "count", frequencies(self.count, len(numerator)))
-        if not float(self.counts @ denominator) > 0:
+            count = frequencies(self.count, len(numerator))
+            # Rows that stand for no unit must not set a largest or smallest score.
+            seen = slice(None) if count.min() > 0 else count > 0
+            object.__setattr__(self, "numerator", numerator[seen])
+            object.__setattr__(self, "denominator", denominator[seen])
+            object.__setattr__(self, "count", count[seen])
+        if not float(self.counts @ self.denominator) > 0:
             raise NotIdentifiedError(
                 "the denominators (weights) of the units sum to 0: no unit carries any weight, so "
                 "the ratio is undefined. There is no overlap between the policies on these data."
@@ -135,14 +141,14 @@ class Sample:
 
     @property
     def residual(self) -> Floats:
-        """Values num − θ·den, one per row; their weighted sum is 0."""
-        fitted = self.estimate * self.denominator
-        return np.subtract(self.numerator, fitted, out=fitted)
+        """Values num − θ·den, one per row; their weighted sum is 0.
 
-    @property
-    def influence(self) -> Floats:
-        """Influence values (num − θ·den) / mean(den): θ̂ − θ ≈ Σ c·influence / N."""
-        return self.residual * (self.total / float(self.counts @ self.denominator))
+        Scores that are all equal have residuals of 0, however their mean was rounded.
+        """
+        e = self.estimate * self.denominator
+        np.subtract(self.numerator, e, out=e)
+        noise = 1e-12 * max(float(self.numerator.max()), -float(self.numerator.min()))
+        return np.zeros_like(e) if max(float(e.max()), -float(e.min())) <= noise else e
 
     @property
     def std_error(self) -> float:
@@ -155,13 +161,6 @@ class Sample:
         """Whether every unit has the same denominator, so that the estimate is a plain mean."""
         d = self.denominator
         return bool(d[0] == d[-1] and d.min() == d.max())
-
-    def observed(self) -> Sample:
-        """Return the same sample without the rows whose count is 0."""
-        if self.count is None or self.count.min() > 0:
-            return self
-        keep = self.count > 0
-        return Sample(self.numerator[keep], self.denominator[keep], self.count[keep])
 
 
 def column(name: str, values: ArrayLike, length: int | None = None) -> Floats:

@@ -52,7 +52,8 @@ def tail_index(weights: ArrayLike, count: ArrayLike | None = None) -> float:
         raise DataError(f"weights: {first_rows(w < 0, w)} are negative.")
     c = frequencies(count, len(w))
     total = float(c.sum())
-    size = math.ceil(min(0.2 * total, 3 * math.sqrt(total)))
+    # Counts of a condensed sample sum to a whole number but for rounding.
+    size = math.ceil(min(0.2 * total, 3 * math.sqrt(total)) - 1e-6)
     if size < 5:
         return math.nan
     excess, c = _exceedances(w, c, size)
@@ -125,5 +126,7 @@ def _exceedances(w: Floats, c: Floats, size: int) -> tuple[Floats, Floats]:
     order = np.argsort(-w)
     w, c = w[order], c[order]
     cut = w[min(int(np.searchsorted(np.cumsum(c), size + 1 - 1e-9)), len(w) - 1)]
-    above = w > cut
-    return w[above] - cut, c[above]
+    excess = w - cut
+    # Weights that differ from the threshold in their last bits do not exceed it.
+    above = excess > max(1e-12 * abs(cut), 1e-9 * float(excess[0]))
+    return excess[above], c[above]

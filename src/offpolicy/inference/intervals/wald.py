@@ -48,4 +48,4 @@ def student(sample: Sample, level: float = 0.95) -> Interval:
 def around(center: float, half: float, level: float, method: str) -> Interval:
     """Symmetric interval, with a warning when it has no width."""
     note = NO_VARIATION if half == 0 else ""
-    return Interval(center - half, center + half, level, method, note)
+    return Interval(center - half, center + half, level, method, note, sufficient=half > 0)

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+from offpolicy.logs.formats.d3rlpy import from_d3rlpy
 from offpolicy.logs.formats.dsjson import read_dsjson, write_dsjson
+from offpolicy.logs.formats.gymnasium_rollout import roll_out
 from offpolicy.logs.formats.jsonl import read_jsonl, write_jsonl
 from offpolicy.logs.formats.lines import BadLine, Reading
+from offpolicy.logs.formats.minari import from_minari
 from offpolicy.logs.formats.obp import from_obp, to_obp
+from offpolicy.logs.formats.transitions import from_transitions
 
 __all__ = [
     "BadLine",
     "Reading",
+    "from_d3rlpy",
+    "from_minari",
     "from_obp",
+    "from_transitions",
     "read_dsjson",
     "read_jsonl",
+    "roll_out",
     "to_obp",
     "write_dsjson",
     "write_jsonl",

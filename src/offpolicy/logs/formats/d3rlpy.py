@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from offpolicy.errors import DataError
-from offpolicy.logs.trajectories import Trajectories
+from offpolicy.logs.formats.transitions import from_episodes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+
+    from offpolicy.logs.trajectories import Trajectories
 
 
 def from_d3rlpy(
@@ -29,29 +28,5 @@ def from_d3rlpy(
         Passed on to `Trajectories.from_arrays`.
     """
     episodes: Iterable[Any] = getattr(dataset, "episodes", dataset)
-    states, actions, rewards, terminated, known = [], [], [], [], []
-    for i, episode in enumerate(episodes):
-        taken = np.asarray(episode.actions)
-        if taken.dtype.kind not in "iub" or taken.reshape(len(taken), -1).shape[1] != 1:
-            raise DataError(
-                f"episode {i}: actions have shape {taken.shape} and type {taken.dtype}; only discrete "
-                "actions can be weighted by their probability."
-            )
-        taken = taken.reshape(len(taken))
-        seen = np.asarray(episode.observations)[: len(taken)]
-        states.append(seen)
-        actions.append(taken)
-        rewards.append(np.asarray(episode.rewards, dtype=np.float64).reshape(len(taken)))
-        terminated.append(bool(episode.terminated))
-        if propensity is not None:
-            known.append(np.asarray(propensity(seen, taken)))
-    if not states:
-        raise DataError("the dataset has no episodes. There is nothing to evaluate.")
-    return Trajectories.from_arrays(
-        states,
-        actions,
-        rewards,
-        propensities=known if propensity is not None else None,
-        terminated=np.asarray(terminated),
-        **options,
-    )
+    parts = ((e.observations, e.actions, e.rewards, e.terminated) for e in episodes)
+    return from_episodes(parts, propensity, options)

@@ -11,15 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from offpolicy.errors import DataError
-from offpolicy.logs.formats.lines import (
-    BadLine,
-    OnError,
-    Reading,
-    collect,
-    flatten,
-    parse,
-    write_lines,
-)
+from offpolicy.logs.formats.lines import OnError, Reading, flatten, read_lines, write_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,7 +26,7 @@ def read_dsjson(path: str | Path, *, on_error: OnError = "report") -> Reading:
     Parameters
     ----------
     path : file
-        One event a line.
+        One event per line.
     on_error : {"report", "raise"}
         Collect bad lines with their numbers in ``.bad``, or stop at the first.
 
@@ -49,8 +41,7 @@ def read_dsjson(path: str | Path, *, on_error: OnError = "report") -> Reading:
     ...     read_dsjson(file).log()
     BanditLog(1 rows, 2 actions, mean reward 1, propensities logged)
     """
-    bad: list[BadLine] = []
-    return collect(parse(path, row_of, on_error, bad), bad, path)
+    return read_lines(path, row_of, on_error)
 
 
 def row_of(event: dict[str, Any]) -> dict[str, Any] | None:

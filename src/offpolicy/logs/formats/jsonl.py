@@ -1,4 +1,4 @@
-"""JSON-lines traces: one decision a line, with the probability of the action and of being kept.
+"""JSON-lines traces: one decision per line, with the probability of the action and of being kept.
 
     {"context": {"age": 30}, "action": "b", "reward": 1.0, "act_prob": 0.25, "keep_prob": 0.1}
 
@@ -11,15 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from offpolicy.errors import DataError
 from offpolicy.logs.formats.dsjson import context_dicts
-from offpolicy.logs.formats.lines import (
-    BadLine,
-    OnError,
-    Reading,
-    collect,
-    flatten,
-    parse,
-    write_lines,
-)
+from offpolicy.logs.formats.lines import OnError, Reading, flatten, read_lines, write_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,12 +26,11 @@ def read_jsonl(path: str | Path, *, on_error: OnError = "report") -> Reading:
     Parameters
     ----------
     path : file
-        One decision a line.
+        One decision per line.
     on_error : {"report", "raise"}
         Collect bad lines with their numbers in ``.bad``, or stop at the first.
     """
-    bad: list[BadLine] = []
-    return collect(parse(path, row_of, on_error, bad), bad, path)
+    return read_lines(path, row_of, on_error)
 
 
 def row_of(event: dict[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Files of one JSON object a line: read as a stream, bad lines kept with their numbers."""
+"""Files of one JSON object per line: read as a stream, bad lines kept with their numbers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from offpolicy.errors import DataError, UsageError
 from offpolicy.logs.bandit import BanditLog
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
 
 OnError: TypeAlias = Literal["report", "raise"]
 MOST_SHOWN = 1_000
@@ -36,7 +36,7 @@ class Reading:
     Attributes
     ----------
     frame : pandas.DataFrame
-        One row a decision, with columns ``action``, ``reward``, ``propensity`` and, where the file has
+        One row per decision, with columns ``action``, ``reward``, ``propensity`` and, where the file has
         them, ``keep_probability``, ``eligible``, ``event`` and ``time``.
     context : tuple of str
         Names of the context columns.
@@ -77,15 +77,21 @@ def open_text(path: str | Path, mode: Literal["r", "w"] = "r") -> Any:
     return file.open(mode, encoding="utf-8")
 
 
-def parse(
-    path: str | Path,
-    row_of: Callable[[dict[str, Any]], dict[str, Any] | None],
-    on_error: OnError,
-    bad: list[BadLine],
-) -> Iterator[dict[str, Any] | None]:
-    """Yield a row per usable line, None for a skipped one; collect (or raise) the bad ones."""
+def read_lines(
+    path: str | Path, row_of: Callable[[dict[str, Any]], dict[str, Any] | None], on_error: OnError
+) -> Reading:
+    """Gather the rows of usable lines into a table; context fields are those under ``context``.
+
+    ``row_of`` gives None for a line that is to be skipped and raises for a bad one.
+    """
     if on_error not in {"report", "raise"}:
         raise UsageError(f"on_error= must be 'report' or 'raise'. Got {on_error!r} instead.")
+    import pandas as pd
+
+    name = Path(path).name
+    rows: list[dict[str, Any]] = []
+    bad: list[BadLine] = []
+    skipped = 0
     with open_text(path) as file:
         for number, line in enumerate(file, start=1):
             if not line.strip():
@@ -93,12 +99,23 @@ def parse(
             try:
                 row = row_of(_object(line))
             except (json.JSONDecodeError, DataError, KeyError, IndexError, TypeError) as error:
-                problem = BadLine(number, _reason(error))
+                bad.append(BadLine(number, _reason(error)))
                 if on_error == "raise":
-                    raise DataError(f"{Path(path).name}, {problem}") from error
-                bad.append(problem)
+                    raise DataError(f"{name}, {bad[-1]}") from error
                 continue
-            yield row
+            if row is None:
+                skipped += 1
+            else:
+                rows.append(row)
+    if not rows:
+        first = f" The first bad one is {bad[0]}." if bad else ""
+        raise DataError(f"{name}: no usable line ({len(bad):,} bad, {skipped:,} skipped).{first}")
+    right = pd.DataFrame([row.pop("context") for row in rows])
+    left = pd.DataFrame(rows)
+    right = right.rename(columns={c: f"context.{c}" for c in right.columns if c in left.columns})
+    frame = pd.concat([left, right], axis=1)
+    names = tuple(str(c) for c in right.columns)
+    return Reading(frame, names, tuple(bad[:MOST_SHOWN]), len(bad), skipped)
 
 
 def _object(line: str) -> dict[str, Any]:
@@ -114,32 +131,6 @@ def _reason(error: Exception) -> str:
     if isinstance(error, KeyError):
         return f"no field {error.args[0]!r}"
     return str(error) or type(error).__name__
-
-
-def collect(rows: Iterable[dict[str, Any] | None], bad: list[BadLine], path: str | Path) -> Reading:
-    """Gather rows into a table; context fields are those under ``context``."""
-    import pandas as pd
-
-    plain: list[dict[str, Any]] = []
-    contexts: list[dict[str, Any]] = []
-    skipped = 0
-    for row in rows:
-        if row is None:
-            skipped += 1
-            continue
-        contexts.append(row.pop("context"))
-        plain.append(row)
-    if not plain:
-        first = f" The first bad one is {bad[0]}." if bad else ""
-        raise DataError(
-            f"{Path(path).name}: no usable line ({len(bad):,} bad, {skipped:,} skipped).{first}"
-        )
-    left, right = pd.DataFrame(plain), pd.DataFrame(contexts)
-    clash = {c: f"context.{c}" for c in right.columns if c in left.columns}
-    right = right.rename(columns=clash)
-    frame = pd.concat([left, right], axis=1)
-    names = tuple(str(c) for c in right.columns)
-    return Reading(frame, names, tuple(bad[:MOST_SHOWN]), len(bad), skipped)
 
 
 def flatten(value: Any, prefix: str = "") -> dict[str, Any]:
@@ -163,7 +154,7 @@ def flatten(value: Any, prefix: str = "") -> dict[str, Any]:
 
 
 def write_lines(path: str | Path, objects: Iterable[dict[str, Any]]) -> int:
-    """Write one JSON object a line, gzipped when the name ends in .gz; return how many."""
+    """Write one JSON object per line, gzipped when the name ends in .gz; return how many."""
     n = 0
     with open_text(path, "w") as out:
         for value in objects:

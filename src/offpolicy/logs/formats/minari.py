@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from offpolicy.errors import DataError, missing_dependency
-from offpolicy.logs.trajectories import Trajectories
+from offpolicy.logs.formats.transitions import from_episodes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from offpolicy.logs.trajectories import Trajectories
 
 
 def from_minari(
@@ -35,31 +37,13 @@ def from_minari(
         except ImportError as error:
             raise missing_dependency("minari", "rl", "Reading a Minari dataset by name") from error
         dataset = minari.load_dataset(dataset)
-    states, actions, rewards, terminated, known = [], [], [], [], []
-    for episode in dataset.iterate_episodes():
-        if isinstance(episode.observations, dict | tuple):
-            raise DataError(
-                "observations are a dict or tuple. Flatten them first (gymnasium's FlattenObservation)."
-            )
-        taken = np.asarray(episode.actions)
-        if taken.ndim != 1 or taken.dtype.kind not in "iub":
-            raise DataError(
-                f"actions have shape {taken.shape} and type {taken.dtype}: only discrete actions can be "
-                "weighted by their probability."
-            )
-        # Minari keeps the observation after the last action as well.
-        seen = np.asarray(episode.observations)[: len(taken)]
-        states.append(seen)
-        actions.append(taken)
-        rewards.append(np.asarray(episode.rewards))
-        terminated.append(bool(np.asarray(episode.terminations)[-1]))
-        if propensity is not None:
-            known.append(np.asarray(propensity(seen, taken)))
-    return Trajectories.from_arrays(
-        states,
-        actions,
-        rewards,
-        propensities=known if propensity is not None else None,
-        terminated=np.asarray(terminated),
-        **options,
-    )
+    return from_episodes(map(_parts, dataset.iterate_episodes()), propensity, options)
+
+
+def _parts(episode: Any) -> tuple[Any, Any, Any, bool]:
+    if isinstance(episode.observations, dict | tuple):
+        raise DataError(
+            "observations are a dict or tuple. Flatten them first (gymnasium's FlattenObservation)."
+        )
+    ended = bool(np.asarray(episode.terminations)[-1])
+    return episode.observations, episode.actions, episode.rewards, ended

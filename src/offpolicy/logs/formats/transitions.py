@@ -10,7 +10,7 @@ from offpolicy.errors import DataError
 from offpolicy.logs.trajectories import Trajectories
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
 
 def from_transitions(transitions: Iterable[Mapping[str, Any]], **options: Any) -> Trajectories:
@@ -71,4 +71,36 @@ def from_transitions(transitions: Iterable[Mapping[str, Any]], **options: Any) -
         np.asarray(known) if known else None,
         terminated=np.asarray(terminated),
         **options,
+    )
+
+
+def from_episodes(
+    episodes: Iterable[tuple[Any, Any, Any, bool]],
+    propensity: Callable[[Any, Any], Any] | None,
+    options: Mapping[str, Any],
+) -> Trajectories:
+    """Build trajectories from (observations, actions, rewards, terminated) of one episode after another.
+
+    Observations may go on after the last action. ``propensity`` is asked as `from_minari` says.
+    """
+    states, actions, rewards, ends, known = [], [], [], [], []
+    for i, (observations, decided, earned, terminated) in enumerate(episodes):
+        taken = np.asarray(decided)
+        if taken.dtype.kind not in "iub" or taken.reshape(len(taken), -1).shape[1] != 1:
+            raise DataError(
+                f"episode {i}: actions have shape {taken.shape} and type {taken.dtype}; only discrete "
+                "actions can be weighted by their probability."
+            )
+        taken = taken.reshape(len(taken))
+        states.append(np.asarray(observations)[: len(taken)])
+        actions.append(taken)
+        rewards.append(np.asarray(earned, dtype=np.float64).reshape(len(taken)))
+        ends.append(bool(terminated))
+        if propensity is not None:
+            known.append(np.asarray(propensity(states[-1], taken)))
+    if not states:
+        raise DataError("the dataset has no episodes. There is nothing to evaluate.")
+    probabilities = known if propensity is not None else None
+    return Trajectories.from_arrays(
+        states, actions, rewards, propensities=probabilities, terminated=np.asarray(ends), **options
     )

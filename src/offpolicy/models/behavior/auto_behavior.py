@@ -3,35 +3,30 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from offpolicy.models.behavior.behavior import (
     BehaviorData,
     FittedBehavior,
+    FittedClassifier,
     Shares,
     floor_at,
     share_of_unseen,
 )
-from offpolicy.models.fitting.encode import Encoded, LinearDesign
+from offpolicy.models.fitting.encode import LinearDesign
 from offpolicy.models.fitting.quiet import quiet
-
-if TYPE_CHECKING:
-    from offpolicy._arrays import Floats, Ints
+from offpolicy.models.fitting.training import Part, held_out
 
 SELECTION_ROWS = 30_000
 
 
-def take(data: BehaviorData, rows: Ints) -> BehaviorData:
+def take(data: BehaviorData, part: Part) -> BehaviorData:
     """Chosen training rows."""
-
-    def pick(values: Any) -> Any:
-        return None if values is None else values[rows]
-
-    return BehaviorData(
-        data.X.rows(rows), data.action[rows], pick(data.weight), data.n_actions, pick(data.batch)
-    )
+    batch = None if data.batch is None else data.batch[part.rows]
+    X, action = data.X.rows(part.rows), data.action[part.rows]
+    return BehaviorData(X, action, part.weight, data.n_actions, batch, part.count)
 
 
 @dataclass(frozen=True)
@@ -46,6 +41,7 @@ class LogisticBehavior:
 
     penalty: float = 1.0
     wants_encoded = True
+    merges_rows = True
 
     def fit_behavior(self, data: BehaviorData, seed: int) -> FittedBehavior:
         """Fit on the training rows."""
@@ -53,24 +49,11 @@ class LogisticBehavior:
 
         if len(np.unique(data.action)) == 1:
             return Shares(per_batch=False).fit_behavior(data, seed)
-        design = LinearDesign.learn(data.X)
+        design = LinearDesign.learn(data.X, data.weight)
         learner = LogisticRegression(C=1.0 / self.penalty, max_iter=200, tol=1e-4)
         with quiet():  # slow convergence only costs accuracy, which is validated
             learner.fit(design.transform(data.X), data.action, sample_weight=data.weight)
-        return _FittedLogistic(learner, design, data.n_actions, share_of_unseen(data))
-
-
-@dataclass(frozen=True, eq=False)
-class _FittedLogistic:
-    model: Any
-    design: LinearDesign
-    n_actions: int
-    floor: float
-
-    def predict(self, X: Encoded, batch: Ints | None) -> Floats:
-        out = np.zeros((len(X), self.n_actions))
-        out[:, self.model.classes_] = self.model.predict_proba(self.design.transform(X))
-        return out
+        return FittedClassifier(learner, data.n_actions, share_of_unseen(data), design.transform)
 
 
 @dataclass(frozen=True)
@@ -85,16 +68,24 @@ class AutoBehavior:
 
     validation: float = 0.3
     wants_encoded = True
+    merges_rows = True
 
     def fit_behavior(self, data: BehaviorData, seed: int) -> FittedBehavior:
         """Compare on a validation part, refit the winner on all training rows."""
-        n = len(data.action)
         shares = Shares()
-        if n < 20 or data.X.matrix.shape[1] == 0:
+        if data.size < 20 or data.X.matrix.shape[1] == 0:
             return shares.fit_behavior(data, seed)
-        chosen = np.random.default_rng(seed).permutation(n)[:SELECTION_ROWS]
-        cut = max(1, round(self.validation * len(chosen)))
-        held, train = take(data, chosen[:cut]), take(data, chosen[cut:])
+        held, train = (
+            take(data, part)
+            for part in held_out(
+                len(data.action),
+                data.weight,
+                data.count,
+                share=self.validation,
+                seed=seed,
+                limit=SELECTION_ROWS,
+            )
+        )
         losses = [
             _log_loss(m.fit_behavior(train, seed), held) for m in (shares, LogisticBehavior())
         ]

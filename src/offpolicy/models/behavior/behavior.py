@@ -9,14 +9,17 @@ infinite, and counted, so that the result can say how often.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from offpolicy.errors import ModelError, UsageError
+from offpolicy.errors import UsageError
 from offpolicy.models.fitting.learners import fitted, learner_input
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from offpolicy._arrays import Floats, Ints
 
 
@@ -29,6 +32,12 @@ class BehaviorData:
     weight: Floats | None
     n_actions: int
     batch: Ints | None
+    count: Floats | None = None  # how many units each row stands for
+
+    @property
+    def size(self) -> float:
+        """Units they stand for."""
+        return float(len(self.action) if self.count is None else self.count.sum())
 
 
 class FittedBehavior(Protocol):
@@ -163,43 +172,21 @@ class ClassifierBehavior:
             return _FittedShares(table, False, share_of_unseen(data), table[0])
         X = learner_input(data.X, self.learner)
         model = fitted(self.learner, X, data.action, data.weight, seed)
-        return _FittedClassifier(model, data.n_actions, share_of_unseen(data))
+        read = partial(learner_input, learner=model)
+        return FittedClassifier(model, data.n_actions, share_of_unseen(data), read)
 
 
 @dataclass(frozen=True, eq=False)
-class _FittedClassifier:
+class FittedClassifier:
+    """A fitted classifier of the logged action, and what it reads of a table."""
+
     model: Any
     n_actions: int
     floor: float
+    read: Callable[[Any], Any]
 
     def predict(self, X: Any, batch: Ints | None) -> Floats:
+        """(m, K) probabilities; classes the fold lacks get 0, to be raised to the floor."""
         out = np.zeros((len(X), self.n_actions))
-        out[:, self.model.classes_] = self.model.predict_proba(learner_input(X, self.model))
+        out[:, self.model.classes_] = self.model.predict_proba(self.read(X))
         return out
-
-
-def as_behavior_model(spec: Any) -> BehaviorModel:
-    """Resolve ``behavior_model=``: "shares", "auto", a classifier or an object with ``fit_behavior``."""
-    if isinstance(spec, str):
-        if spec == "shares":
-            return Shares()
-        if spec == "auto":
-            from offpolicy.models.behavior.auto_behavior import AutoBehavior
-
-            return AutoBehavior()
-        raise UsageError(
-            f"behavior_model= must be 'shares', 'auto', a classifier or None. Got {spec!r} instead."
-        )
-    if isinstance(spec, type):
-        raise ModelError(
-            f"behavior_model= is the class {spec.__name__}. Give an instance: {spec.__name__}()."
-        )
-    if hasattr(spec, "fit_behavior"):
-        model: BehaviorModel = spec
-        return model
-    if hasattr(spec, "predict_proba"):
-        return ClassifierBehavior(spec)
-    raise ModelError(
-        f"behavior_model= must be a classifier with predict_proba, 'shares', 'auto', an (n, K) array or "
-        f"None. Got {spec!r} instead."
-    )

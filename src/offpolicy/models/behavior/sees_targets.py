@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from offpolicy.models.behavior.behavior import as_behavior_model
+from offpolicy.models.behavior.resolve import fit_inner, inner_wants_encoded
 from offpolicy.models.fitting.encode import Encoded
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from offpolicy._arrays import Floats, Ints
     from offpolicy.logs.frame import Context
-    from offpolicy.models.behavior.behavior import BehaviorData, FittedBehavior
     from offpolicy.policies.target import Target
 
 
@@ -52,14 +51,8 @@ class SeesTargets:
     model: Any
     sees_targets = True
 
-    @property
-    def wants_encoded(self) -> bool:
-        """Whether the model inside reads encoded tables."""
-        return bool(getattr(as_behavior_model(self.model), "wants_encoded", False))
-
-    def fit_behavior(self, data: BehaviorData, seed: int) -> FittedBehavior:
-        """Fit the model inside."""
-        return as_behavior_model(self.model).fit_behavior(data, seed)
+    wants_encoded = property(inner_wants_encoded)
+    fit_behavior = fit_inner
 
 
 def with_targets(table: Any, targets: Sequence[Target], context: Context, rows: Ints) -> Any:

@@ -5,10 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from offpolicy.errors import ModelError, UsageError
-from offpolicy.models.behavior.behavior import Shares, as_behavior_model
+import numpy as np
+
+from offpolicy.errors import ModelError, UsageError, check_choice
+from offpolicy.models.behavior.behavior import Shares
+from offpolicy.models.behavior.resolve import fit_inner, inner_wants_encoded
 
 if TYPE_CHECKING:
+    from offpolicy._arrays import Ints
     from offpolicy.models.behavior.behavior import BehaviorData, FittedBehavior
 
 
@@ -38,8 +42,16 @@ class StateShares:
     def __post_init__(self) -> None:
         if self.smoothing < 0:
             raise UsageError(f"smoothing= must be at least 0. Got {self.smoothing!r} instead.")
-        if self.time not in {"pooled", "step"}:
-            raise UsageError(f"time= must be 'pooled' or 'step'. Got {self.time!r} instead.")
+        check_choice("time", self.time, "pooled", "step")
+
+    def groups(self, log: Any, rows: Ints) -> Ints | None:
+        """States, at each step where each has its own policy: inside them shares are taken."""
+        if log.context.index is None:
+            return None
+        state = log.context.positions(rows)
+        if self.time == "pooled":
+            return np.asarray(state)
+        return np.asarray(log.layout.step[rows] * log.context.n_table + state)
 
     def fit_behavior(self, data: BehaviorData, seed: int) -> FittedBehavior:
         """Count."""
@@ -59,13 +71,7 @@ class TimedBehavior:
     """
 
     model: Any
-    time = "step"
+    sees_step = True
 
-    @property
-    def wants_encoded(self) -> bool:
-        """Whether the model inside reads encoded tables."""
-        return bool(getattr(as_behavior_model(self.model), "wants_encoded", False))
-
-    def fit_behavior(self, data: BehaviorData, seed: int) -> FittedBehavior:
-        """Fit the model inside."""
-        return as_behavior_model(self.model).fit_behavior(data, seed)
+    wants_encoded = property(inner_wants_encoded)
+    fit_behavior = fit_inner

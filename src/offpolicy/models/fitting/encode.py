@@ -112,18 +112,21 @@ class LinearDesign:
     levels: tuple[tuple[int, Ints], ...]
 
     @classmethod
-    def learn(cls, encoded: Encoded) -> LinearDesign:
+    def learn(cls, encoded: Encoded, weight: Floats | None = None) -> LinearDesign:
         """Means, scales, missing columns and the most frequent levels."""
+        mass = np.ones(len(encoded)) if weight is None else weight
         numeric = tuple(j for j in range(encoded.matrix.shape[1]) if j not in encoded.categorical)
         values = encoded.matrix[:, list(numeric)]
         known = ~np.isnan(values)
-        total = np.maximum(known.sum(axis=0), 1)
-        center = np.where(known, values, 0.0).sum(axis=0) / total
-        spread = np.sqrt((np.where(known, values - center, 0.0) ** 2).sum(axis=0) / total)
+        total = mass @ known
+        total = np.where(total > 0, total, 1.0)
+        center = mass @ np.where(known, values, 0.0) / total
+        spread = np.sqrt(mass @ np.where(known, values - center, 0.0) ** 2 / total)
         levels = []
         for j in encoded.categorical:
             column = encoded.matrix[:, j]
-            counts = np.bincount(column[~np.isnan(column)].astype(np.int64))
+            there = ~np.isnan(column)
+            counts = np.bincount(column[there].astype(np.int64), weights=mass[there])
             place = np.full(len(counts), -1, dtype=np.int64)
             top = np.argsort(-counts, kind="stable")[:MAX_ONE_HOT]
             place[top] = np.arange(len(top))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from offpolicy.errors import ModelError
+from offpolicy.policies.distribution import one_hot
 
 if TYPE_CHECKING:
     from offpolicy._arrays import Array, Floats, Ints
@@ -106,15 +107,9 @@ def with_action(X: Any, codes: Ints, labels: tuple[Any, ...], name: str, learner
             frame[name] = pd.Categorical.from_codes(codes, categories=list(labels))
             return frame
         columns = [f"{name}={label}" for label in labels]
-        one_hot = pd.DataFrame(_one_hot(codes, len(labels)), columns=columns, index=frame.index)
-        return pd.concat([frame, one_hot], axis=1)
-    return np.hstack([np.asarray(X, dtype=np.float64), _one_hot(codes, len(labels))])
-
-
-def _one_hot(codes: Ints, k: int) -> Floats:
-    out = np.zeros((len(codes), k))
-    out[np.arange(len(codes)), codes] = 1.0
-    return out
+        taken = pd.DataFrame(one_hot(codes, len(labels)), columns=columns, index=frame.index)
+        return pd.concat([frame, taken], axis=1)
+    return np.hstack([np.asarray(X, dtype=np.float64), one_hot(codes, len(labels))])
 
 
 def learner_input(X: Any, learner: Any) -> Any:

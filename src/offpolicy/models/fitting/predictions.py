@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from offpolicy.policies.target import Target
 
 PREDICT_ROWS = 250_000
-GRID_PAIRS = 16  # predictions a row from which on a whole grid of actions is quicker
+GRID_PAIRS = 16  # predictions per row from which on a whole grid of actions is quicker
 
 
 def take_rows(table: Any, positions: Array) -> Any:

@@ -25,15 +25,6 @@ LINEAR_COLUMNS = 5_000
 SMALL = 400
 
 
-def take(data: RewardData, rows: Ints) -> RewardData:
-    """Chosen training rows."""
-    weight = None if data.weight is None else data.weight[rows]
-    X = data.X.rows(rows)
-    return RewardData(
-        X, data.action[rows], data.reward[rows], weight, data.actions, data.action_name
-    )
-
-
 @dataclass(frozen=True)
 class LinearReward:
     """Ridge (or logistic, for 0/1 rewards) with context, action and their interactions.
@@ -46,6 +37,7 @@ class LinearReward:
 
     penalty: float = 1.0
     wants_encoded = True
+    merges_rows = True
 
     def fit_reward(self, data: RewardData, seed: int) -> FittedReward:
         """Fit on the training rows."""
@@ -53,7 +45,7 @@ class LinearReward:
 
         if np.ptp(data.reward) == 0:
             return ConstantReward(float(data.reward[0]))
-        design = LinearDesign.learn(data.X)
+        design = LinearDesign.learn(data.X, data.weight)
         k = len(data.actions)
         crossed = (design.width + 1) * k <= LINEAR_COLUMNS
         X = _interactions(design, data.X, data.action, k, crossed=crossed)
@@ -117,18 +109,15 @@ class AutoReward:
 
     validation: float = 0.3
     wants_encoded = True
+    merges_rows = True
 
     def fit_reward(self, data: RewardData, seed: int) -> FittedReward:
         """Compare on a validation part, refit the winner on all training rows."""
-        n = len(data.reward)
-        if n < 20 or np.ptp(data.reward) == 0:
+        if data.size < 20 or np.ptp(data.reward) == 0:
             return ConstantReward(data.mean())
-        rng = np.random.default_rng(seed)
-        chosen = rng.permutation(n)[:SELECTION_ROWS]
-        cut = max(1, round(self.validation * len(chosen)))
-        held, train = take(data, chosen[:cut]), take(data, chosen[cut:])
+        held, train = data.split(self.validation, seed, SELECTION_ROWS)
         best: tuple[float, Any] | None = None
-        for candidate in self._candidates(n):
+        for candidate in self._candidates(data.size):
             model = candidate.fit_reward(train, seed)
             error = held.reward - model.predict(held.X, held.action)
             loss = float(np.average(error * error, weights=held.weight))
@@ -138,7 +127,7 @@ class AutoReward:
         fit: FittedReward = best[1].fit_reward(data, seed)
         return _Chosen(fit, type(best[1]).__name__.strip("_"))
 
-    def _candidates(self, n: int) -> list[Any]:
+    def _candidates(self, n: float) -> list[Any]:
         candidates: list[Any] = [_Constant(), LinearReward()]
         if n >= SMALL and _has_lightgbm():
             candidates.append(BoostedReward(grid=({"num_leaves": 15},)))

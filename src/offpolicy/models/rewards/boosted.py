@@ -18,12 +18,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from offpolicy._threads import spin_briefly
-from offpolicy.errors import missing_dependency
 from offpolicy.models.rewards.reward import ConstantReward, FittedReward, RewardData
 from offpolicy.models.rewards.tree_grid import TreeGrid
 
 if TYPE_CHECKING:
-    from offpolicy._arrays import Bools, Floats, Ints
+    from collections.abc import Callable
+
+    from offpolicy._arrays import Floats, Ints
     from offpolicy.models.fitting.encode import Encoded
 
 PARAMETERS: dict[str, Any] = {
@@ -49,12 +50,10 @@ GRID: tuple[dict[str, Any], ...] = (
 
 
 def lightgbm() -> Any:
-    """Import LightGBM, or say how to get it."""
+    """LightGBM, imported when a model first needs it; its threads wait briefly only."""
     spin_briefly()
-    try:
-        import lightgbm as lgb
-    except ImportError as error:
-        raise missing_dependency("lightgbm", "engine", "The built-in boosted-tree model") from error
+    import lightgbm as lgb
+
     return lgb
 
 
@@ -80,14 +79,13 @@ class _Rows:
     objective: str
 
     @classmethod
-    def of(cls, data: RewardData) -> _Rows:
+    def of(cls, data: RewardData, objective: str) -> _Rows:
         """Neighbors with 0/1 rewards, equal features and weights become one row with their mean reward.
 
         Log-loss is linear in the reward, so that the fit is the same, and a compressed log has such pairs
         side by side: the clicks and the rest of a context and action.
         """
         matrix, categories = joined(data.X, data.action)
-        objective = objective_of(data.reward)
         if objective == "regression" or data.weight is None:
             return cls(matrix, data.reward, data.weight, categories, objective)
         new = np.ones(len(matrix), dtype=bool)
@@ -101,15 +99,12 @@ class _Rows:
         reward = np.divide(gained, weight, out=np.zeros_like(weight), where=weight > 0)
         return cls(matrix[starts], reward, weight, categories, "cross_entropy")
 
-    def dataset(
-        self, parameters: dict[str, Any], use: Bools | None = None, reference: Any = None
-    ) -> Any:
-        """LightGBM's dataset of all rows or of those to use, binned like ``reference``."""
-        at: Bools | slice = slice(None) if use is None else use
+    def dataset(self, parameters: dict[str, Any], reference: Any = None) -> Any:
+        """LightGBM's dataset of the rows, binned like ``reference``."""
         return lightgbm().Dataset(
-            self.matrix[at],
-            label=self.reward[at],
-            weight=None if self.weight is None else self.weight[at],
+            self.matrix,
+            label=self.reward,
+            weight=self.weight,
             categorical_feature=self.categories,
             reference=reference,
             params=parameters,
@@ -164,16 +159,24 @@ class BoostedReward:
     threads: int = 0
 
     wants_encoded = True
+    merges_rows = True
 
     def fit_reward(self, data: RewardData, seed: int) -> FittedReward:
         """Choose settings and rounds on the validation part, then fit on everything."""
         if np.ptp(data.reward) == 0:
             return ConstantReward(float(data.reward[0]))
-        rows = _Rows.of(data)
-        del data  # the rows are a copy, and large
         settings, rounds = self.grid[0], self.rounds
         if self.validation > 0:
-            settings, rounds = self._choose(rows, seed)
+            split = data.split(self.validation, seed)
+            held, rest = (_Rows.of(part, objective_of(data.reward)) for part in split)
+
+            def parts(parameters: dict[str, Any]) -> tuple[Any, Any]:
+                training = rest.dataset(parameters)
+                return training, held.dataset(parameters, training)
+
+            settings, rounds = self.tuned(rest.objective, seed, parts)
+        rows = _Rows.of(data, objective_of(data.reward))
+        del data  # the rows are a copy, and large
         parameters = self.parameters(rows.objective, seed, settings)
         binned = rows.dataset(parameters).construct()
         del rows  # bins are all that training needs
@@ -189,20 +192,22 @@ class BoostedReward:
             **settings,
         }
 
-    def _choose(self, rows: _Rows, seed: int) -> tuple[dict[str, Any], int]:
-        """Settings and rounds with the lowest validation loss."""
-        held = np.zeros(len(rows.reward), dtype=bool)
-        order = np.random.default_rng(seed).permutation(len(held))
-        held[order[: max(1, round(self.validation * len(held)))]] = True
+    def tuned(
+        self, objective: str, seed: int, parts: Callable[[dict[str, Any]], tuple[Any, Any]]
+    ) -> tuple[dict[str, Any], int]:
+        """Settings and rounds with the lowest validation loss.
+
+        ``parts`` gives LightGBM's datasets of the training and the validation part for some parameters.
+        """
         best: tuple[float, dict[str, Any], int] | None = None
         for settings in self.grid:
-            parameters = self.parameters(rows.objective, seed, settings)
-            training = rows.dataset(parameters, ~held)
+            parameters = self.parameters(objective, seed, settings)
+            training, held = parts(parameters)
             model = lightgbm().train(
                 parameters,
                 training,
                 num_boost_round=self.rounds,
-                valid_sets=[rows.dataset(parameters, held, training)],
+                valid_sets=[held],
                 valid_names=["held"],
                 callbacks=[lightgbm().early_stopping(self.patience, verbose=False)],
             )
@@ -217,27 +222,16 @@ def fit_dataset(
     model: BoostedReward, dataset: Any, rows: Ints, objective: str, seed: int
 ) -> FittedReward:
     """Fit on some rows of a dataset that is binned already; settings are chosen as in `fit_reward`."""
-    lgb = lightgbm()
     settings, rounds = model.grid[0], model.rounds
     if model.validation > 0:
         order = np.random.default_rng(seed).permutation(len(rows))
         cut = max(1, round(model.validation * len(rows)))
         held, train = np.sort(rows[order[:cut]]), np.sort(rows[order[cut:]])
-        best: float | None = None
-        for candidate in model.grid:
-            tried = lgb.train(
-                model.parameters(objective, seed, candidate),
-                dataset.subset(train),
-                num_boost_round=model.rounds,
-                valid_sets=[dataset.subset(held)],
-                valid_names=["held"],
-                callbacks=[lgb.early_stopping(model.patience, verbose=False)],
-            )
-            loss = float(next(iter(tried.best_score["held"].values())))
-            if best is None or loss < best:
-                best, settings, rounds = loss, candidate, max(1, tried.best_iteration)
+        settings, rounds = model.tuned(
+            objective, seed, lambda _: (dataset.subset(train), dataset.subset(held))
+        )
     parameters = model.parameters(objective, seed, settings)
-    return _Booster(lgb.train(parameters, dataset.subset(rows), num_boost_round=rounds))
+    return _Booster(lightgbm().train(parameters, dataset.subset(rows), num_boost_round=rounds))
 
 
 def paper_reward(threads: int = 0) -> BoostedReward:

@@ -6,7 +6,7 @@ a row of the fold it is used on, because `crossfit` hands it the training rows o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -16,10 +16,10 @@ from offpolicy.models.fitting.learners import (
     FittedMean,
     fitted_mean,
     is_classifier,
-    is_learner,
     learner_input,
     with_action,
 )
+from offpolicy.models.fitting.training import Part, held_out
 
 if TYPE_CHECKING:
     from offpolicy._arrays import Floats, Ints
@@ -35,6 +35,33 @@ class RewardData:
     weight: Floats | None
     actions: tuple[Any, ...]
     action_name: str
+    count: Floats | None = None  # how many units each row stands for
+
+    @property
+    def size(self) -> float:
+        """Units they stand for."""
+        return float(len(self.reward) if self.count is None else self.count.sum())
+
+    def split(
+        self, share: float, seed: int, limit: int | None = None
+    ) -> tuple[RewardData, RewardData]:
+        """A validation part of about ``share`` of the units, and the rest."""
+        parts = held_out(
+            len(self.reward), self.weight, self.count, share=share, seed=seed, limit=limit
+        )
+        held, rest = (self._take(part) for part in parts)
+        return held, rest
+
+    def _take(self, part: Part) -> RewardData:
+        rows = part.rows
+        return replace(
+            self,
+            X=self.X.rows(rows),
+            action=self.action[rows],
+            reward=self.reward[rows],
+            weight=part.weight,
+            count=part.count,
+        )
 
     def mean(self) -> float:
         """Weighted mean reward."""
@@ -166,24 +193,3 @@ def _fit_or_constant(
                 "Use a regressor."
             )
     return fitted_mean(learner, X, y, weight, seed)
-
-
-def as_reward_model(spec: Any) -> RewardModel:
-    """Resolve ``reward_model=``: None or "auto", a learner, or an object with ``fit_reward``."""
-    if spec is None or (isinstance(spec, str) and spec == "auto"):
-        from offpolicy.models.rewards.auto import AutoReward
-
-        return AutoReward()
-    if isinstance(spec, type):
-        raise ModelError(
-            f"reward_model= is the class {spec.__name__}. Give an instance: {spec.__name__}()."
-        )
-    if hasattr(spec, "fit_reward"):
-        model: RewardModel = spec
-        return model
-    if is_learner(spec):
-        return ActionFeature(spec)
-    raise ModelError(
-        f"reward_model= must be a scikit-learn regressor or classifier, 'auto', an (n, K) array, or an "
-        f"object with fit_reward(data, seed). Got {spec!r} instead."
-    )

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from offpolicy.models.values.simulate import simulated, state_matrix
+from offpolicy.models.values.simulate import Simulated, state_matrix
 from offpolicy.models.values.torch import Training, import_torch
 from offpolicy.models.values.values import ENDED, UNKNOWN
 
@@ -54,7 +54,7 @@ class BalancedModel:
 
     def fit_values(self, data: ValueData, seed: int) -> FittedValues:
         """Fit the model on the training steps."""
-        return simulated(data, self.fit_dynamics(data, seed), self.draws, seed)
+        return Simulated(data, self.fit_dynamics(data, seed), self.draws, seed)
 
     def fit_dynamics(self, data: ValueData, seed: int) -> Any:
         """Fit representation and heads."""
@@ -115,11 +115,9 @@ def step_weights(data: ValueData) -> tuple[Floats, Floats]:
     log_rho = np.zeros(len(logs))
     log_before = np.zeros(len(logs))
     order = list(data.backward())[::-1]
-    position = np.full(len(data.log.action), -1, dtype=np.int64)
-    position[data.rows] = np.arange(len(data.rows))
     for t, at in order:
         if t > 0:
-            log_before[at] = log_rho[position[data.rows[at] - 1]]
+            log_before[at] = log_rho[data.position[data.rows[at] - 1]]
         log_rho[at] = log_before[at] + logs[at]
     out = []
     for values in (log_rho, log_before):

@@ -2,22 +2,24 @@
 
 For t = T, …, 0 regress R_t + γ v_{t+1}(S_{t+1}) on (S_t, A_t), where v_{t+1} = Σ_a π_e(a|·) q_{t+1}(·, a)
 comes from the regression before. Each regression is a reward regression (the same adapters as for bandits),
-so with one step an episode this is the bandit's reward model.
+so with one step per episode this is the bandit's reward model.
 """
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from offpolicy.errors import ModelError, UsageError
+from offpolicy.errors import ModelError, check_choice
 from offpolicy.models.fitting.encode import Encoded
+from offpolicy.models.fitting.learners import is_learner, weight_argument, with_action
 from offpolicy.models.fitting.predictions import predict_values, take_rows
-from offpolicy.models.rewards.reward import ConstantReward, RewardData, as_reward_model
+from offpolicy.models.rewards.resolve import as_reward_model
+from offpolicy.models.rewards.reward import ActionFeature, ConstantReward, RewardData
 from offpolicy.models.values.values import by_step, check_finite, next_values
-from offpolicy.models.values.warm import warm_model
 from offpolicy.policies.target import blocks
 
 if TYPE_CHECKING:
@@ -59,14 +61,16 @@ class FittedQ:
     time: Literal["step", "feature", "pooled"] = "step"
 
     def __post_init__(self) -> None:
-        if self.time not in {"step", "feature", "pooled"}:
-            raise UsageError(
-                f"time= must be 'step', 'feature' or 'pooled'. Got {self.time!r} instead."
-            )
+        check_choice("time", self.time, "step", "feature", "pooled")
+
+    @property
+    def one_step(self) -> Any:
+        """The reward model that this is where every episode has one step."""
+        return self.learner
 
     def fit_values(self, data: ValueData, seed: int) -> FittedValues:
         """Regress backward from the horizon."""
-        model = warm_model(self.learner) or as_reward_model(self.learner)
+        model = _warm_model(self.learner) or as_reward_model(self.learner)
         encoded = bool(getattr(model, "wants_encoded", False))
         timed = self.time == "feature"
         if self.time == "pooled" and data.policy.is_timed:
@@ -141,7 +145,7 @@ class _Fits:
         if self.timed:
             X = take_rows(self.table, log.context.positions(rows))
             X = with_time(X, log.layout.step[rows])
-            return rowwise_values(fit, X, log.action[rows], rows, policy)
+            return rowwise_values(fit, X, rows, policy)
         target = policy.target
         q, v = predict_values(fit, self.table, log.context, rows, log.action[rows], [target])
         return q, v[target.name]
@@ -168,18 +172,50 @@ def with_time(X: Any, step: Ints) -> Any:
 
 
 def rowwise_values(
-    fit: FittedReward, X: Any, action: Ints, rows: Ints, policy: StatePolicy
+    fit: FittedReward, X: Any, rows: Ints, policy: StatePolicy
 ) -> tuple[Floats, Floats]:
     """(m,) q and v where each row has its own features; only actions with π_e > 0 are predicted."""
     k = policy.target.n_actions
     q, v = np.empty(len(rows)), np.empty(len(rows))
     for block in blocks(len(rows), k):
-        pi = policy.at_rows(rows[block])
-        need = pi > 0
-        need[np.arange(len(block)), action[block]] = True
-        row, code = np.nonzero(need)
-        predicted = np.zeros(need.shape)
+        row, code, pi = policy.needed(rows[block])
+        predicted = np.zeros(pi.shape)
         predicted[row, code] = fit.predict(take_rows(X, block[row]), code)
-        q[block] = predicted[np.arange(len(block)), action[block]]
-        v[block] = (pi * predicted).sum(axis=1)
+        q[block], v[block] = policy.read_off(predicted, rows[block], pi)
     return q, v
+
+
+def _warm_model(learner: Any) -> _WarmStart | None:
+    """A warm-starting model, when the learner asks for one and means the solution, not more trees."""
+    if not is_learner(learner):
+        return None
+    parameters = learner.get_params()
+    adds_trees = "n_estimators" in parameters or "max_leaf_nodes" in parameters
+    return _WarmStart(learner) if parameters.get("warm_start") is True and not adds_trees else None
+
+
+@dataclass(frozen=True, eq=False)
+class _WarmStart:
+    """One model of (state, action) whose next fit starts at the solution of the one before."""
+
+    learner: Any
+
+    def fit_reward(self, data: RewardData, seed: int) -> FittedReward:
+        return ActionFeature(self.learner).fit_reward(data, seed)
+
+    def fit_from(self, data: RewardData, seed: int, previous: FittedReward) -> FittedReward:
+        if not hasattr(previous, "model"):
+            return self.fit_reward(data, seed)
+        after = deepcopy(previous)
+        X = with_action(data.X, data.action, data.actions, data.action_name, self.learner)
+        model = after.model.model
+        # A neural net remembers its best loss so far, which was for other targets: without this it would
+        # stop at once, or return to the weights of the step before.
+        for name, fresh in (("best_loss_", np.inf), ("best_validation_score_", -np.inf)):
+            if getattr(model, name, None) is not None:
+                setattr(model, name, fresh)
+        if hasattr(model, "_no_improvement_count"):
+            model._no_improvement_count = 0  # noqa: SLF001
+        keywords = {} if data.weight is None else {weight_argument(model): data.weight}
+        model.fit(X, data.reward, **keywords)
+        return after

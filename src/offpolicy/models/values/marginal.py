@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from offpolicy.errors import NotIdentifiedError, UsageError
+from offpolicy.errors import NotIdentifiedError, UsageError, check_choice
 from offpolicy.models.fitting.learners import fitted, is_learner
 from offpolicy.models.fitting.predictions import take_rows
-from offpolicy.models.values.tabular import DENSE_CELLS, Cells
+from offpolicy.models.values.tabular import Cells, summed
 from offpolicy.models.values.values import ENDED, by_step
 
 if TYPE_CHECKING:
@@ -53,8 +53,7 @@ class MarginalRatio:
     learner: Any = None
 
     def __post_init__(self) -> None:
-        if self.time not in {"pooled", "step"}:
-            raise UsageError(f"time= must be 'pooled' or 'step'. Got {self.time!r} instead.")
+        check_choice("time", self.time, "pooled", "step")
         if self.learner is not None and not is_learner(self.learner):
             raise UsageError(f"learner= must be a regressor. Got {self.learner!r} instead.")
 
@@ -99,7 +98,7 @@ def _carried(data: ValueData, pi_b: Floats) -> _StateTable:
     out_of = cells.count(cell[known], weight[known])
     onward = data.following >= 0
     start, end = cell[onward], context.positions(data.following[onward])
-    move = transitions(start, end, weight[onward] / out_of[start], cells.size, n)
+    move = summed(start, end, weight[onward] / out_of[start], cells.size, n)
     first = data.step == 0
     target = behavior = np.bincount(state[first], weights=weight[first], minlength=n) / float(
         weight[first].sum()
@@ -114,16 +113,6 @@ def _carried(data: ValueData, pi_b: Floats) -> _StateTable:
         target = (target[:, None] * pi).reshape(-1) @ move
         behavior = np.repeat(behavior, k) * logging @ move
     return _StateTable(data.log, table)
-
-
-def transitions(start: Ints, end: Ints, mass: Floats, rows: int, columns: int) -> Any:
-    """(rows, columns) sums of mass by (start, end), sparse when there are many."""
-    if rows * columns <= DENSE_CELLS:
-        flat = np.bincount(start * columns + end, weights=mass, minlength=rows * columns)
-        return flat.reshape(rows, columns)
-    from scipy import sparse
-
-    return sparse.coo_array((mass, (start, end)), shape=(rows, columns)).tocsr()
 
 
 def _chained(data: ValueData, ratio: Floats) -> _StateTable:

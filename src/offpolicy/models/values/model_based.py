@@ -12,12 +12,13 @@ step, with residuals of the training steps as noise.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from offpolicy.errors import ModelError, UsageError
-from offpolicy.models.values.simulate import LearnedDynamics, simulated
+from offpolicy.errors import ModelError, check_choice, check_count
+from offpolicy.models.values.simulate import LearnedDynamics, Simulated
 from offpolicy.models.values.tabular import Tabular
 from offpolicy.models.values.values import by_step, next_values
 
@@ -58,20 +59,15 @@ class ModelBased:
     draws: int = 10
 
     def __post_init__(self) -> None:
-        if self.method not in {"recursion", "simulation"}:
-            raise UsageError(
-                f"method= must be 'recursion' or 'simulation'. Got {self.method!r} instead."
-            )
-        for name in ("neighbors", "draws"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-                raise UsageError(f"{name}= must be an int of at least 1. Got {value!r} instead.")
+        check_choice("method", self.method, "recursion", "simulation")
+        check_count("neighbors=", self.neighbors)
+        check_count("draws=", self.draws)
 
     def fit_values(self, data: ValueData, seed: int) -> FittedValues:
         """Fit the model on the training steps."""
         if self.method == "simulation":
             model = self.dynamics or LearnedDynamics(self.reward, self.transition)
-            return simulated(data, model.fit_dynamics(data, seed), self.draws, seed)
+            return Simulated(data, model.fit_dynamics(data, seed), self.draws, seed)
         if data.log.is_discrete:
             return Tabular().fit_values(data, seed)
         if data.policy.is_timed:
@@ -117,13 +113,15 @@ class _Neighbors:
 
     def _recurse(self) -> None:
         data = self.data
-        near = self._near(data.rows)
-        pi = data.policy.at_rows(data.rows)
-        position = np.full(len(data.log.action), -1, dtype=np.int64)
-        position[data.rows] = np.arange(len(data.rows))
-        after = np.where(data.following >= 0, position[np.maximum(data.following, 0)], -1)
+        near, pi = self._near(data.rows), data.policy.at_rows(data.rows)
         for t in range(data.horizon - 1, -1, -1):
-            self.v[t] = (pi * self._q(t, near, after)).sum(axis=1)
+            self.v[t] = (pi * self._q(t, near)).sum(axis=1)
+
+    @cached_property
+    def _after(self) -> Ints:
+        """(m,) position of the next training step; −1 where there is none."""
+        data = self.data
+        return np.where(data.following >= 0, data.position[np.maximum(data.following, 0)], -1)
 
     def _near(self, rows: Ints) -> list[Ints | None]:
         """For each action, (m, k) positions of the nearest training steps."""
@@ -134,24 +132,19 @@ class _Neighbors:
             for members, search in zip(self.members, self.index, strict=True)
         ]
 
-    def _q(self, t: int, near: list[Ints | None], after: Ints) -> Floats:
+    def _q(self, t: int, near: list[Ints | None]) -> Floats:
         """(m, K) q_t; an action without training steps gets the mean of all of them."""
         data = self.data
         y = data.reward
         if t < data.horizon - 1:
-            y = y + data.discount * next_values(after, self.v[t + 1])
+            y = y + data.discount * next_values(self._after, self.v[t + 1])
         columns = [None if at is None else y[at].mean(axis=1) for at in near]
         width = next(len(c) for c in columns if c is not None)
         return np.column_stack([np.full(width, y.mean()) if c is None else c for c in columns])
 
     def predict(self, rows: Ints) -> tuple[Floats, Floats]:
-        data, log = self.data, self.data.log
-        position = np.full(len(log.action), -1, dtype=np.int64)
-        position[data.rows] = np.arange(len(data.rows))
-        after = np.where(data.following >= 0, position[np.maximum(data.following, 0)], -1)
         q, v = np.empty(len(rows)), np.empty(len(rows))
-        for t, at in by_step(log, rows).items():
-            table = self._q(t, self._near(rows[at]), after)
-            q[at] = table[np.arange(len(at)), log.action[rows[at]]]
-            v[at] = (data.policy.at_rows(rows[at]) * table).sum(axis=1)
+        for t, at in by_step(self.data.log, rows).items():
+            table = self._q(t, self._near(rows[at]))
+            q[at], v[at] = self.data.policy.read_off(table, rows[at])
         return q, v

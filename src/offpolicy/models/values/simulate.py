@@ -113,35 +113,29 @@ def state_matrix(data: ValueData) -> Floats:
     return np.asarray(data.numbers, dtype=np.float64).reshape(context.n_table, -1)
 
 
-def simulated(data: ValueData, dynamics: FittedDynamics, draws: int, seed: int) -> _Simulated:
-    """Values by simulation."""
-    return _Simulated(data, dynamics, draws, seed)
-
-
 @dataclass(frozen=True, eq=False)
-class _Simulated:
+class Simulated:
+    """Values by simulation."""
+
     data: ValueData
     dynamics: FittedDynamics
     draws: int
     seed: int
 
     def predict(self, rows: Ints) -> tuple[Floats, Floats]:
-        log = self.data.log
+        """(m,) q at the logged actions and (m,) v, at rows of the log."""
+        log, policy = self.data.log, self.data.policy
         states = state_matrix(self.data)
         q, v = np.empty(len(rows)), np.empty(len(rows))
         block = max(1, PAIRS_AT_ONCE // (self.draws * len(log.actions)))
         for start in range(0, len(rows), block):
             at = np.arange(start, min(len(rows), start + block))
-            pi = self.data.policy.at_rows(rows[at])
-            need = pi > 0
-            need[np.arange(len(at)), log.action[rows[at]]] = True
-            row, code = np.nonzero(need)
+            row, code, pi = policy.needed(rows[at])
             here = states[log.context.positions(rows[at][row])]
             rng = np.random.default_rng([self.seed, start])
-            table = np.zeros(need.shape)
+            table = np.zeros(pi.shape)
             table[row, code] = self._returns(here, code, log.layout.step[rows[at][row]], rng)
-            q[at] = table[np.arange(len(at)), log.action[rows[at]]]
-            v[at] = (pi * table).sum(axis=1)
+            q[at], v[at] = policy.read_off(table, rows[at], pi)
         return q, v
 
     def _returns(self, states: Floats, codes: Ints, step: Ints, rng: np.random.Generator) -> Floats:

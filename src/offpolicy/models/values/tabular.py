@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from offpolicy.errors import ModelError, UsageError
+from offpolicy.errors import ModelError, UsageError, check_choice
 from offpolicy.models.values.values import ENDED, by_step
 
 if TYPE_CHECKING:
@@ -52,8 +52,7 @@ class Tabular:
     smoothing: float = 0.0
 
     def __post_init__(self) -> None:
-        if self.time not in {"pooled", "step"}:
-            raise UsageError(f"time= must be 'pooled' or 'step'. Got {self.time!r} instead.")
+        check_choice("time", self.time, "pooled", "step")
         if self.smoothing < 0:
             raise UsageError(f"smoothing= must be at least 0. Got {self.smoothing!r} instead.")
 
@@ -137,23 +136,26 @@ def transition_matrix(data: ValueData, cells: Cells, cell: Ints) -> Any:
     weight = None if data.weight is None else data.weight[known]
     count = cells.count(cell[known], weight)
     start, end = cell[onward], data.log.context.positions(data.following[onward])
-    mass = None if data.weight is None else data.weight[onward]
-    if cells.size * cells.n_states <= DENSE_CELLS:
-        flat = np.bincount(
-            start * cells.n_states + end, weights=mass, minlength=cells.size * cells.n_states
-        )
-        return cells.mean(count, flat.reshape(cells.size, cells.n_states).astype(np.float64))
-    return _sparse_transitions(cells, count, start, end, mass)
+    mass = np.ones(len(start)) if data.weight is None else data.weight[onward]
+    total = summed(start, end, mass, cells.size, cells.n_states)
+    dense = isinstance(total, np.ndarray)
+    return cells.mean(count, total) if dense else _sparse_transitions(cells, count, total)
 
 
-def _sparse_transitions(
-    cells: Cells, count: Floats, start: Ints, end: Ints, mass: Floats | None
-) -> Any:
+def summed(start: Ints, end: Ints, mass: Floats, rows: int, columns: int) -> Any:
+    """(rows, columns) sums of mass by (start, end), sparse when there are many."""
+    if rows * columns <= DENSE_CELLS:
+        flat = np.bincount(start * columns + end, weights=mass, minlength=rows * columns)
+        return flat.reshape(rows, columns).astype(np.float64)
+    from scipy import sparse
+
+    return sparse.coo_array((mass, (start, end)), shape=(rows, columns)).tocsr()
+
+
+def _sparse_transitions(cells: Cells, count: Floats, total: Any) -> Any:
     """The same by sparse algebra: P = D (N + smoothing · parent rows)."""
     from scipy import sparse
 
-    ones = np.ones(len(start)) if mass is None else mass
-    total = sparse.coo_array((ones, (start, end)), shape=(cells.size, cells.n_states)).tocsr()
     state_of = np.arange(cells.size) // cells.n_actions
     group = sparse.csr_array(
         (np.ones(cells.size), (state_of, np.arange(cells.size))),

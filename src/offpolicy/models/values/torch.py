@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from offpolicy.errors import ModelError, UsageError, missing_dependency
+from offpolicy.errors import ModelError, UsageError, check_choice, missing_dependency
 from offpolicy.models.behavior.behavior import share_of_unseen
 from offpolicy.models.values.values import next_values
 
@@ -141,8 +141,7 @@ class TorchValue:
     training: Training = field(default_factory=Training)
 
     def __post_init__(self) -> None:
-        if self.time not in {"feature", "none"}:
-            raise UsageError(f"time= must be 'feature' or 'none'. Got {self.time!r} instead.")
+        check_choice("time", self.time, "feature", "none")
 
     def fit_values(self, data: ValueData, seed: int) -> FittedValues:
         """Regress round after round."""
@@ -223,8 +222,7 @@ class _TorchValues:
                     f"the network gave {out.shape} for {len(at)} states and {k} actions."
                 )
             table = self.center + self.scale * out
-            q[at] = table[np.arange(len(at)), self.data.log.action[rows[at]]]
-            v[at] = (self.data.policy.at_rows(rows[at]) * table).sum(axis=1)
+            q[at], v[at] = self.data.policy.read_off(table, rows[at])
         return q, v
 
 

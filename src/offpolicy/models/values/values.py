@@ -45,6 +45,21 @@ class StatePolicy:
             context.positions(rows) if self.target.shares_context else rows
         )
 
+    def read_off(
+        self, table: Floats, rows: Ints, pi: Floats | None = None
+    ) -> tuple[Floats, Floats]:
+        """(m,) q at the logged actions and (m,) v, from (m, K) values of every action at rows of the log."""
+        pi = self.at_rows(rows) if pi is None else pi
+        return table[np.arange(len(rows)), self.log.action[rows]], (pi * table).sum(axis=1)
+
+    def needed(self, rows: Ints) -> tuple[Ints, Ints, Floats]:
+        """Pairs (position among the rows, action) that q and v rest on, those logged or π_e > 0; and π_e."""
+        pi = self.at_rows(rows)
+        need = pi > 0
+        need[np.arange(len(rows)), self.log.action[rows]] = True
+        row, code = np.nonzero(need)
+        return row, code, pi
+
     def at_states(self, t: int) -> Floats:
         """(n_states, K) probabilities of every discrete state at step t.
 
@@ -123,6 +138,13 @@ class ValueData:
         return np.asarray(out)
 
     @cached_property
+    def position(self) -> Ints:
+        """Position among the training steps of each row of the log; −1 for other rows."""
+        out = np.full(len(self.log.action), -1, dtype=np.int64)
+        out[self.rows] = np.arange(len(self.rows))
+        return out
+
+    @cached_property
     def numbers(self) -> Floats:
         """(n_table, …) states as numbers: arrays as they are, ids one-hot, frames encoded."""
         context = self.log.context
@@ -182,30 +204,6 @@ def by_step(log: Any, rows: Ints) -> dict[int, Ints]:
     order = np.argsort(step.astype(np.uint16) if log.horizon < 2**16 else step, kind="stable")
     present, first = np.unique(step[order], return_index=True)
     return {int(t): part for t, part in zip(present, np.split(order, first[1:]), strict=True)}
-
-
-def as_value_model(spec: Any, log: Any) -> ValueModel:
-    """Resolve ``value_model=``: None, "auto", a learner, or an object with ``fit_values``."""
-    from offpolicy.models.fitting.learners import is_learner
-    from offpolicy.models.values.fitted_q import FittedQ
-    from offpolicy.models.values.tabular import Tabular
-
-    if spec is None:
-        # With one step an episode this is the bandit's default, number for number.
-        discrete = log.is_discrete and not log.layout.is_single
-        return Tabular() if discrete else FittedQ()
-    if hasattr(spec, "fit_values"):
-        model: ValueModel = spec
-        return model
-    if isinstance(spec, str) and spec == "auto":
-        return FittedQ()
-    if is_learner(spec) or hasattr(spec, "fit_reward"):
-        return FittedQ(spec)
-    raise ModelError(
-        "value_model= must be offpolicy.Tabular(), FittedQ(regressor), ModelBased(…), TorchValue(…), a "
-        "scikit-learn regressor, a (steps, K) array, or an object with fit_values(data, seed). "
-        f"Got {spec!r} instead."
-    )
 
 
 def check_finite(values: Array, model: Any) -> None:

@@ -65,7 +65,7 @@
     // Fresh objects: Vega knows a row again by a mark that it leaves on it.
     const fresh = out.map((row) => Object.fromEntries(Object.entries(row)));
     fresh.forEach((row, rank) => { row.rank = rank; });
-    if (measure) fresh.forEach((row) => { row.shown = row[measure]; });
+    if (measure) fresh.forEach((row) => { row.height = row[measure]; });
     return fresh;
   };
   const refresh = (figure) => {

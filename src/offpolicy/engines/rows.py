@@ -1,0 +1,123 @@
+"""Arrow rows of a scanned log as a `BanditLog`: the whole log, or a block of it."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from offpolicy.engines.codes import codes_of
+from offpolicy.logs.bandit import BanditLog, Names
+from offpolicy.logs.frame import Context
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from offpolicy._arrays import Floats, Ints
+    from offpolicy.engines.roles import Roles
+
+
+@dataclass(frozen=True, eq=False)
+class Schema:
+    """What the rows of one log share; plain values, so that it can be sent to other machines.
+
+    Attributes
+    ----------
+    labels : tuple
+        The K actions.
+    extra : tuple of str
+        Columns that policies name.
+    batches, folds : tuple or None
+        Labels of the batches and of the folds, sorted.
+    levels : dict
+        Sorted distinct values of each text column of the context.
+    """
+
+    roles: Roles
+    labels: tuple[Any, ...]
+    extra: tuple[str, ...] = ()
+    batches: tuple[Any, ...] | None = None
+    folds: tuple[Any, ...] | None = None
+    levels: dict[str, list[Any]] | None = None
+
+    def log(self, rows: Any, first: int = 0) -> BanditLog:
+        """A log of Arrow rows that have been checked; ``first`` is the number of the first row."""
+
+        def numbers(name: str) -> Floats | None:
+            if name not in rows.column_names:
+                return None
+            return np.array(rows[name].to_numpy(), dtype=np.float64)
+
+        def frame(columns: Sequence[str], names: Sequence[str]) -> Any:
+            return rows.select(list(columns)).rename_columns(list(names)).to_pandas()
+
+        roles = self.roles
+        context = Context(np.empty((rows.num_rows, 0)))
+        if roles.context:
+            columns = [f"x{j}" for j in range(len(roles.context))]
+            context = Context(
+                frame(columns, roles.context), None, tuple(roles.context), self.levels or {}
+            )
+        source = None
+        if self.extra:
+            source = frame([f"extra{j}" for j in range(len(self.extra))], self.extra)
+        unit = rows["unit"].to_numpy() if "unit" in rows.column_names else None
+        reward = numbers("reward")
+        assert reward is not None
+        fold = _placed(rows, "fold", self.folds)
+        return BanditLog(
+            context=context,
+            actions=self.labels,
+            action=_required(_placed(rows, "action", self.labels)),
+            reward=reward,
+            propensity=numbers("propensity"),
+            batch=_placed(rows, "batch", self.batches),
+            batch_labels=self.batches,
+            cluster=_clusters(rows),
+            weight=numbers("weight"),
+            fold=None if fold is None else fold[None, :],
+            unit=None if unit is None else np.asarray(unit, dtype=np.int64),
+            first=first,
+            source=source,
+            names=names_of(roles),
+        )
+
+
+def _required(codes: Ints | None) -> Ints:
+    assert codes is not None
+    return codes
+
+
+def _placed(rows: Any, name: str, labels: tuple[Any, ...] | None) -> Ints | None:
+    """Codes of a column among the labels of the whole log."""
+    if labels is None or name not in rows.column_names:
+        return None
+    present, code = codes_of(rows, name)
+    position = {label: i for i, label in enumerate(labels)}
+    return np.array([position[label] for label in present], dtype=np.int64)[code]
+
+
+def _clusters(rows: Any) -> Ints | None:
+    """Numbers of the clusters, the same in every block: integers as they are, others by 63 bits of a digest."""
+    if "cluster" not in rows.column_names:
+        return None
+    present, code = codes_of(rows, "cluster")
+    numbers = [_cluster_number(label) for label in present]
+    return np.array(numbers, dtype=np.int64)[code]
+
+
+def _cluster_number(label: Any) -> int:
+    if isinstance(label, int):
+        return label
+    digest = hashlib.blake2b(str(label).encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "big") >> 1
+
+
+def names_of(roles: Roles) -> Names:
+    """What the owner calls the parts of the log."""
+    propensity = roles.propensity if isinstance(roles.propensity, str) else "propensity"
+    return Names(
+        roles.action, roles.reward, propensity, roles.batch or "batch", roles.cluster or "cluster"
+    )

@@ -1,0 +1,201 @@
+"""A log in memory as the source of predictions: one block, predicted when a score asks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from offpolicy.evaluation.block import Block
+from offpolicy.evaluation.source import RowView, Specs
+from offpolicy.inference.columns import Columns
+from offpolicy.inference.reach import Reach, constant_propensities, largest_weight, masses, reach
+from offpolicy.inference.units import Units
+from offpolicy.logs.layout import in_log_order
+from offpolicy.models.fitting.crossfit import CrossFit
+from offpolicy.models.fitting.episodes import EpisodeFit
+from offpolicy.models.fitting.store import FitStore
+from offpolicy.policies import target as targets
+from offpolicy.trust.sums import LogSums, log_sums
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from offpolicy._arrays import Floats, Ints
+    from offpolicy.policies.target import Target
+    from offpolicy.scores.catalog import Estimator
+    from offpolicy.splits.folds import Folds, Split
+
+
+@dataclass(eq=False)
+class InMemory:
+    """One block."""
+
+    log: Any
+    folds: Folds
+    nuisances: Any
+    discount: float
+    columns: Columns = field(default_factory=Columns)
+    said: dict[Any, Any] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    n_blocks: int = 1
+
+    @classmethod
+    def of(cls, log: Any, folds: Folds, specs: Specs) -> InMemory:
+        """The source of a log in memory."""
+        return cls(log, folds, nuisances_of(log, folds, specs), specs.discount)
+
+    @cached_property
+    def block(self) -> Block:
+        """The log as a block."""
+        return Block(
+            0, self.log, self.folds, self.nuisances, self.discount, self.columns, self.said
+        )
+
+    @property
+    def weights_known(self) -> bool:
+        """Whether the logged propensities are used as they are."""
+        return bool(self.nuisances.weights_known)
+
+    @property
+    def behavior_given(self) -> bool:
+        """Whether no behavior model is fitted."""
+        return bool(self.nuisances.behaviors.is_given)
+
+    def units(self) -> Units:
+        """The independent units."""
+        log = self.log
+        return Units(log.layout.n_units, log.count, log.weight, log.cluster, log.batch)
+
+    def view(self, block: int | None) -> RowView:
+        """All rows."""
+        units = self.units()
+        return RowView(self.log.layout, self.log.reward, units.mass, units.count, self.folds)
+
+    def resolve(self, named: dict[str, Any]) -> dict[str, Target]:
+        """Policies, in whichever form, against this log."""
+        resolved = {name: targets.resolve(name, policy, self.log) for name, policy in named.items()}
+        if not self.nuisances.targets:
+            self.nuisances = replace(self.nuisances, targets=tuple(resolved.values()))
+            vars(self).pop("block", None)
+        return resolved
+
+    def prepare(self, targets: Sequence[Target], estimators: Sequence[Estimator]) -> None:
+        """Begin fits on threads; scores are made meanwhile."""
+        splits = [
+            (e.split, repeat)
+            for e in estimators
+            if "value" in e.needs and e.emphasis is None
+            for repeat in range(1 if e.split == "full" else self.folds.repeats)
+        ]
+        self.nuisances.prepare(list(dict.fromkeys(splits)))
+
+    def predict(
+        self, target: Target, estimator: Estimator, repeat: int, together: Sequence[Target]
+    ) -> None:
+        """See to it that the columns are there which a score looks at."""
+        block = self.block
+        block.pi_e(target)
+        if "behavior" in estimator.needs:
+            block.behavior(estimator.split, repeat)
+        if "value" in estimator.needs:
+            block.values(target, estimator, repeat, together)
+        if "marginal" in estimator.needs:
+            block.marginal(target, estimator.split, repeat)
+
+    def predict_behavior(self, split: Split, repeat: int) -> None:
+        """See to it that π_b of one split is there."""
+        self.block.behavior(split, repeat)
+
+    def largest_weight(self, target: Target) -> float | None:
+        """Largest weight that can occur, where logged propensities tell."""
+        key = ("largest", target.name)
+        if key not in self.said:
+            self.said[key] = self._largest_weight(target)
+        bound: float | None = self.said[key]
+        return bound
+
+    def _largest_weight(self, target: Target) -> float | None:
+        log = self.log
+        if not log.layout.is_single or log.propensity is None:
+            return None
+        # The reach asks the target about every context: not where the answer is None whatever it says.
+        if log.distribution is None and np.isnan(constant_propensities(log)).all():
+            return None
+        return largest_weight(log, self.reach(target, half=False))
+
+    def reach(self, target: Target, *, half: bool) -> Reach:
+        """Where a target puts its mass: over all units, or the scored half."""
+        key = ("reach", target.name, half)
+        if key not in self.said:
+            mass, square = masses(self.units())
+            scored = self.folds.half[0] if half else np.ones(len(mass), dtype=bool)
+            unit = self.log.layout.unit
+            self.said[key] = reach(self.log, target, (mass * scored)[unit], (square * scored)[unit])
+        made: Reach = self.said[key]
+        return made
+
+    def distributions(self, split: Split) -> Iterator[tuple[Ints, Floats]]:
+        """Rows with π_b of all their actions, where it is known or fitted."""
+        yield from self.nuisances.behaviors.distributions(split)
+
+    def log_sums(self) -> LogSums:
+        """What checks need of contexts and whole distributions."""
+        if "log sums" not in self.said:
+            self.said["log sums"] = log_sums(self.log)
+        sums: LogSums = self.said["log sums"]
+        return sums
+
+    def with_behavior(self, behavior_model: Any) -> InMemory:
+        """The same log with another π_b; value models that may have looked at π_b are fitted anew."""
+        given = in_log_order(behavior_model, self.log)
+        return InMemory(
+            self.log,
+            self.folds,
+            self.nuisances.with_behavior(given),
+            self.discount,
+            self.columns.only(keeps_without_behavior(self.log.kind)),
+            {k: v for k, v in self.said.items() if k == "log sums" or k[0] in {"largest", "reach"}},
+            self.notes,
+        )
+
+    def close(self) -> None:
+        """Give up fits that have not begun."""
+        self.nuisances.store.close()
+
+
+def keeps_without_behavior(kind: str) -> Any:
+    """Which columns do not depend on π_b: π_e always, and q and v of single decisions but MRDR's."""
+
+    def keeps(name: Any) -> bool:
+        if not isinstance(name, tuple) or name[0] in {"pi_e", "fold", "half"}:
+            return True
+        return kind == "bandit" and name[0] in {"q", "v"} and not name[1].startswith("mrdr")
+
+    return keeps
+
+
+def nuisances_of(log: Any, folds: Folds, specs: Specs) -> Any:
+    """The models of a log in memory, as its kind needs them."""
+    store = FitStore(n_jobs=specs.n_jobs)
+    behavior = in_log_order(as_array(specs.behavior_model), log)
+    if log.kind == "bandit":
+        reward = in_log_order(as_array(specs.reward_model), log)
+        return CrossFit(log, folds, reward, behavior, specs.seed, store)
+    return EpisodeFit(
+        log,
+        folds,
+        in_log_order(as_array(specs.value_model), log),
+        behavior,
+        specs.seed,
+        store,
+        specs.discount,
+        in_log_order(as_array(specs.ratio_model), log),
+    )
+
+
+def as_array(model: Any) -> Any:
+    """Nested lists are arrays; everything else is left as it is."""
+    return np.asarray(model, dtype=np.float64) if isinstance(model, list | tuple) else model

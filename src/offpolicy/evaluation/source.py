@@ -1,0 +1,140 @@
+"""Where the predictions of a log come from: the contract between the pipeline and logs of every kind."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from offpolicy._arrays import Bools, Floats, Ints
+    from offpolicy.inference.columns import Columns
+    from offpolicy.inference.reach import Reach
+    from offpolicy.inference.units import Units
+    from offpolicy.logs.layout import Layout
+    from offpolicy.policies.target import Target
+    from offpolicy.scores.catalog import Estimator
+    from offpolicy.splits.folds import Folds, Split
+    from offpolicy.trust.sums import LogSums
+
+
+@dataclass(frozen=True)
+class Specs:
+    """The models that a user asked for."""
+
+    reward_model: Any = None
+    value_model: Any = None
+    behavior_model: Any = None
+    ratio_model: Any = None
+    seed: int = 0
+    n_jobs: int | None = None
+    discount: float = 1.0
+
+
+@dataclass(frozen=True, eq=False)
+class RowView:
+    """What scores know of some units besides predictions."""
+
+    layout: Layout
+    reward: Floats
+    mass: Floats | None
+    count: Floats | None
+    folds: Folds
+
+    def fold(self, repeat: int) -> Ints:
+        """Fold of each unit."""
+        return np.asarray(self.folds.labels[repeat])
+
+    def half(self, repeat: int) -> Bools:
+        """Which units the half-sample split scores."""
+        return np.asarray(self.folds.half[repeat])
+
+
+class Source(Protocol):
+    """A log with its folds and models, and the columns that were predicted from it."""
+
+    columns: Columns
+    said: dict[Any, Any]
+
+    @property
+    def log(self) -> Any:
+        """What is known of all rows."""
+        ...
+
+    @property
+    def folds(self) -> Folds:
+        """Folds of all units."""
+        ...
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader of any estimate should know."""
+        ...
+
+    @property
+    def n_blocks(self) -> int:
+        """Blocks that the columns are in."""
+        ...
+
+    @property
+    def weights_known(self) -> bool:
+        """Whether the logged propensities are used as they are."""
+        ...
+
+    @property
+    def behavior_given(self) -> bool:
+        """Whether no behavior model is fitted."""
+        ...
+
+    def units(self) -> Units:
+        """The independent units."""
+        ...
+
+    def view(self, block: int | None) -> RowView:
+        """Rows of one block, or all of them."""
+        ...
+
+    def resolve(self, named: dict[str, Any]) -> dict[str, Target]:
+        """Policies, in whichever form, against this log."""
+        ...
+
+    def prepare(self, targets: Sequence[Target], estimators: Sequence[Estimator]) -> None:
+        """Fit and predict ahead what is better done together."""
+        ...
+
+    def predict(
+        self, target: Target, estimator: Estimator, repeat: int, together: Sequence[Target]
+    ) -> None:
+        """See to it that the columns are there which a score looks at."""
+        ...
+
+    def predict_behavior(self, split: Split, repeat: int) -> None:
+        """See to it that π_b of one split is there."""
+        ...
+
+    def largest_weight(self, target: Target) -> float | None:
+        """Largest weight that can occur, where logged propensities tell."""
+        ...
+
+    def reach(self, target: Target, *, half: bool) -> Reach:
+        """Where a target puts its mass: over all units, or the scored half."""
+        ...
+
+    def distributions(self, split: Split) -> Iterator[tuple[Ints, Floats]]:
+        """Rows with π_b of all their actions, where it is known or fitted."""
+        ...
+
+    def log_sums(self) -> LogSums:
+        """What checks need of contexts and whole distributions."""
+        ...
+
+    def with_behavior(self, behavior_model: Any) -> Source:
+        """The same log and value models with another π_b."""
+        ...
+
+    def close(self) -> None:
+        """Give up fits that have not begun."""
+        ...

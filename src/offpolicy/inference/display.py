@@ -1,0 +1,56 @@
+"""What a notebook shows for an estimate: a small table that takes on the notebook's own colors."""
+
+from __future__ import annotations
+
+import html
+from typing import TYPE_CHECKING
+
+from offpolicy.inference.figures import count, measured, plain
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from offpolicy.inference.estimate import Estimate
+
+NUMBER = ' style="text-align:right;font-variant-numeric:tabular-nums"'
+TEXT = ' style="text-align:left"'
+
+
+def estimate_html(e: Estimate, level: float = 0.95) -> str:
+    """One estimate as a row, its notes below."""
+    headings = ("estimate", "value", "std error", f"{100 * level:g}% interval", "n")
+    row = (
+        e.label,
+        measured(e.value, e.std_error),
+        plain(e.std_error, 2),
+        reach_of(e, level),
+        count(e.n),
+    )
+    notes = "".join(f'<div style="opacity:.8">{html.escape(note)}</div>' for note in e.notes)
+    return small_table(headings, [row], left=1) + notes
+
+
+def reach_of(e: Estimate, level: float) -> str:
+    """The interval of an estimate in words, with the digits that its standard error supports."""
+    low, high = e.interval(level)
+    if not e.is_defined:
+        return "not identified"
+    return f"{measured(low, e.std_error)} to {measured(high, e.std_error)}"
+
+
+def small_table(headings: Sequence[str], rows: Sequence[Sequence[str]], left: int) -> str:
+    """An HTML table of escaped texts whose first ``left`` columns are words and the others numbers.
+
+    >>> small_table(["a"], [["<b>"]], left=0).count("&lt;b&gt;")
+    1
+    """
+
+    def line(values: Sequence[str], tag: str) -> str:
+        inner = "".join(
+            f"<{tag}{TEXT if j < left else NUMBER}>{html.escape(v, quote=True)}</{tag}>"
+            for j, v in enumerate(values)
+        )
+        return f"<tr>{inner}</tr>"
+
+    body = "".join(line(r, "td") for r in rows)
+    return f"<table><thead>{line(headings, 'th')}</thead><tbody>{body}</tbody></table>"

@@ -1,0 +1,189 @@
+"""`ScoreTable`: per independent unit one column for each score, importance weight and logged reward.
+
+An estimate is an expression over its columns. Columns are arrays in memory or, beyond a limit, files that are read
+when asked for; nothing here or to the right of here knows which.
+"""
+
+from __future__ import annotations
+
+import weakref
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from offpolicy.inference.columns import Columns
+from offpolicy.inference.condense import condense, condense_evidence
+from offpolicy.inference.intervals.evidence import Evidence
+from offpolicy.inference.intervals.tails import effective_size
+
+if TYPE_CHECKING:
+    from offpolicy._arrays import Bools, Floats
+    from offpolicy.inference.columns import Name
+    from offpolicy.inference.intervals.sample import Sample
+    from offpolicy.inference.units import Units
+
+MOST_ROWS = 20_000_000  # samples of more rows are condensed
+SMALL = 100_000  # rows up to which a sample is kept as it is
+ROUNDING = 1e-12
+
+
+@dataclass(frozen=True)
+class Affine:
+    """constant + Σ coefficient · column: one number per unit.
+
+    >>> (Affine.column("a") - Affine.column("b")).terms
+    (('a', 1.0), ('b', -1.0))
+    """
+
+    constant: float
+    terms: tuple[tuple[Name, float], ...]
+
+    @classmethod
+    def column(cls, name: Name) -> Affine:
+        """A single column."""
+        return cls(0.0, ((name, 1.0),))
+
+    def scaled(self, factor: float, shift: float = 0.0) -> Affine:
+        """Factor · self + shift."""
+        terms = tuple((name, factor * a) for name, a in self.terms)
+        return Affine(factor * self.constant + shift, terms)
+
+    def __add__(self, other: Affine) -> Affine:
+        total: dict[Name, float] = {}
+        for name, a in (*self.terms, *other.terms):
+            total[name] = total.get(name, 0.0) + a
+        kept = tuple((name, a) for name, a in total.items() if a)
+        return Affine(self.constant + other.constant, kept)
+
+    def __sub__(self, other: Affine) -> Affine:
+        return self + other.scaled(-1.0)
+
+
+@dataclass(frozen=True)
+class EvidenceColumns:
+    """Which columns hold what an interval may know besides the scores.
+
+    Attributes
+    ----------
+    weight, reward : column names
+        Importance weight and discounted return of each unit.
+    weight_high : float or None
+        Largest weight that can occur.
+    is_product, is_value : bool
+        As in `Evidence`.
+    scored : column name or None
+        Which units count, where a split scores some only.
+    scale : float
+        Rewards are divided by it: a lift is in units of its baseline.
+    """
+
+    weight: Name
+    reward: Name
+    weight_high: float | None = None
+    is_product: bool = False
+    is_value: bool = True
+    scored: Name | None = None
+    scale: float = 1.0
+
+
+@dataclass(eq=False)
+class ScoreTable:
+    """Columns of all units of one evaluation, and who the units are."""
+
+    units: Units
+    columns: Columns = field(default_factory=Columns)
+    anonymous: bool = False  # scores given by hand, of no log in particular
+    _cache: dict[Any, Any] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def shared(cls, units: Units) -> ScoreTable:
+        """The table of scores that are given by hand for the same units."""
+        known = vars(units).get("_table")
+        table: ScoreTable | None = None if known is None else known()
+        if table is None:
+            table = cls(units)
+            # The table refers to its units: with a plain reference back, neither would ever be let go.
+            vars(units)["_table"] = weakref.ref(table)
+        return table
+
+    def adopt(self, expression: Affine, other: ScoreTable) -> Affine:
+        """An expression over another table of the same units as one over this table."""
+        terms = []
+        for name, a in expression.terms:
+            mine = (id(other), name)
+            if mine not in self.columns:
+                self.put(mine, other.columns[name])
+            terms.append((mine, a))
+        return Affine(expression.constant, tuple(terms))
+
+    def put(self, name: Name, values: Floats | Bools) -> None:
+        """Keep a column of all units."""
+        self.columns.put(name, 0, values)
+
+    def scores(self, expression: Affine) -> Floats:
+        """(N,) an expression on every unit; what is constant up to rounding is constant.
+
+        A policy that equals the logging policy must not differ from it significantly by 10⁻¹⁸.
+        """
+        if expression.constant == 0 and len(expression.terms) == 1 and expression.terms[0][1] == 1:
+            column: Floats = self.columns[expression.terms[0][0]]
+            return column
+        out = np.full(self.units.n_rows, expression.constant)
+        scale = abs(expression.constant)
+        for name, a in expression.terms:
+            column = self.columns[name]
+            scale = max(scale, abs(a) * float(np.abs(column).max(initial=0.0)))
+            out += a * column
+        middle = self.units.mean(out)
+        if float(np.abs(out - middle).max(initial=0.0)) <= ROUNDING * scale:
+            out = np.full(len(out), 0.0 if abs(middle) <= ROUNDING * scale else middle)
+        return out
+
+    def sample(self, psi: Floats, scored: Bools | None) -> Sample:
+        """Scores in the form intervals take, condensed where there are very many."""
+        sample = self.units.sample(psi, scored)
+        return condense(sample) if len(sample.numerator) > MOST_ROWS else sample
+
+    def evidence(self, which: EvidenceColumns) -> Evidence:
+        """Weights, rewards and their ranges; condensed where there are very many."""
+        key = replace(which, is_product=False, is_value=True, scale=1.0, weight_high=None)
+        known: Evidence = self._cache.get(key) or self._evidence(key)
+        if self.units.n_rows <= SMALL or self.units.n_rows > MOST_ROWS:
+            self._cache[key] = known
+        known = replace(
+            known,
+            weight_high=which.weight_high,
+            is_product=which.is_product,
+            is_value=which.is_value,
+        ).completed()
+        if which.scale == 1.0:
+            return known
+
+        def by_scale(value: Any) -> Any:
+            return None if value is None else value / which.scale
+
+        return replace(
+            known,
+            rewards=by_scale(known.rewards),
+            reward_low=by_scale(known.reward_low),
+            reward_high=by_scale(known.reward_high),
+        )
+
+    def _evidence(self, which: EvidenceColumns) -> Evidence:
+        weights, rewards = self.columns[which.weight], self.columns[which.reward]
+        count = self.units.count
+        if which.scored is not None:
+            scored = self.columns[which.scored]
+            weights, rewards = weights[scored], rewards[scored]
+            count = None if count is None else count[scored]
+        evidence = Evidence(weights, rewards, count).completed()
+        return condense_evidence(evidence) if len(weights) > MOST_ROWS else evidence
+
+    def effective_size(self, weight: Name) -> float:
+        """Kish's effective sample size of a column of weights."""
+        key = ("effective_size", weight)
+        if key not in self._cache:
+            self._cache[key] = effective_size(self.columns[weight], self.units.count)
+        size: float = self._cache[key]
+        return size

@@ -1,0 +1,59 @@
+"""Which unit is which: ids and clusters as integers, the same on every path.
+
+An integer is itself; text enters by the first 32 bits of its MD5 digest, which every engine can compute.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from offpolicy.errors import DataError, first_rows
+
+if TYPE_CHECKING:
+    from offpolicy._arrays import Array, Ints
+
+
+def unit_numbers(values: Any) -> Ints:
+    """(n,) integers that tell units apart.
+
+    >>> unit_numbers(np.array([3, 4])).tolist(), unit_numbers(np.array(["a"])).tolist()
+    ([3, 4], [214005177])
+    """
+    array = np.asarray(values)
+    if array.dtype.kind in "iub":
+        return array.astype(np.int64)
+    if array.dtype.kind in "mM":
+        return array.astype("int64")
+    distinct: dict[Any, int] = {}
+    for value in array.tolist():
+        if value not in distinct:
+            distinct[value] = _number(value)
+    return np.fromiter((distinct[v] for v in array.tolist()), dtype=np.int64, count=len(array))
+
+
+def _number(value: Any) -> int:
+    if isinstance(value, int) or (isinstance(value, float) and value == int(value)):
+        return int(value)
+    digest = hashlib.md5(str(value).encode(), usedforsecurity=False).hexdigest()
+    return int(digest[:8], 16)
+
+
+def order_of_ids(values: Array, column: str) -> Ints:
+    """Positions that put rows in the order of their ids; two rows with one id raise."""
+    numbers = unit_numbers(values)
+    text = values.dtype.kind not in "iub"
+    keys = [np.array([str(v) for v in values.tolist()]), numbers] if text else [numbers]
+    order = np.lexsort(keys)
+    same = np.zeros(len(order), dtype=bool)
+    same[1:] = keys[0][order][1:] == keys[0][order][:-1]
+    if same.any():
+        repeated = np.zeros(len(order), dtype=bool)
+        repeated[order[same]] = True
+        raise DataError(
+            f"column {column!r}: {first_rows(repeated, values)} repeat the id of another row. An id tells "
+            "rows apart: remove repeated rows, or name what groups rows with cluster=."
+        )
+    return np.asarray(order, dtype=np.int64)

@@ -1,0 +1,222 @@
+"""π_b of logged actions, fitted out of fold where it was not logged; for single decisions and episodes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from offpolicy.errors import ModelError, first_rows
+from offpolicy.models.behavior.behavior import (
+    BehaviorData,
+    BehaviorModel,
+    FittedBehavior,
+    floor_at,
+)
+from offpolicy.models.behavior.resolve import as_behavior_model
+from offpolicy.models.behavior.sees_targets import with_targets
+from offpolicy.models.behavior.state_shares import StateShares
+from offpolicy.models.fitting.predicted import Behavior
+from offpolicy.models.fitting.store import BEHAVIOR, FitStore, seed_of
+from offpolicy.models.fitting.training import merged
+from offpolicy.models.values.fitted_q import with_time
+from offpolicy.policies.target import blocks
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from offpolicy._arrays import Floats, Ints
+    from offpolicy.models.fitting.tables import Tables
+    from offpolicy.policies.target import Target
+    from offpolicy.splits.folds import Folds, Part, Split
+
+SUM_TOLERANCE = 1e-4  # single precision
+
+
+@dataclass(frozen=True, eq=False)
+class BehaviorFits:
+    """π_b of one log (or of a block of it) in every split."""
+
+    log: Any
+    folds: Folds
+    spec: Any
+    seed: int
+    store: FitStore
+    tables: Tables
+    targets: tuple[Target, ...] = ()
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the logged propensities are used as they are."""
+        return self.spec is None and self.log.propensity is not None
+
+    @property
+    def is_given(self) -> bool:
+        """Whether nothing is fitted."""
+        return self.is_known or isinstance(self.spec, np.ndarray)
+
+    def of_split(self, split: Split, repeat: int) -> Behavior:
+        """π_b of the logged actions in one split."""
+        log = self.log
+        if self.is_known:
+            return Behavior(log.propensity)
+        if isinstance(self.spec, np.ndarray):
+            return Behavior(given_behavior(self.spec, log))
+        out = np.full(len(log.action), np.nan)
+        raised = np.zeros(len(log.action), dtype=bool)
+        for part in self.folds.parts(split, repeat):
+            scored = log.layout.rows_of(part.score)
+            if len(scored) == 0:  # a block of a larger log may hold none of a fold
+                continue
+            out[scored], raised[scored] = self._predicted(part, scored)
+        return Behavior(out, raised)
+
+    def of_training(self, part: Part, rows: Ints) -> Floats:
+        """π_b at training decisions, from the model that was fitted to them."""
+        if self.is_given:
+            return np.asarray(self.of_split("full", 0).probability[rows])
+        return self._predicted(part, rows)[0]
+
+    def fit(self, part: Part) -> FittedBehavior:
+        """The model fitted on the training units of a part."""
+        model = self.model
+        fit: FittedBehavior = self.store.get((BEHAVIOR, *part.key), partial(self._fit, model, part))
+        return fit
+
+    @property
+    def model(self) -> BehaviorModel:
+        """What is fitted; shares are per state where episodes have discrete ones."""
+        log, spec = self.log, self.spec
+        by_state = log.kind == "trajectories" and log.is_discrete and not log.layout.is_single
+        if by_state and (spec is None or (isinstance(spec, str) and spec == "shares")):
+            return StateShares()
+        return as_behavior_model("auto" if spec is None else spec)
+
+    def distributions(self, split: Split) -> Iterator[tuple[Ints, Floats]]:
+        """Decisions that a split scores with π_b of all their actions, block by block, where that is known."""
+        log = self.log
+        given = log.distribution if self.spec is None else self.spec
+        if isinstance(given, np.ndarray):
+            scored = [log.layout.rows_of(part.score) for part in self.folds.parts(split, 0)]
+            rows = np.sort(np.concatenate(scored))
+            for block in blocks(len(rows), len(log.actions)):
+                yield rows[block], given[rows[block]]
+        elif not self.is_known:
+            for part in self.folds.parts(split, 0):
+                yield from self._matrices(part, log.layout.rows_of(part.score))
+
+    def _matrices(self, part: Part, rows: Ints) -> Iterator[tuple[Ints, Floats]]:
+        log, model = self.log, self.model
+        fit = self.store.fits.get((BEHAVIOR, *part.key))
+        if fit is None:
+            return
+        for block in blocks(len(rows), len(log.actions)):
+            at = rows[block]
+            yield (
+                at,
+                self._eligible(fit.predict(self._table(model, at), groups_of(model, log, at)), at),
+            )
+
+    def _eligible(self, matrix: Floats, rows: Ints) -> Floats:
+        """What could not be taken was not: its fitted probability belongs to the rest."""
+        if self.log.eligible is None:
+            return matrix
+        able = np.where(self.log.eligible[rows], matrix, 0.0)
+        total = able.sum(axis=1, keepdims=True)
+        return np.asarray(able / np.where(total > 0, total, 1.0))
+
+    def _predicted(self, part: Part, rows: Ints) -> tuple[Floats, Any]:
+        fit = self.fit(part)
+        groups = groups_of(self.model, self.log, rows)
+        p = self._logged_probability(fit, rows, groups)
+        floor = floor_at(fit, groups)
+        low = p < floor
+        return np.where(low, floor, p), low
+
+    def _fit(self, model: Any, part: Part) -> FittedBehavior:
+        log = self.log
+        rows = log.layout.rows_of(part.training)
+        weight, count = self.tables.mass(rows), self.tables.count(rows)
+        groups = groups_of(model, log, rows)
+        if self.tables.merges(model) and not getattr(model, "sees_targets", False):
+            columns = (self.tables.codes, log.action, *(() if log.batch is None else (log.batch,)))
+            rows = rows[np.lexsort([column[rows] for column in reversed(columns)])]
+            each = merged(columns, rows, *self.tables.both(rows))
+            rows, weight, count = each.rows, each.weight, each.count
+            groups = groups_of(model, log, rows)
+        data = BehaviorData(
+            self._table(model, rows),
+            log.action[rows],
+            weight,
+            len(log.actions),
+            groups,
+            count,
+        )
+        fit: FittedBehavior = model.fit_behavior(data, seed_of(self.seed, BEHAVIOR, part.key))
+        return fit
+
+    def _table(self, model: Any, rows: Ints) -> Any:
+        """What a behavior model sees of some decisions."""
+        context = self.log.context
+        if getattr(model, "wants_native", False):
+            return context.native(context.positions(rows))
+        table = self.tables.rows(model, context.positions(rows))
+        if getattr(model, "sees_targets", False):
+            table = with_targets(table, self.targets, context, rows)
+        if getattr(model, "sees_step", False):
+            table = with_time(table, self.log.layout.step[rows])
+        return table
+
+    def _logged_probability(self, fit: FittedBehavior, rows: Ints, groups: Ints | None) -> Floats:
+        log, model = self.log, self.model
+        counted = getattr(fit, "of_actions", None)
+        if counted is not None and log.eligible is None:
+            return np.asarray(counted(log.action[rows], groups))
+        out = np.empty(len(rows))
+        for block in blocks(len(rows), len(log.actions)):
+            at = rows[block]
+            matrix = fit.predict(self._table(model, at), None if groups is None else groups[block])
+            out[block] = self._eligible(matrix, at)[np.arange(len(at)), log.action[at]]
+        if not np.isfinite(out).all():
+            raise ModelError(f"{type(model).__name__} predicted probabilities that are not finite.")
+        return out
+
+
+def behaviors_of(nuisances: Any) -> BehaviorFits:
+    """π_b in every split of the log that these nuisances are of."""
+    n = nuisances
+    return BehaviorFits(n.log, n.folds, n.behavior_model, n.seed, n.store, n.tables, n.targets)
+
+
+def groups_of(model: Any, log: Any, rows: Ints) -> Ints | None:
+    """Groups inside which a model counts: those it declares, else the batches of the log."""
+    declared = getattr(model, "groups", None)
+    if declared is not None:
+        groups: Ints | None = declared(log, rows)
+        return groups
+    return None if log.batch is None else np.asarray(log.batch[rows])
+
+
+def given_behavior(array: Floats, log: Any) -> Floats:
+    """π_b of the logged actions out of an array made elsewhere, (n, K)."""
+    n, k = len(log.action), len(log.actions)
+    if array.shape != (n, k):
+        raise ModelError(
+            f"a behavior array must have shape (n, K) = ({n}, {k}), one column for each of log.actions. "
+            f"Got {array.shape}."
+        )
+    p: Floats = array[np.arange(n), log.action].astype(np.float64)
+    if not (np.isfinite(p).all() and (p > 0).all() and (p <= 1).all()):
+        raise ModelError(
+            "the behavior array gives logged actions a probability that is not in (0, 1]."
+        )
+    total = array.sum(axis=1, dtype=np.float64)
+    off = np.asarray(~(np.abs(total - 1) <= SUM_TOLERANCE) | (array < 0).any(axis=1))
+    if off.any():
+        raise ModelError(
+            f"the behavior array must hold a distribution over log.actions in every row: the sums of "
+            f"{first_rows(off, total)} are not 1, or an entry is negative."
+        )
+    return p

@@ -1,0 +1,211 @@
+"""Cross-fitting of episodes: each nuisance is fitted on the training episodes of a split only.
+
+Behavior models are fitted as for single decisions, on the same folds; value models and ratios of marginals depend
+on the policy, so there is one fit for every policy and training set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from offpolicy.errors import ModelError, did_you_mean
+from offpolicy.models.fitting.behavior_fits import behaviors_of
+from offpolicy.models.fitting.crossfit import CrossFit, given_values
+from offpolicy.models.fitting.predicted import Behavior, Ratios, Values
+from offpolicy.models.fitting.store import MRDR, RATIO, REWARD, FitStore, seed_of
+from offpolicy.models.fitting.tables import tables_of
+from offpolicy.models.values.marginal import MarginalRatio
+from offpolicy.models.values.resolve import as_value_model
+from offpolicy.models.values.values import StatePolicy, ValueData, check_finite
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from offpolicy._arrays import Floats, Ints
+    from offpolicy.models.fitting.store import Key
+    from offpolicy.policies.target import Target
+    from offpolicy.splits.folds import Folds, Part, Split
+
+
+@dataclass(frozen=True, eq=False)
+class EpisodeFit:
+    """Nuisances of a trajectory log, made when first asked for and kept."""
+
+    log: Any
+    folds: Folds
+    value_model: Any
+    behavior_model: Any
+    seed: int
+    store: FitStore
+    discount: float = 1.0
+    ratio_model: Any = None
+    targets: tuple[Target, ...] = ()
+
+    tables = cached_property(tables_of)
+    behaviors = cached_property(behaviors_of)
+
+    @property
+    def weights_known(self) -> bool:
+        """Whether the logged propensities are used as they are."""
+        return self.behaviors.is_known
+
+    def behavior(self, split: Split, repeat: int) -> Behavior:
+        """π_b of the logged actions in one split."""
+        return self.behaviors.of_split(split, repeat)
+
+    def with_behavior(self, behavior_model: Any) -> EpisodeFit:
+        """Another behavior model. Value models may weight by π_b, so that everything is fitted anew."""
+        return replace(
+            self, behavior_model=behavior_model, store=FitStore(n_jobs=self.store.n_jobs)
+        )
+
+    def prepare(self, splits: Sequence[tuple[Split, int]]) -> None:
+        """Nothing yet: what is fitted depends on the target."""
+
+    def values(
+        self,
+        split: Split,
+        repeat: int,
+        targets: list[Target],
+        emphasis: Floats | None = None,
+        tag: str = "",
+    ) -> dict[str, Values]:
+        """Q and v of every target in one split; ``emphasis`` multiplies the training weights (MRDR)."""
+        return {t.name: self._values_of(split, repeat, t, emphasis, tag) for t in targets}
+
+    def _values_of(
+        self, split: Split, repeat: int, target: Target, emphasis: Floats | None, tag: str
+    ) -> Values:
+        log = self.log
+        given = self._given(self.value_model, target, "value_model")
+        if given is not None:
+            return given_values(given, log, target)
+        model = as_value_model(self.value_model, log)
+        if log.layout.is_single and hasattr(model, "one_step"):
+            # An episode of one step is an impression: the same fit on the same rows.
+            rewards = CrossFit(
+                log, self.folds, model.one_step, self.behavior_model, self.seed, self.store
+            )
+            return rewards.values(split, repeat, [target], emphasis, tag)[target.name]
+        parts = self.folds.parts(split, repeat)
+        kind = MRDR if tag else REWARD
+        keys: list[Key] = [(kind, target.name, *part.key) for part in parts]
+        fit_part = partial(self._fit_values, model, target, emphasis=emphasis, kind=kind)
+        makers: list[Callable[[], Any]] = [partial(fit_part, part) for part in parts]
+        q, v = np.full(len(log.action), np.nan), np.full(len(log.action), np.nan)
+        missed = 0.0
+        for part, fit in zip(parts, self.store.get_all(keys, makers), strict=True):
+            rows = log.layout.rows_of(part.score)
+            q[rows], v[rows] = fit.predict(rows)
+            check_finite(q[rows], model)
+            check_finite(v[rows], model)
+            missed += self._unseen_mass(fit, target, rows)
+        return Values(q, v, _unseen_note(missed / len(parts)))
+
+    def _fit_values(
+        self, model: Any, target: Target, part: Part, *, emphasis: Floats | None, kind: int
+    ) -> Any:
+        data = self._data(target, part, emphasis)
+        return model.fit_values(data, seed_of(self.seed, kind, part.key))
+
+    def _data(self, target: Target, part: Part, emphasis: Floats | None = None) -> ValueData:
+        rows = self.log.layout.rows_of(part.training)
+        weight = self.tables.mass(rows)
+        if emphasis is not None:
+            weight = emphasis[rows] if weight is None else weight * emphasis[rows]
+            if not (weight > 0).any():
+                raise ModelError(
+                    "MRDR: no training step has a positive weight, since the target shares no action."
+                )
+        return ValueData(
+            self.log,
+            rows,
+            StatePolicy(target, self.log),
+            self.discount,
+            weight,
+            self.tables.of,
+            partial(self._training_ratio, target, part, rows),
+        )
+
+    def _unseen_mass(self, fit: Any, target: Target, rows: Ints) -> float:
+        """Mean probability π_e gives to pairs the training fold never saw, over the scored steps."""
+        seen = getattr(fit, "seen", None)
+        if seen is None or bool(seen.all()):
+            return 0.0
+        state = self.log.context.positions(rows)
+        policy = StatePolicy(target, self.log)
+        return float((policy.at_rows(rows) * ~seen[state]).sum(axis=1).mean())
+
+    def marginal(self, split: Split, repeat: int, target: Target, pi_e: Floats) -> Ratios:
+        """w_t at the logged steps, from ratios fitted in the training folds."""
+        log = self.log
+        given = self._given(self.ratio_model, target, "ratio_model")
+        if given is not None:
+            if given.shape != log.action.shape or not np.isfinite(given).all() or (given < 0).any():
+                raise ModelError(
+                    "ratio_model= must hold one finite ratio ≥ 0 per step: shape "
+                    f"{log.action.shape}. Got {given.shape}."
+                )
+            return Ratios(given)
+        scored_pi_b = self.behavior(split, repeat).probability
+        model = self._ratio_model()
+        out = np.full(len(log.action), np.nan)
+        unseen = 0
+        for part in self.folds.parts(split, repeat):
+            data = self._data(target, part)
+            make = partial(self._fit_ratio, model, data, part, pi_e)
+            fit = self.store.get((RATIO, target.name, *part.key), make)
+            rows = log.layout.rows_of(part.score)
+            state_ratio = fit.predict(rows)
+            missing = np.isnan(state_ratio)
+            unseen += int(missing.sum())
+            step = pi_e[rows] / scored_pi_b[rows]
+            out[rows] = np.where(missing, 0.0, state_ratio) * step
+        return Ratios(out, unseen)
+
+    def _ratio_model(self) -> MarginalRatio:
+        if self.ratio_model is not None:
+            if not hasattr(self.ratio_model, "fit_ratio"):
+                raise ModelError(
+                    "ratio_model= must be offpolicy.MarginalRatio(…), a (steps,) array or None. "
+                    f"Got {self.ratio_model!r} instead."
+                )
+            chosen: MarginalRatio = self.ratio_model
+            return chosen
+        time = getattr(self.value_model, "time", "pooled")
+        return MarginalRatio("step" if time == "step" and self.log.is_discrete else "pooled")
+
+    def _fit_ratio(self, model: Any, data: ValueData, part: Part, pi_e: Floats) -> Any:
+        pi_b = self.behaviors.of_training(part, data.rows)
+        seed = seed_of(self.seed, RATIO, part.key)
+        return model.fit_ratio(data, pi_e[data.rows], pi_b, seed)
+
+    def _training_ratio(self, target: Target, part: Part, rows: Ints) -> Floats:
+        policy = StatePolicy(target, self.log)
+        pi_e = policy.at_rows(rows)[np.arange(len(rows)), self.log.action[rows]]
+        return np.asarray(pi_e / self.behaviors.of_training(part, rows))
+
+    def _given(self, spec: Any, target: Target, name: str) -> Floats | None:
+        """Predictions made elsewhere: one array, or one for each policy."""
+        if isinstance(spec, Mapping):
+            if target.name not in spec:
+                raise ModelError(
+                    f"{name}= has no array for policy {target.name!r}."
+                    f"{did_you_mean(target.name, spec)}"
+                )
+            return np.asarray(spec[target.name], dtype=np.float64)
+        return spec if isinstance(spec, np.ndarray) else None
+
+
+def _unseen_note(share: float) -> str:
+    if share == 0:
+        return ""
+    return (
+        f"{share:.1%} of the target's probability falls on state-action pairs that the training folds "
+        "never saw: the value model guesses there, and the interval does not know it"
+    )

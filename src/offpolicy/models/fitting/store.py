@@ -1,0 +1,83 @@
+"""Fitted models by what they were trained on, made once, on threads when asked."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from concurrent.futures import Future
+
+Key: TypeAlias = tuple[Any, ...]
+REWARD, BEHAVIOR, MRDR, RATIO = 1, 2, 3, 4
+
+
+def seed_of(seed: int, kind: int, key: Key) -> int:
+    """A seed for one fit that depends on nothing but what is fitted."""
+    numbers = [len(key), *(k for k in key if isinstance(k, int))]
+    return int(np.random.SeedSequence([seed, kind, *numbers]).generate_state(1)[0])
+
+
+@dataclass(eq=False)
+class FitStore:
+    """Fits under the keys of their training units; equal keys mean the same fit.
+
+    Attributes
+    ----------
+    n_jobs : int or None
+        Threads that fit while scores are made; None fits when asked.
+    sealed : bool
+        Whether a fit that is not here is a mistake: blocks of a larger log are predicted, never fitted on.
+    """
+
+    fits: dict[Key, Any] = field(default_factory=dict)
+    n_jobs: int | None = None
+    sealed: bool = False
+    _started: dict[Key, Future[Any]] = field(default_factory=dict, repr=False)
+    _pool: ThreadPoolExecutor | None = field(default=None, repr=False)
+
+    def without(self, *kinds: int) -> FitStore:
+        """The same fits but those of some kinds."""
+        kept = {key: fit for key, fit in self.fits.items() if key[0] not in kinds}
+        return FitStore(kept, self.n_jobs)
+
+    def get(self, key: Key, make: Callable[[], Any]) -> Any:
+        """The fit called ``key``, made now if need be."""
+        if key not in self.fits:
+            if self.sealed:
+                raise AssertionError(f"no model was fitted for {key}.")
+            started = self._started.pop(key, None)
+            self.fits[key] = make() if started is None else started.result()
+        return self.fits[key]
+
+    def get_all(self, keys: list[Key], makers: list[Callable[[], Any]]) -> Iterator[Any]:
+        """Fits, each as soon as it is there; the seeds make the order irrelevant."""
+        self.start(keys, makers)
+        for key, make in zip(keys, makers, strict=True):
+            yield self.get(key, make)
+
+    def start(self, keys: list[Key], makers: list[Callable[[], Any]]) -> None:
+        """Begin what is neither fitted nor begun, where there are threads."""
+        if self.n_jobs is None or self.sealed:
+            return
+        from joblib import effective_n_jobs
+
+        for key, make in zip(keys, makers, strict=True):
+            if key in self.fits or key in self._started:
+                continue
+            if self._pool is None:
+                self._pool = ThreadPoolExecutor(effective_n_jobs(self.n_jobs))
+            self._started[key] = self._pool.submit(make)
+
+    def close(self) -> None:
+        """Give up fits that have not begun."""
+        for started in self._started.values():
+            started.cancel()
+        self._started.clear()
+        if self._pool is not None:
+            self._pool.shutdown(wait=False)
+            self._pool = None

@@ -1,0 +1,267 @@
+"""Models of a log that comes in blocks, fitted before any block is predicted.
+
+Up to ``fit_rows`` rows are put together and fitted as a log in memory is, with the same result. Beyond, LightGBM is
+fitted on all training rows all the same: blocks are encoded, spilled, and binned one after another into a dataset of
+one byte per value, of which each fold is a subset. Shares are counted block by block. Other learners are fitted on
+``fit_rows`` rows, drawn by a hash, and every estimate says so.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from offpolicy._workspace import Workspace
+from offpolicy.logs.bandit import joined
+from offpolicy.models.behavior.behavior import BehaviorData, Shares
+from offpolicy.models.behavior.resolve import as_behavior_model
+from offpolicy.models.fitting.encode import encode_table
+from offpolicy.models.fitting.store import BEHAVIOR, MRDR, REWARD, seed_of
+from offpolicy.models.rewards import boosted
+from offpolicy.models.rewards.resolve import as_reward_model
+from offpolicy.models.rewards.reward import ConstantReward
+from offpolicy.splits.folds import part_keys
+from offpolicy.splits.hashing import drawn
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from offpolicy._arrays import Bools, Floats
+    from offpolicy.models.fitting.store import Key
+    from offpolicy.splits.folds import Folds, Plan, Split
+
+
+def fit(source: Any, policies: dict[str, Any], estimators: Sequence[Any]) -> list[str]:
+    """Fit every model that the estimators need and that is not there; what a reader should know of it."""
+    plan, store = source.plan, source.store
+    rewards = _splits(plan, [e for e in estimators if "value" in e.needs and e.emphasis is None])
+    behaviors: list[tuple[Split, int]] = []
+    if not source.weights_known:
+        behaviors = _splits(plan, [e for e in estimators if "behavior" in e.needs])
+    emphasized = [e for e in estimators if e.emphasis is not None and "value" in e.needs]
+    rewards = [each for each in rewards if _missing(store, (REWARD, ""), plan, *each)]
+    behaviors = [each for each in behaviors if _missing(store, (BEHAVIOR,), plan, *each)]
+    tags = [
+        (e, name, split, repeat)
+        for e in emphasized
+        for name in policies
+        for split, repeat in _splits(plan, [e])
+        if _missing(store, (MRDR, name), plan, split, repeat)
+    ]
+    if not rewards and not behaviors and not tags:
+        return []
+    rewards = _where_rows_are(source, rewards)
+    if source.scan.n > source.scan.fit_rows:
+        rewards = _large_rewards(source, rewards)
+        behaviors = _large_behaviors(source, behaviors)
+    if not rewards and not behaviors and not tags:
+        return []
+    log, note = _training(source)
+    block = source.training_block(log)
+    for split, repeat in rewards:
+        block.nuisances.fit(split, repeat)
+    _fit_behaviors(block, behaviors)
+    for estimator, name, _, repeat in tags:
+        target = next(t for t in block.nuisances.targets if t.name == name)
+        block.values(target, estimator, repeat, [target])
+    return note
+
+
+def fit_behaviors(source: Any, splits: list[tuple[Split, int]]) -> None:
+    """Fit π_b of some splits, where it is not known."""
+    if source.weights_known:
+        return
+    missing = [each for each in splits if _missing(source.store, (BEHAVIOR,), source.plan, *each)]
+    if missing:
+        _fit_behaviors(source.training_block(_training(source)[0]), missing)
+
+
+def _fit_behaviors(block: Any, splits: list[tuple[Split, int]]) -> None:
+    for split, repeat in splits:
+        for part in block.folds.parts(split, repeat):
+            block.nuisances.behaviors.fit(part)
+
+
+def _splits(plan: Plan, estimators: Sequence[Any]) -> list[tuple[Split, int]]:
+    return list(
+        dict.fromkeys(
+            (e.split, repeat)
+            for e in estimators
+            for repeat in range(1 if e.split == "full" else plan.repeats)
+        )
+    )
+
+
+def _missing(store: Any, stem: Key, plan: Plan, split: Split, repeat: int) -> bool:
+    return any((*stem, *key) not in store.fits for key in part_keys(split, repeat, plan.k))
+
+
+def _keys(source: Any, splits: list[tuple[Split, int]]) -> list[Key]:
+    """Keys of the parts of some splits, each once."""
+    return list(dict.fromkeys(key for each in splits for key in part_keys(*each, source.plan.k)))
+
+
+def _training(source: Any) -> tuple[Any, list[str]]:
+    """Training rows in memory: all, or as many as ``fit_rows`` allows."""
+    scan = source.scan
+    share = scan.fit_rows / scan.n
+    if share >= 1:
+        return joined(scan.blocks()), []
+    parts = [
+        block.take(np.asarray(drawn(block.units, share, source.plan.seed)))
+        for block in scan.blocks()
+    ]
+    log = joined(parts)
+    return log, [
+        f"models were fitted on {log.rows:,} of {scan.n:,} rows (fit_rows=), drawn by a hash"
+    ]
+
+
+# -- more rows than may be put together --------------------------------------------------------------
+
+
+def _large_rewards(source: Any, splits: list[tuple[Split, int]]) -> list[tuple[Split, int]]:
+    """Fit reward models that can be fitted block by block; the splits that are left."""
+    model = as_reward_model(source.specs.reward_model)
+    keys = [key for key in _keys(source, splits) if (REWARD, "", *key) not in source.store.fits]
+    if keys and isinstance(model, boosted.BoostedReward):
+        _fit_boosted(source, model, keys)
+        return []
+    return splits
+
+
+def _where_rows_are(source: Any, splits: list[tuple[Split, int]]) -> list[tuple[Split, int]]:
+    """Fit a reward model that Spark's executors fit together, on Spark; the splits that are left."""
+    model = as_reward_model(source.specs.reward_model)
+    frame = source.scan.spark_frame()
+    if not splits or frame is None or not hasattr(model, "fit_on_spark"):
+        return splits
+    seeds = {key: seed_of(source.plan.seed, REWARD, key) for key in _keys(source, splits)}
+    made = model.fit_on_spark(frame, source.scan.schema, source.plan, seeds)
+    source.store.fits |= {(REWARD, "", *key): fit for key, fit in made.items()}
+    return []
+
+
+def _large_behaviors(source: Any, splits: list[tuple[Split, int]]) -> list[tuple[Split, int]]:
+    """Count shares block by block; the splits that are left."""
+    spec = source.specs.behavior_model
+    model = as_behavior_model("auto" if spec is None else spec)
+    if not splits or not isinstance(model, Shares):
+        return splits
+    plan = source.plan
+    n_actions = len(source.scan.actions)
+    n_batches = max(len(source.scan.batch_labels or ()), 1)
+    keys = _keys(source, splits)
+    counts = {key: np.zeros(n_batches * n_actions) for key in keys}
+    for block in source.scan.blocks():
+        batch = np.zeros(block.rows, dtype=np.int64) if block.batch is None else block.batch
+        cell = batch * n_actions + block.action
+        folds = plan.block(block.units, labels=block.fold)
+        for key in keys:
+            use = trains(key, folds)
+            weight = None if block.weight is None else block.weight[use]
+            counts[key] += np.bincount(cell[use], weights=weight, minlength=len(counts[key]))
+    for key in keys:
+        cell = np.flatnonzero(counts[key])
+        data = BehaviorData(
+            np.empty((len(cell), 0)),
+            cell % n_actions,
+            counts[key][cell],
+            n_actions,
+            None if source.scan.batch_labels is None else cell // n_actions,
+        )
+        seed = seed_of(plan.seed, BEHAVIOR, key)
+        source.store.fits[(BEHAVIOR, *key)] = model.fit_behavior(data, seed)
+    return []
+
+
+def trains(key: Key, folds: Folds) -> Bools:
+    """Which units train the part called ``key``."""
+    if key[0] == "full":
+        return np.ones(folds.labels.shape[1], dtype=bool)
+    if key[0] == "half":
+        return np.asarray(~folds.half[key[1]])
+    return np.asarray(folds.labels[key[1]] != key[2])
+
+
+def _fit_boosted(source: Any, model: boosted.BoostedReward, keys: list[Key]) -> None:
+    scan, plan = source.scan, source.plan
+    workspace = Workspace()
+    rewards, weights, folds, numbers = [], [], [], []
+    categories: list[int] = []
+    paths: list[Path] = []
+    try:
+        for block in scan.blocks():
+            matrix, categories = boosted.joined(
+                encode_table(block.context.coded_table), block.action
+            )
+            paths.append(workspace.path(".bin"))
+            np.ascontiguousarray(matrix).tofile(paths[-1])
+            rewards.append(block.reward)
+            weights.append(block.weight)
+            folds.append(plan.block(block.units, labels=block.fold))
+            numbers.append(len(matrix))
+            scan.report("fit", 0.3 * sum(numbers) / scan.n)
+        reward = np.concatenate(rewards)
+        weight = None if weights[0] is None else np.concatenate(weights)
+        dataset = _dataset(paths, matrix.shape[1], reward, weight, categories, model)
+        for i, key in enumerate(keys):
+            use = np.flatnonzero(np.concatenate([trains(key, each) for each in folds]))
+            seed = seed_of(plan.seed, REWARD, key)
+            source.store.fits[(REWARD, "", *key)] = (
+                ConstantReward(float(reward[use[0]]))
+                if np.ptp(reward[use]) == 0
+                else boosted.fit_dataset(
+                    model, dataset, use, boosted.objective_of(reward[use]), seed
+                )
+            )
+            scan.report("fit", 0.4 + 0.6 * (i + 1) / len(keys))
+    finally:
+        workspace.close()
+
+
+def _dataset(
+    spilled: list[Path],
+    width: int,
+    reward: Floats,
+    weight: Floats | None,
+    categories: list[int],
+    model: boosted.BoostedReward,
+) -> Any:
+    """LightGBM's binned dataset, built from one spilled block after another."""
+    lgb = boosted.lightgbm()
+
+    class Spilled(lgb.Sequence):  # type: ignore[name-defined]
+        batch_size = 65_536
+
+        def __init__(self, path: Path) -> None:
+            self.file = os.open(path, os.O_RDONLY)
+            self.n = path.stat().st_size // (8 * width)
+
+        def __getitem__(self, at: Any) -> Any:
+            # Plain reads: pages of a memory map would stay counted as this process's memory.
+            first, count = (at.start, at.stop - at.start) if isinstance(at, slice) else (at, 1)
+            size = 8 * width
+            data = os.pread(self.file, int(count) * size, int(first) * size)
+            rows = np.frombuffer(data).reshape(-1, width)
+            return rows if isinstance(at, slice) else rows[0]
+
+        def __len__(self) -> int:
+            return self.n
+
+        def __del__(self) -> None:
+            os.close(self.file)
+
+    dataset = lgb.Dataset(
+        [Spilled(path) for path in spilled],
+        label=reward,
+        weight=weight,
+        categorical_feature=categories,
+        params=model.parameters(boosted.objective_of(reward), 0, {}),
+        # Rows are not asked for again: a subset takes their bins.
+        free_raw_data=True,
+    )
+    return dataset.construct()

@@ -1,0 +1,132 @@
+"""What a report says about the estimates: plain rows for tables and charts, one dictionary each.
+
+Nothing here is fitted again and no row of the log is carried over: every number is a mean, a standard error
+or an interval of a score that an estimate already has.
+"""
+
+from __future__ import annotations
+
+from itertools import combinations, pairwise
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from offpolicy.inference.change import lift
+from offpolicy.scores.catalog import headline
+
+if TYPE_CHECKING:
+    from offpolicy._arrays import Ints
+    from offpolicy.evaluation.result import Evaluation
+    from offpolicy.inference.estimate import Estimate
+
+Row: TypeAlias = dict[str, Any]
+
+MOST_BATCHES = 60
+
+
+def forest(evaluation: Evaluation, level: float = 0.95) -> list[Row]:
+    """Every policy by every estimator, with its interval."""
+    lead = headline(evaluation.estimators).name
+    return [
+        {
+            "policy": policy,
+            "estimator": name,
+            "headline": name == lead,
+            **summary(evaluation[policy, name], level),
+            "note": "; ".join(evaluation[policy, name].notes),
+        }
+        for policy in evaluation.policies
+        for name in (e.name for e in evaluation.estimators)
+    ]
+
+
+def differences(evaluation: Evaluation, level: float = 0.95) -> list[Row]:
+    """Paired differences: each policy and the log by every estimator, and the policies among themselves."""
+    logged = evaluation.logged
+    lead = headline(evaluation.estimators).name
+    rows: list[Row] = []
+    for policy in evaluation.policies:
+        for name in (e.name for e in evaluation.estimators):
+            e = evaluation[policy, name]
+            row = {
+                "policy": policy,
+                "versus": "log",
+                "estimator": name,
+                "headline": name == lead,
+                **summary(e - logged, level),
+            }
+            rows.append(row | lift_of(e, logged, level))
+    for b, a in combinations(evaluation.policies, 2):
+        row = {"policy": a, "versus": b, "estimator": lead, "headline": True}
+        one, other = evaluation[a, lead], evaluation[b, lead]
+        rows.append(row | summary(one - other, level) | lift_of(one, other, level))
+    return rows
+
+
+def summary(e: Estimate, level: float) -> Row:
+    """An estimate with its interval."""
+    low, high = e.interval(level)
+    return {"value": e.value, "low": low, "high": high, "std_error": e.std_error, "n": e.n}
+
+
+def lift_of(e: Estimate, base: Estimate, level: float) -> Row:
+    """Relative change, None where the base is not clearly positive."""
+    relative = lift(e, base, level)
+    if relative is None:
+        return {"lift": None, "lift_low": None, "lift_high": None}
+    low, high = relative.interval
+    return {"lift": relative.estimate.value, "lift_low": low, "lift_high": high}
+
+
+def by_group(
+    evaluation: Evaluation, policy: str, codes: Ints, labels: list[str], level: float = 0.95
+) -> list[Row]:
+    """Estimate and logged value inside groups of units, in the order of ``labels``.
+
+    Repeated half-sample splits score different units each time and have no subgroup mean: no rows.
+    """
+    lead = headline(evaluation.estimators)
+    e, logged = evaluation[policy, lead.name], evaluation.logged
+    if not e.is_defined or (lead.split == "half" and len(e.rows) > 1):
+        return []
+    total = float(_mass(logged).sum())
+    rows: list[Row] = []
+    for code, label in enumerate(labels):
+        members = codes == code
+        part, base = e.within(members), logged.within(members)
+        if part is None or base is None or part.n < 2:
+            continue
+        share = float(_mass(base).sum()) / total
+        own = {"logged": base.value, "n": base.n, "share": share}
+        rows.append({"group": label, **summary(part, level), **own})
+    return rows
+
+
+def _mass(e: Estimate) -> Any:
+    return np.ones(e.units.n_rows) if e.units.mass is None else e.units.mass
+
+
+def batches(evaluation: Evaluation, policy: str, level: float = 0.95) -> list[Row]:
+    """The estimate inside each batch, in the order of time; neighbors are merged beyond 60 batches."""
+    log = evaluation.problem.log
+    if log.batch is None:
+        return []
+    names = [str(label) for label in log.batch_labels]
+    codes, labels = merged(log.batch, names)
+    return by_group(evaluation, policy, codes, labels, level)
+
+
+def merged(batch: Ints, names: list[str], most: int = MOST_BATCHES) -> tuple[Ints, list[str]]:
+    """Consecutive batches pooled until at most ``most`` are left.
+
+    >>> merged(np.array([0, 1, 2, 3]), ["a", "b", "c", "d"], most=2)
+    (array([0, 0, 1, 1]), ['a – b', 'c – d'])
+    """
+    if len(names) <= most:
+        return batch, names
+    edges = np.linspace(0, len(names), most + 1).round().astype(np.int64)
+    group = np.searchsorted(edges, np.arange(len(names)), side="right") - 1
+    labels = [
+        names[a] if b - a == 1 else f"{names[a]} – {names[b - 1]}" for a, b in pairwise(edges)
+    ]
+    return group[batch], labels

@@ -1,0 +1,75 @@
+"""Which decisions are separate draws of an action: all of them, or one in each cluster that keeps its action.
+
+A user who keeps what she was assigned is one draw, however often she comes back: the rows of her earliest
+batch share it. Sums over rows by these shares depend on neither the order nor the grouping of the rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from offpolicy._arrays import Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Draws:
+    """How many draws each decision stands for, and the analysis weight of each.
+
+    Attributes
+    ----------
+    number : (S,) array
+        Draws: the row's count, or its share of its cluster's one draw.
+    weight : (S,) array
+        Analysis weight.
+    """
+
+    number: Floats
+    weight: Floats
+
+    @property
+    def mass(self) -> Floats:
+        """(S,) mass of the draws of each decision."""
+        return self.number * self.weight
+
+    @property
+    def square(self) -> Floats:
+        """(S,) sum of the squared masses of the draws of each decision."""
+        return self.number * self.weight**2
+
+
+def draws_of(log: Any) -> Draws:
+    """The draws of a log; its columns ``action``, ``cluster``, ``batch``, ``count`` and ``weight`` tell."""
+    count, weight = _counts_and_weights(log)
+    if log.cluster is None or not log.layout.is_single:
+        return Draws(count, weight)
+    _, group = np.unique(log.cluster, return_inverse=True)
+    size = int(group.max()) + 1
+    lowest, highest = np.full(size, len(log.actions)), np.full(size, -1)
+    np.minimum.at(lowest, group, log.action)
+    np.maximum.at(highest, group, log.action)
+    if (lowest < highest).any() or size >= count.sum():
+        return Draws(count, weight)
+    taking_part = count
+    if log.batch is not None:
+        earliest = np.full(size, int(log.batch.max()))
+        np.minimum.at(earliest, group, log.batch)
+        taking_part = np.where(log.batch == earliest[group], count, 0.0)
+    return Draws(taking_part / np.bincount(group, weights=taking_part)[group], weight)
+
+
+def decision_mass(log: Any) -> Floats:
+    """(S,) mass of each decision: how many it stands for times its analysis weight."""
+    count, weight = _counts_and_weights(log)
+    return count * weight
+
+
+def _counts_and_weights(log: Any) -> tuple[Floats, Floats]:
+    n = len(log.action)
+    count = np.ones(n) if log.count is None else log.count
+    if log.weight is None:
+        return count, np.ones(n)
+    return count, log.weight if log.layout.is_single else log.weight[log.layout.unit]

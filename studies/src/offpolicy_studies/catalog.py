@@ -1,0 +1,40 @@
+"""The studies of this distribution; ``pyproject.toml`` announces each under its name.
+
+Listing them imports none of them.
+"""
+
+from __future__ import annotations
+
+from offpolicy_studies.study import Study
+
+ads = Study(
+    "ads",
+    "Table 2 and Figure 2 of the paper on a simulated ad platform of its size",
+    "offpolicy_studies.ads.study",
+)
+cartpole = Study(
+    "cartpole",
+    "Table 1 of the paper: pixel CartPole, best on a GPU",
+    "offpolicy_studies.cartpole.study",
+)
+coverage = Study(
+    "coverage",
+    "bias, error, coverage and refusals over many worlds",
+    "offpolicy_studies.coverage.study",
+)
+obd = Study(
+    "obd",
+    "the Open Bandit sample, each arm predicted from the other's log",
+    "offpolicy_studies.obd",
+)
+tabular = Study(
+    "tabular",
+    "small Markov decision processes with exact values",
+    "offpolicy_studies.tabular.study",
+)
+uci = Study("uci", "classification sets turned into bandits", "offpolicy_studies.uci")
+upworthy = Study(
+    "upworthy",
+    "sample-ratio mismatch in the Upworthy archive of A/B tests",
+    "offpolicy_studies.upworthy",
+)

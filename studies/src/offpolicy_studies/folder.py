@@ -1,0 +1,115 @@
+"""Folders: where the data of a study are, and what a run leaves behind so that it can be taken up again."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from offpolicy.errors import DataError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+VARIABLE = "OFFPOLICY_DATA"
+
+
+def locate(given: Path | None, names: Sequence[str], parts: Sequence[str], source: str) -> Path:
+    """Return the folder that holds a data set.
+
+    Parameters
+    ----------
+    given : Path, optional
+        The folder itself, or one that holds it; default: the variable OFFPOLICY_DATA.
+    names : sequence of str
+        What the data set's folder may be called.
+    parts : sequence of str
+        Files or folders in it, by which it is known.
+    source : str
+        Where the data set is published.
+    """
+    place = given if given is not None else os.environ.get(VARIABLE)
+    inside = " and ".join(parts)
+    if place is None:
+        raise UsageError(
+            f"Say where {names[0]}/ with {inside} is: as an argument, or in the environment variable "
+            f"{VARIABLE}. The data are published at {source}."
+        )
+    for candidate in (Path(place), *(Path(place) / name for name in names)):
+        if all((candidate / part).exists() for part in parts):
+            return candidate
+    raise DataError(f"{place} has no {inside}, nor has {names[0]}/ inside it.")
+
+
+def claim(path: Path, wanted: dict[str, Any]) -> dict[str, Any]:
+    """Write what a run was asked for, or check that the folder's earlier run was asked for the same.
+
+    Returns what the file says, which may be more than ``wanted``.
+    """
+    wanted = json.loads(json.dumps(wanted))
+    if not path.exists():
+        write_json(path, wanted)
+        return wanted
+    known: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    for key, value in wanted.items():
+        if known.get(key) != value:
+            raise UsageError(
+                f"{path.parent} holds a run with {key} = {_short(known.get(key))}, now {_short(value)}. "
+                "Choose another --out, or repeat the request as it was to continue it."
+            )
+    return known
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}…"
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write a value through a temporary file, so that a kill leaves the whole file or none."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_suffix(path.suffix + ".partial")
+    text = json.dumps(finite(value), indent=1, allow_nan=False)
+    partial.write_text(text + "\n", encoding="utf-8")
+    partial.replace(path)
+
+
+def write_results(out: Path | None, result: Any, table: str) -> None:
+    """Write ``results.json`` and ``table.md``; None writes nothing."""
+    if out is None:
+        return
+    write_json(out / "results.json", result)
+    (out / "table.md").write_text(table.rstrip("\n") + "\n", encoding="utf-8")
+
+
+def finite(value: Any) -> Any:
+    """Replace what JSON has no number for (an estimate that is not defined) by null.
+
+    >>> finite({"a": [1.0, float("nan")]})
+    {'a': [1.0, None]}
+    """
+    if isinstance(value, dict):
+        return {key: finite(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def append_line(path: Path, value: Any) -> None:
+    """Add one JSON line."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a", encoding="utf-8") as stream:
+        stream.write(json.dumps(value) + "\n")
+
+
+def read_lines(path: Path) -> list[Any]:
+    """Read the JSON lines; a last line that was cut short by a kill is dropped from the file."""
+    if not path.exists():
+        return []
+    text = path.read_text(encoding="utf-8")
+    whole = text[: text.rfind("\n") + 1]
+    if whole != text:
+        path.write_text(whole, encoding="utf-8")
+    return [json.loads(line) for line in whole.splitlines()]

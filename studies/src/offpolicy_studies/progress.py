@@ -1,0 +1,7 @@
+"""Progress of long work, as the library itself shows it: ``with track(title, total) as advance``."""
+
+from __future__ import annotations
+
+from offpolicy._progress import track
+
+__all__ = ["track"]

@@ -80,11 +80,8 @@ class Estimate:
         scores of equal number that are given without.
         """
         scores = np.atleast_2d(np.asarray(psi, dtype=np.float64))
-        table = (
-            ScoreTable(Units(scores.shape[1]), anonymous=True)
-            if units is None
-            else ScoreTable.shared(units)
-        )
+        table = ScoreTable.shared(Units(scores.shape[1]) if units is None else units)
+        table.anonymous = table.anonymous or units is None
         names = [(len(list(table.columns)), r) for r in range(len(scores))]
         for name, row in zip(names, scores, strict=True):
             table.put(name, row)

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from offpolicy.splits.folds import Folds, Split
 
 
+TOGETHER = 64_000_000  # bytes of v that are predicted in one pass
+
+
 @dataclass(frozen=True, eq=False)
 class Block:
     """Predictions for the decisions of one block, as columns of the whole log."""
@@ -70,9 +73,16 @@ class Block:
             return self._emphasized(target, split, repeat)
         name = values_name(self.folds, self.columns, split, repeat, target.name, self.number)
         if not self.columns.has(name, self.number):
-            fresh = [t for t in together if not self.columns.has((*name[:3], t.name), self.number)]
+            # As many policies at once as share a predicted pair and still fit in memory beside each other.
+            most = max(1, TOGETHER // (8 * max(len(self.log.action), 1)))
+            others = [
+                t
+                for t in together
+                if t.name != target.name and not self.columns.has((*name[:3], t.name), self.number)
+            ]
+            fresh = [target, *others[: most - 1]]
             self._keep_values(
-                name[:3], self.nuisances.values(split, repeat, fresh or [target]), per_target=False
+                name[:3], self.nuisances.values(split, repeat, fresh), per_target=False
             )
         return self._kept_values(name)
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from offpolicy._arrays import Array
 
 Name: TypeAlias = "Hashable"
-LIMIT = 128_000_000
+LIMIT = 64_000_000
 
 
 @dataclass(frozen=True)

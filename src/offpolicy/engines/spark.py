@@ -98,10 +98,22 @@ class Spark:
         self.workspace.close()
 
     def run(self, log: StreamedLog, task: Callable[[BanditLog], Any]) -> Iterator[Any]:
-        """What a task makes of each block, made by the executors; rows come in their order."""
+        """What a task makes of each block, made by the executors; rows come in their order.
+
+        All partitions are worked on at once and their results wait on the executors' disks; the driver then
+        takes them over one partition at a time.
+        """
+        from pyspark import StorageLevel
+
         work = _Blocks(log.schema, task, log.scan.limits.chunk)
-        for row in self.frame(log.rows()).mapInArrow(work, "made binary").toLocalIterator():
-            yield pickle.loads(bytes(row["made"]))  # noqa: S301 — what these executors made of the task
+        made = self.frame(log.rows()).mapInArrow(work, "made binary")
+        made = made.persist(StorageLevel.DISK_ONLY)
+        try:
+            made.count()
+            for row in made.toLocalIterator():
+                yield pickle.loads(bytes(row["made"]))  # noqa: S301 — what these executors made of the task
+        finally:
+            made.unpersist()
         log.report("score", 1.0)
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from offpolicy.errors import DataError
 from offpolicy.evaluation.block import GIVEN, Block
 from offpolicy.evaluation.memory import InMemory, keeps_without_behavior
 from offpolicy.evaluation.source import RowView, Specs
@@ -215,14 +216,32 @@ class Streamed:
         base = "reward" not in self.columns
         fits = self.store.fits
         task = Predict(self.plan, self.specs, fits, policies, estimators, behaviors, base)
+        later: dict[Any, list[Any]] = {}
         for number, (columns, sums) in enumerate(self.scan.run(task)):
             for name, values in columns.items():
-                if not self.columns.has(name, number):
+                if base:
                     self.columns.put(name, number, values)
+                elif name not in self.columns:
+                    later.setdefault(name, []).append(values)
             for name, part in sums.items():
                 self.sums[name] = part if number == 0 else self.sums[name] + part
+        self._put_later(later)
         for name in ("log", "folds"):
             vars(self).pop(name, None)
+
+    def _put_later(self, later: dict[Any, list[Any]]) -> None:
+        """Columns of a later pass in the blocks of the first: rows come in one order, borders need not."""
+        rewards = (self.columns.block("reward", b) for b in range(self.n_blocks))
+        borders = np.cumsum([len(reward) for reward in rewards])[:-1]
+        for name, parts in later.items():
+            whole = np.concatenate(parts)
+            if len(whole) != self.log.rows:
+                raise DataError(
+                    f"the log changed while it was read: {self.log.rows:,} rows came first, and now "
+                    f"{len(whole):,}."
+                )
+            for number, values in enumerate(np.split(whole, borders)):
+                self.columns.put(name, number, values)
 
     def predict(
         self,

@@ -180,6 +180,24 @@ def test_policies_and_behavior_models_come_later_on_a_stream_too():
         assert b.std_error == pytest.approx(a.std_error, rel=1e-9)
 
 
+@pytest.mark.parametrize("order", [["DML", "DR-half", "IPW"], ["DR-half", "IPW", "DML"]], ids=str)
+def test_the_log_is_passed_over_as_seldom_as_can_be(order):
+    seen = []
+
+    def watched(frame):
+        seen.append(len(frame))
+        return soft(frame)
+
+    with op.scan(make(), **NAMED, id="key", way="stream", chunk_rows=1_000) as log:
+        ev = op.evaluate(log, watched, estimators=order, reward_model=Given())
+        passes = sum(seen)
+        assert ev.verdict().reasons
+    # One row in each block is asked first whether the policy gives labels or probabilities, and the training
+    # rows are asked once.
+    assert passes <= 5 * 3_000
+    assert sum(seen) == passes
+
+
 def test_scores_of_two_evaluations_are_not_paired():
     with op.scan(make(), **NAMED, id="key", way="stream") as log:
         one, other = (op.evaluate(log, soft, estimators=["IPW"]) for _ in range(2))

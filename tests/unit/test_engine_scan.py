@@ -292,3 +292,27 @@ def test_the_default_set_is_the_same_on_every_path(way):
     names = [name for _, name in ev.estimates]
     assert names == ["auto", "DML", "SNDR", "SNIPW", "IPW", "DM"]
     assert ev.verdict().reasons
+
+
+@pytest.mark.parametrize("way", ["memory", "cells", "rows", "stream"])
+@pytest.mark.parametrize("more", [{}, {"cluster": "hour"}], ids=str)
+def test_more_folds_than_units_are_refused_on_every_path(way, more):
+    frame = make()
+    log = (
+        op.BanditLog.from_frame(frame, **NAMED, id="key", **more)
+        if way == "memory"
+        else op.scan(frame, **NAMED, id="key", way=way, **more)
+    )
+    with pytest.raises(UsageError, match="needs at least 500"):
+        op.evaluate(log, soft, estimators=["DML"], folds=500)
+
+
+def test_ids_that_are_neither_integers_nor_text_are_refused_in_memory_and_elsewhere():
+    frame = make().assign(key=lambda f: f["key"] + 0.5)
+    with pytest.raises(DataError, match="integer or text"):
+        op.BanditLog.from_frame(frame, **NAMED, id="key")
+    with (
+        op.scan(frame, **NAMED, id="key") as log,
+        pytest.raises(DataError, match="integer or text"),
+    ):
+        op.evaluate(log, soft)

@@ -17,7 +17,7 @@ from offpolicy.engines.sources import open_source
 from offpolicy.engines.stream import StreamedLog
 from offpolicy.engines.validate import Facts, facts
 from offpolicy.errors import PolicyError, UsageError
-from offpolicy.splits.folds import Plan
+from offpolicy.splits.folds import Plan, check_enough
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -117,7 +117,12 @@ class LogScan:
                 "scan(…, fold=…); stratify= is for logs in memory."
             )
         extra = policy_columns(named)
-        plan = plan if self.roles.fold is None else replace(plan, repeats=1)
+        if self.roles.fold is None:
+            check_enough(
+                plan.k, self._units(), "units" if self.roles.cluster is None else "clusters"
+            )
+        else:
+            plan = replace(plan, repeats=1)
         way, limits = self.way, self.limits
         if way == "auto" and self._widest > COARSE * self.n:
             way = "rows" if self.n <= limits.rows else "stream"
@@ -133,6 +138,13 @@ class LogScan:
             way = "rows" if self.n <= limits.rows else "stream"
         streamed = StreamedLog(self, self._schema(extra))
         return self._rows(streamed) if way == "rows" else streamed
+
+    def _units(self) -> int:
+        """Rows, or clusters where rows come in clusters."""
+        if self.roles.cluster is None:
+            return self.n
+        clusters = self.table[self.roles.cluster].nunique()
+        return int(self.engine.table(self.table.aggregate(n=clusters))["n"][0].as_py())
 
     @property
     def _widest(self) -> int:

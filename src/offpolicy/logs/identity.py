@@ -43,6 +43,15 @@ def _number(value: Any) -> int:
 
 def order_of_ids(values: Array, column: str) -> Ints:
     """Positions that put rows in the order of their ids; two rows with one id raise."""
+    if values.dtype.kind not in "iu":
+        odd = np.fromiter(
+            (not isinstance(v, int | str) for v in values.tolist()), bool, len(values)
+        )
+        if odd.any():
+            raise DataError(
+                f"column {column!r}: {first_rows(odd, values)} are neither integers nor text. An id or cluster "
+                "must be an integer or text."
+            )
     numbers = unit_numbers(values)
     text = values.dtype.kind not in "iub"
     keys = [np.array([str(v) for v in values.tolist()]), numbers] if text else [numbers]

@@ -189,11 +189,7 @@ class Plan:
         """
         made = self.block(units, labels=labels, half=half, strata=strata)
         groups = len(units) if cluster is None else len(np.unique(cluster))
-        if groups < made.k:
-            what = "units" if cluster is None else "clusters"
-            raise UsageError(
-                f"folds={made.k} needs at least {made.k} {what}; the log has {groups}."
-            )
+        check_enough(made.k, groups, "units" if cluster is None else "clusters")
         if cluster is not None:
             for row in made.labels:
                 _check_clusters(row, cluster)
@@ -227,6 +223,12 @@ class Plan:
         )
         halves = [in_half(row, numbers, self.k, self.seed, r) for r, row in enumerate(drawn)]
         return Folds(drawn, np.stack(halves), self.k)
+
+
+def check_enough(k: int, groups: int, what: str) -> None:
+    """As many units (or clusters) as folds, at least."""
+    if groups < k:
+        raise UsageError(f"folds={k} needs at least {k} {what}; the log has {groups}.")
 
 
 def in_half(labels: Any, units: Any, k: int, seed: int, repeat: int) -> Any:

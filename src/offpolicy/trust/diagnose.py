@@ -28,7 +28,7 @@ def diagnose(
 
     Parameters
     ----------
-    problem : Problem
+    problem : Pipeline
         The log with its nuisances; nothing is refitted.
     targets : {name: Target}
         The policies.

@@ -32,6 +32,11 @@ tabular = Study(
     "small Markov decision processes with exact values",
     "offpolicy_studies.tabular.study",
 )
+truth = Study(
+    "truth",
+    "whether everything that is printed holds as often as it says",
+    "offpolicy_studies.truth.study",
+)
 uci = Study("uci", "classification sets turned into bandits", "offpolicy_studies.uci")
 upworthy = Study(
     "upworthy",

@@ -91,7 +91,7 @@ class Bandit:
             actions=range(self.actions),
         )
         target = points.target(soft=self.soft)
-        return Draw(log, target[at], points.value(target), self._models())
+        return Draw(log, target[at], points.value(target), self._models(), points.value(logging))
 
     def _logging(self, points: Population) -> Floats:
         if self.propensities == "shares":
@@ -223,4 +223,5 @@ class RareArm:
         log = op.BanditLog.from_arrays(
             None, action, reward, np.full(self.n, 0.02), actions=range(50)
         )
-        return Draw(log, op.policies.Fixed(0), 0.01, {"reward_model": reward_model("weak")})
+        models = {"reward_model": reward_model("weak")}
+        return Draw(log, op.policies.Fixed(0), 0.01, models, 0.01)

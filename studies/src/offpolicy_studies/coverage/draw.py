@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -22,12 +23,15 @@ class Draw:
         The value.
     models : dict
         Models for `evaluate`.
+    logged : float
+        The logging policy's own value; nan where it has none (it learned while logging).
     """
 
     log: Any
     policy: Any
     truth: float
     models: dict[str, Any] = field(default_factory=dict)
+    logged: float = math.nan
 
 
 class World(Protocol):

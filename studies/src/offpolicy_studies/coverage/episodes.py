@@ -50,7 +50,8 @@ class Episodes:
         model: Any = op.Tabular(time="step" if self.model == "overfit" else "pooled")
         if self.model == "weak":
             model = np.zeros((log.layout.n_steps, 3))
-        return Draw(log, _Table(pi_e), world.value(pi_e), {"value_model": model})
+        models = {"value_model": model}
+        return Draw(log, _Table(pi_e), world.value(pi_e), models, world.value(pi_b))
 
 
 @dataclass(frozen=True, eq=False)

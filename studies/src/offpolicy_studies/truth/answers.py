@@ -1,0 +1,162 @@
+"""Ask an evaluation for everything it prints, at every level, and note what held.
+
+For each quantity: true or false where it was answered, None where it was refused, not defined or not printed.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from offpolicy.errors import OffPolicyError
+from offpolicy.report.segments import by_segment, groupings
+from offpolicy.trust.gate import check
+from offpolicy_studies.monte_carlo import Z
+
+if TYPE_CHECKING:
+    import offpolicy as op
+    from offpolicy_studies.truth.question import Question
+
+LEVELS = (0.8, 0.95, 0.99)
+REFUSED = "insufficient evidence"
+#: Units of an arm up to which an A/B test is simulated row by row; a larger one is said by its normal limit.
+MOST_ROWS = 50_000
+SPEAKER = "auto"
+Held = bool | None
+
+
+def answers(ev: op.Evaluation, q: Question, rng: np.random.Generator) -> dict[str, Any]:
+    """{"verdict", "held": {quantity: [held at each level]}, "trial": [planned power, seen]}."""
+    name, truth = next(iter(q.truths.items()))
+    e = ev[name, SPEAKER]
+    verdict = ev.verdict(name).level if e.is_defined else REFUSED
+    held: dict[str, list[Held]] = {}
+    for level in LEVELS:
+        found = {
+            "value": _inside(e, truth, level),
+            **_changes(ev, e, q, level),
+            **_family(ev, q, level),
+            **_others(ev, name, truth, level),
+            "segments": _segments(ev, name, q, level),
+            "gate": _gates(ev, name, truth, level),
+        }
+        for quantity, is_held in found.items():
+            held.setdefault(quantity, []).append(is_held)
+    return {"verdict": verdict, "held": held, "trial": _trial(ev, name, q, rng), "value": e.value}
+
+
+def _inside(e: Any, truth: float, level: float) -> Held:
+    if not e.is_defined or not math.isfinite(truth):
+        return None
+    interval = e.interval(level)
+    if not interval.sufficient or math.isnan(interval.low):
+        return None
+    return bool(_at_most(interval.low, truth) and _at_most(truth, interval.high))
+
+
+def _at_most(a: float, b: float) -> bool:
+    """Whether a ≤ b but for rounding."""
+    return a <= b + 1e-9 * (1 + abs(b))
+
+
+def _changes(ev: op.Evaluation, e: Any, q: Question, level: float) -> dict[str, Held]:
+    if not math.isfinite(q.logged) or not e.is_defined:
+        return {"difference": None, "lift": None, "p-value": None}
+    truth = next(iter(q.truths.values()))
+    difference = e - ev.logged
+    try:
+        lift: Held = _inside(e.lift(ev.logged), (truth - q.logged) / abs(q.logged), level)
+    except (OffPolicyError, ZeroDivisionError):
+        lift = None
+    sufficient = difference.interval(level).sufficient
+    p = difference.p_value(truth - q.logged) if sufficient else math.nan
+    return {
+        "difference": _inside(difference, truth - q.logged, level),
+        "lift": lift,
+        "p-value": None if math.isnan(p) else bool(p >= 1 - level),
+    }
+
+
+def _family(ev: op.Evaluation, q: Question, level: float) -> dict[str, Held]:
+    if len(q.policies) < 2:
+        return {}
+    c = ev.compare(level)
+    values = [_covers(c.values[n], t) for n, t in q.truths.items()]
+    gaps = [_covers(c.differences[n], t - q.logged) for n, t in q.truths.items()]
+    everyone = {**q.truths, "logging policy": q.logged}
+    top = max(everyone.values())
+    # Equal policies: any of them is a best one.
+    best = [n for n, t in everyone.items() if t >= top - 1e-12]
+    leader = max(
+        q.truths, key=lambda n: ev[n, SPEAKER].value if ev[n, SPEAKER].is_defined else -math.inf
+    )
+    return {
+        "family of values": _all(values),
+        "family of differences": _all(gaps),
+        "leader": _covers(c.values[leader], q.truths[leader]),
+        "best": any(n in c.best.names for n in best),
+    }
+
+
+def _covers(interval: Any, truth: float) -> Held:
+    if not interval.sufficient or math.isnan(interval.low) or math.isnan(truth):
+        return None
+    return bool(_at_most(interval.low, truth) and _at_most(truth, interval.high))
+
+
+def _all(flags: list[Held]) -> Held:
+    """Whether all that were answered held; None where none was."""
+    answered = [f for f in flags if f is not None]
+    return all(answered) if answered else None
+
+
+def _others(ev: op.Evaluation, name: str, truth: float, level: float) -> dict[str, Held]:
+    """The table's other estimators, where an interval is printed for them."""
+    return {
+        f"{each.name} in the table": _inside(ev[name, each.name], truth, level)
+        for each in ev.estimators
+        if each.name != SPEAKER
+    }
+
+
+def _segments(ev: op.Evaluation, name: str, q: Question, level: float) -> Held:
+    if not q.segments:
+        return None
+    rows = by_segment(ev, name, groupings(ev, [0]), level)
+    flags: list[Held] = []
+    for row in rows:
+        low, high = float(row["low"]), float(row["high"])
+        if not row.get("sufficient", True) or math.isnan(low) or math.isnan(high):
+            continue
+        truth = q.segments[str(row["group"])]
+        flags.append(_at_most(low, truth) and _at_most(truth, high))
+    return _all(flags)
+
+
+def _gates(ev: op.Evaluation, name: str, truth: float, level: float) -> Held:
+    """No gate that is false passes: neither "above the truth" nor "below the truth"."""
+    if not ev[name, SPEAKER].is_defined:
+        return None
+    codes = [check(ev, f"'{name}' value {sign} {truth!r}", level).exit_code for sign in "><"]
+    return 0 not in codes
+
+
+def _trial(
+    ev: op.Evaluation, name: str, q: Question, rng: np.random.Generator
+) -> list[float] | None:
+    """Whether the A/B test that is printed finds the difference it is sized for: run it once."""
+    test = ev.verdict(name).test
+    if test is None or test.assumed or q.outcomes is None:
+        return None
+    gap = q.truths[name] - q.logged
+    if abs(gap) <= 1e-9 * (1 + abs(q.logged)):
+        return None  # there is nothing to find
+    size = min(test.per_arm, MOST_ROWS)
+    new, old = q.outcomes(name, size, rng), q.outcomes(None, size, rng)
+    error = math.sqrt((new.var() + old.var()) / test.per_arm)
+    # The mean of a test too large to draw is its normal limit.
+    whole = size == test.per_arm
+    seen = float(new.mean() - old.mean()) if whole else gap + error * rng.standard_normal()
+    return [float(seen * np.sign(gap) > Z * error)]

@@ -1,0 +1,96 @@
+"""`offpolicy reproduce truth`: does everything that is printed hold as often as it says?
+
+In every world many logs are drawn and evaluated as a user would, with the default estimators. Every printed
+quantity — value, difference, lift, p-value, the families and the leader of several policies, segments, gates,
+the other estimators of the table, the size of the A/B test — is compared with the truth, at three levels,
+among what is not refused and among what is trusted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path  # noqa: TC003  (the command line reads the types of Args)
+from typing import TYPE_CHECKING, Any
+
+import offpolicy as op
+from offpolicy.errors import UsageError, did_you_mean
+from offpolicy_studies.folder import write_results
+from offpolicy_studies.monte_carlo import simulate
+from offpolicy_studies.truth.answers import answers
+from offpolicy_studies.truth.summary import markdown, summarize
+from offpolicy_studies.truth.worlds import QUICK, WORLDS
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+@dataclass(frozen=True)
+class Args:
+    """Options of the truth battery."""
+
+    replications: int = 400
+    """Logs drawn from each world."""
+    worlds: tuple[str, ...] = ()
+    """Names of worlds, or beginnings of names; all when empty."""
+    folds: int = 2
+    """Folds of the cross-fitted estimators."""
+    seed: int = 0
+    """Seed of everything."""
+    workers: int = 0
+    """Processes; 0 takes one for each core."""
+    quick: bool = False
+    """Five worlds only, for a first look."""
+    out: Path | None = None
+    """Folder for replications.jsonl (which makes a run resumable), results.json and table.md."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A world by name, and the folds."""
+
+    world: str
+    folds: int
+
+
+def replicate(cell: Cell, rng: np.random.Generator) -> dict[str, Any]:
+    """One log and what held of everything said about it."""
+    q = WORLDS[cell.world].ask(rng)
+    seed = int(rng.integers(2**31))
+    ev = op.evaluate(q.log, q.policies, folds=cell.folds, seed=seed, **q.models)
+    return answers(ev, q, rng)
+
+
+def reproduce(options: Args) -> dict[str, Any]:
+    """Run the battery: {"options", "worlds": {name: numbers}}."""
+    settings = {"folds": options.folds}
+    drawn = simulate(
+        replicate,
+        {name: Cell(name, options.folds) for name in chosen(options)},
+        options.replications,
+        seed=options.seed,
+        workers=options.workers,
+        out=None if options.out is None else options.out / "replications.jsonl",
+        settings=settings,
+        title="truth",
+    )
+    answer = {
+        "options": {**settings, "replications": options.replications, "seed": options.seed},
+        "worlds": {name: summarize(found) for name, found in drawn.items()},
+    }
+    write_results(options.out, answer, show(answer))
+    return answer
+
+
+def chosen(options: Args) -> list[str]:
+    """The worlds asked for."""
+    if not options.worlds:
+        return list(QUICK if options.quick else WORLDS)
+    for asked in options.worlds:
+        if not any(w.startswith(asked) for w in WORLDS):
+            raise UsageError(f"no world is called {asked!r}.{did_you_mean(asked, WORLDS)}")
+    return [w for w in WORLDS if any(w.startswith(asked) for asked in options.worlds)]
+
+
+def show(result: dict[str, Any]) -> str:
+    """What held where, in Markdown."""
+    return markdown(result["worlds"])

@@ -27,6 +27,7 @@ WHAT = {
     "floored": "share of fitted propensities raised to the floor",
     "efficiency_ratio": "variance of the doubly robust score over the estimated efficiency bound",
     "horizon": "share of an episode's steps that products of ratios support",
+    "beyond_log": "share of the target's episodes that reach the last step of which the log can tell",
     "unseen_pairs": "share of the target's probability on state-action pairs that no training fold saw",
     "value_model_skill": "share of the variance of R + γ v' that q explains, over the steps",
     "sample_ratio_mismatch": "p-value: logged actions against their propensities",

@@ -58,7 +58,7 @@ def _check_flags(options: argparse.Namespace) -> None:
         said = "is not for episodes (--episode)"
     else:
         wrong, said = (
-            ["step", "state", "terminated"],
+            ["step", "state", "terminated", "truncated", "horizon"],
             "is for episodes: name their column, --episode",
         )
     for name in wrong:
@@ -137,6 +137,8 @@ def trajectories(frame: Any, options: argparse.Namespace) -> Any:
         step=options.step,
         state=options.state or options.context,
         terminated=options.terminated,
+        truncated=options.truncated or "raise",
+        horizon=options.horizon,
         actions=_typed(options.actions, frame, options.action),
     )
 

@@ -151,6 +151,12 @@ def _log_flags(parser: argparse.ArgumentParser) -> None:
         ("--step", "COL", "0, 1, 2, … inside each episode"),
         ("--state", "COLS", "state columns, by commas", names),
         ("--terminated", "COL", "true at the step that ends an episode"),
+        (
+            "--truncated",
+            "HOW",
+            "bootstrap, cut or end; or a column, true where an episode was cut off",
+        ),
+        ("--horizon", "STEPS", "ask for the value of up to so many steps", int),
     )
     _add(
         parser.add_argument_group(

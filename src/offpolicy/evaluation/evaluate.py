@@ -37,6 +37,7 @@ def evaluate(
     folds: int | KFold | Array = 2,
     repeats: int = 1,
     discount: float = 1.0,
+    horizon: int | None = None,
     seed: int = 0,
     n_jobs: int | None = None,
 ) -> Evaluation:
@@ -69,6 +70,9 @@ def evaluate(
         of (standard error² + (estimate − mean)²).
     discount : float
         γ, for trajectories.
+    horizon : int, optional
+        Trajectories: asks for the value of up to so many steps. Default: what the ends of the logged episodes say
+        (see `Trajectories`). The settings of the result, its text, JSON and report say which value it is.
     seed : int
         Every random choice follows from it, on any number of workers.
     n_jobs : int, optional
@@ -94,6 +98,12 @@ def evaluate(
     _check_arguments(log, reward_model, value_model, ratio_model, discount, seed, n_jobs)
     named = targets.named_policies(policies)
     plan = Plan.of(folds, repeats, seed)
+    if horizon is not None:
+        if log.kind == "bandit":
+            raise UsageError(
+                "horizon= is for trajectories; a bandit log has one decision per unit."
+            )
+        log = log.up_to(horizon)
     log = log.opened(plan, named, reward_model, behavior_model)
     chosen = catalog.resolve(catalog.sensible(log) if estimators is None else estimators, log.kind)
     specs = Specs(
@@ -115,11 +125,20 @@ def evaluate(
         "repeats": source.folds.repeats,
         "repeats_rule": "mean; variance = mean(se² + (estimate − mean)²)",
         "discount": discount,
+        **_estimand(log, float(discount)),
         "seed": seed,
         **log.about,
     }
     pipeline = Pipeline(source, ScoreTable(source.units()), float(discount))
     return Evaluation(pipeline, resolved, chosen, pipeline.run(resolved, chosen), settings)
+
+
+def _estimand(log: Any, discount: float) -> dict[str, Any]:
+    """Which value a log of episodes speaks of, for the settings of the result."""
+    if log.kind == "bandit":
+        return {}
+    limit = None if log.unbounded else log.horizon
+    return {"horizon": limit, "estimand": log.estimand(discount)}
 
 
 def _folds(log: Any, plan: Plan, asked: Any) -> Folds:

@@ -177,6 +177,8 @@ class Pipeline:
 
     def _scores(self, target: Target, estimator: Estimator, repeat: int) -> tuple[Floats, str]:
         """(N,) scores of the units that a split scores, and what the score has to say."""
+        if not self.log.layout.is_single and "value" not in estimator.needs:
+            self._need_whole_episodes()
         if "behavior" in estimator.needs and not self._overlaps(target):
             return np.full(self._size(estimator.split, repeat), math.nan), NO_OVERLAP
         if self.source.n_blocks > 1 and estimator.by_block:
@@ -190,6 +192,14 @@ class Pipeline:
         if not self.log.layout.is_single and np.isnan(scores.psi).all() and not scores.note:
             return scores.psi, NO_SURVIVOR
         return scores.psi, scores.note
+
+    def _need_whole_episodes(self) -> None:
+        truncated = len(self.log.bootstrapped)
+        if truncated:
+            raise NotIdentifiedError(
+                f"{truncated:,} episodes were truncated, and weights alone say nothing of what follows. Use an "
+                "estimator with a value model, or truncated='cut'."
+            )
 
     def _by_block(self, target: Target, estimator: Estimator, repeat: int) -> Floats:
         """Scores of one block after another, in passes until every mean is the whole log's."""

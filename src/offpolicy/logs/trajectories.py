@@ -7,14 +7,15 @@ padded. An episode of one step is an impression: a log in which every episode ha
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from offpolicy.errors import DataError, NotIdentifiedError, UsageError
+from offpolicy.errors import DataError, NotIdentifiedError
 from offpolicy.logs import checks, episodes
 from offpolicy.logs.actions import Label, encode
 from offpolicy.logs.bandit import Names
+from offpolicy.logs.endings import TREATMENTS, describe, endings, whole_steps
 from offpolicy.logs.frame import Columns, Context
 from offpolicy.logs.identity import unit_numbers
 from offpolicy.logs.layout import Layout
@@ -29,12 +30,20 @@ if TYPE_CHECKING:
 class Trajectories:
     """A log of episodes. Build it with `from_frame` or `from_arrays`.
 
-    **How episodes end.** With ``terminated=None`` the end of an episode is the end of its rewards: whatever
-    would have come later is 0. With ``terminated`` flags, an episode that ends without the flag before the
-    horizon was truncated: rewards are missing, and the value up to the horizon is not identified without a
-    model of the tail. That raises, unless ``truncated=`` names a treatment: "end" (treat the end as the end
-    of the rewards) or "cut" (evaluate only the steps that every truncated episode still has). Episodes that
-    reach the horizon are complete, terminated or not.
+    **Which value.** A log says how its episodes ended, and the value follows from it; `estimand` says it in words.
+
+    - ``horizon=H``: the value of up to H steps. Longer episodes are cut there.
+    - every episode ended by itself (all ``terminated``, or no flags and lengths without a common end): the
+      value of whole episodes, however long, also beyond the longest that was logged.
+    - episodes that were cut off all have the longest length (a time limit; without flags: more episodes share
+      the longest length than would by chance): the value of up to that many steps.
+    - episodes that were cut off earlier: their later rewards are missing. That raises, unless ``truncated=``
+      says what to do: "bootstrap" (the value of whole episodes, the value model standing in for what follows the
+      last state of a truncated one), "cut" (the value of the steps that every truncated episode still has) or
+      "end" (missing rewards count as 0).
+
+    ``truncated`` may also be flags, as Gymnasium gives them: they mark the episodes that were cut off, which are
+    then a time limit when all have the longest length, and bootstrapped otherwise.
 
     Attributes
     ----------
@@ -49,9 +58,11 @@ class Trajectories:
     layout : Layout
         Lengths of the episodes; ``layout.unit`` and ``layout.step`` say where a step belongs.
     horizon : int
-        The longest an episode can be (the paper's T + 1).
+        Steps that the value counts (the paper's T + 1); the longest logged episode where nothing limits them.
+    unbounded : bool
+        Whether the value is that of whole episodes, however long.
     ended : (N,) bool array
-        Episodes known to have terminated with their last step.
+        Episodes that are over with their last step.
     cluster, weight, fold : (N,) arrays or None
         One entry per episode.
 
@@ -78,6 +89,7 @@ class Trajectories:
     source: Any = None
     names: Names = field(default_factory=Names)
     notes: tuple[str, ...] = ()
+    unbounded: bool = False
     row_order: Ints | None = None  # row of the frame each step came from, when they were sorted
 
     kind: ClassVar[str] = "trajectories"
@@ -108,6 +120,36 @@ class Trajectories:
     def units(self) -> Ints:
         """(n,) numbers of the episodes (of their clusters), from which folds follow."""
         return np.arange(self.n, dtype=np.int64) if self.unit is None else self.unit
+
+    @property
+    def bootstrapped(self) -> Ints:
+        """Rows after which rewards are missing: the last steps of truncated episodes."""
+        lengths = _lengths_of(self.layout)
+        open_ended = ~self.ended if self.unbounded else ~self.ended & (lengths < self.horizon)
+        return np.asarray(self.layout.offsets[1:][open_ended] - 1)
+
+    def estimand(self, discount: float = 1.0) -> str:
+        """Which value estimates from this log are about.
+
+        >>> Trajectories.from_arrays([[0, 1], [1, 0]], [[0, 1], [1, 0]], [[1.0, 0.0], [2.0, 1.0]]).estimand()
+        'value of up to 2 steps, γ = 1'
+        """
+        return describe(self.horizon, discount, unbounded=self.unbounded)
+
+    def up_to(self, steps: int) -> Trajectories:
+        """The same log for the value of up to ``steps`` steps, fewer or more than the longest episode has."""
+        limit = whole_steps(steps, "horizon=")
+        lengths = _lengths_of(self.layout)
+        if limit < int(lengths.max()):
+            return self.first(limit)
+        open_ended = ~self.ended & (lengths < limit)
+        if open_ended.any() and not len(self.bootstrapped):
+            raise NotIdentifiedError(
+                f"{int(open_ended.sum()):,} of {self.n:,} episodes are not known to end before step {limit} (first: "
+                f"episode {int(open_ended.argmax())}, {int(lengths[open_ended.argmax()])} steps): the value of "
+                f"{limit} steps is not identified. Say which episodes ended with terminated=."
+            )
+        return replace(self, horizon=limit, unbounded=False)
 
     def blocks(self) -> Iterator[Trajectories]:
         """The log, block by block: one, since it is in memory."""
@@ -145,15 +187,14 @@ class Trajectories:
         >>> log.first(1).rows
         2
         """
-        if isinstance(steps, bool) or not isinstance(steps, int | np.integer) or steps < 1:
-            raise UsageError(f"first() takes an int of at least 1. Got {steps!r} instead.")
+        steps = whole_steps(steps, "the number of steps")
         lengths = _lengths_of(self.layout)
+        if not self.unbounded:
+            steps = min(self.horizon, steps)
         kept = np.minimum(lengths, steps)
         rows = np.flatnonzero(self.layout.step < steps)
         cut = self._pick(np.arange(self.n), rows, Layout.ragged(kept))
-        return replace(
-            cut, horizon=min(self.horizon, int(steps)), ended=self.ended & (lengths <= steps)
-        )
+        return replace(cut, horizon=steps, unbounded=False, ended=self.ended & (lengths <= steps))
 
     def _pick(self, units: Array, rows: Ints, layout: Layout) -> Trajectories:
         def pick(values: Any, at: Array) -> Any:
@@ -186,7 +227,7 @@ class Trajectories:
         propensities: Any = None,
         *,
         terminated: Any = None,
-        truncated: Literal["raise", "end", "cut"] = "raise",
+        truncated: Any = "raise",
         horizon: int | None = None,
         cluster: Any = None,
         weight: Any = None,
@@ -209,10 +250,11 @@ class Trajectories:
             Probability of the logged action, or the whole distribution; None when unknown.
         terminated : one flag an episode or a step, optional
             See the class. None: every episode ends where its rewards end.
-        truncated : {"raise", "end", "cut"}
-            What to do with episodes that end before the horizon without having terminated.
+        truncated : {"raise", "bootstrap", "cut", "end"} or flags
+            What to do with episodes that end before the horizon without having terminated; or one flag an
+            episode or a step, true where it was cut off. See the class.
         horizon : int, optional
-            The longest an episode can be; default: the longest in the log.
+            Asks for the value of up to so many steps; default: as the ends of the episodes say, see the class.
         cluster, weight, fold : (n,) arrays, optional
             Unit of independence (a user with several episodes), analysis weight, fold label.
         labels : sequence, optional
@@ -230,7 +272,7 @@ class Trajectories:
         Trajectories(2 episodes, 3 steps, at most 2 each, 2 states, 2 actions, mean return 1.5, ...)
         """
         shape = episodes.shape_of(actions, lengths)
-        n_steps, n = shape.n_steps, len(shape.lengths)
+        n_steps = shape.n_steps
         known, codes = encode(shape.flat(actions, "actions"), labels, "actions")
         table = np.empty((n_steps, 0)) if states is None else shape.flat(states, "states")
         if table.dtype == object:
@@ -244,11 +286,6 @@ class Trajectories:
                     f"'states': {int(bad.sum()):,} of {n_steps:,} steps hold missing or infinite "
                     f"numbers (first: step row {int(bad.argmax())})."
                 )
-        flags = None
-        if terminated is not None:
-            flags = np.asarray(terminated) if _is_flat(terminated) else None
-            if flags is None or flags.shape != (n,):
-                flags = shape.flat(terminated, "terminated")
         distinct = episodes.distinct_states(table, discrete=discrete)
         return _checked(
             context=Context(table) if distinct is None else Context(*distinct),
@@ -259,8 +296,10 @@ class Trajectories:
             propensity=None
             if propensities is None
             else shape.flat(propensities, "propensities").astype(np.float64),
-            terminated=flags,
-            truncated=truncated,
+            terminated=_flags(terminated, shape, "terminated"),
+            truncated=truncated
+            if isinstance(truncated, str)
+            else _flags(truncated, shape, "truncated"),
             horizon=horizon,
             cluster=None if cluster is None else np.asarray(cluster),
             weight=None if weight is None else checks.one_dimensional(weight, "weight", "weight"),
@@ -280,7 +319,7 @@ class Trajectories:
         step: str | None = None,
         propensity: str | Sequence[str] | None = None,
         terminated: str | None = None,
-        truncated: Literal["raise", "end", "cut"] = "raise",
+        truncated: Any = "raise",
         horizon: int | None = None,
         cluster: str | None = None,
         weight: str | None = None,
@@ -307,7 +346,9 @@ class Trajectories:
             Probability of the logged action, or the whole distribution; None when unknown.
         terminated : column name, optional
             True at a step after which the episode is over. See the class.
-        truncated, horizon, discrete
+        truncated : {"raise", "bootstrap", "cut", "end"} or column name
+            As in `from_arrays`; any other word is a column, true at a step after which the episode was cut off.
+        horizon, discrete
             As in `from_arrays`.
         cluster, weight, fold : column names, optional
             Constant inside an episode.
@@ -325,29 +366,37 @@ class Trajectories:
         """
         from offpolicy.logs.trajectory_frame import read
 
-        return _checked(
-            **read(
-                frame,
-                episode=episode,
-                step=step,
-                state=state,
-                action=action,
-                reward=reward,
-                propensity=propensity,
-                terminated=terminated,
-                cluster=cluster,
-                weight=weight,
-                fold=fold,
-                actions=actions,
-                discrete=discrete,
-            ),
-            truncated=truncated,
-            horizon=horizon,
+        treatment = isinstance(truncated, str) and truncated in TREATMENTS
+        parts = read(
+            frame,
+            episode=episode,
+            step=step,
+            state=state,
+            action=action,
+            reward=reward,
+            propensity=propensity,
+            terminated=terminated,
+            cluster=cluster,
+            weight=weight,
+            fold=fold,
+            actions=actions,
+            discrete=discrete,
+            truncated=None if treatment else truncated,
         )
+        if treatment:
+            parts["truncated"] = truncated
+        return _checked(**parts, horizon=horizon)
 
 
-def _is_flat(values: Any) -> bool:
-    return isinstance(values, np.ndarray) or not any(hasattr(v, "__len__") for v in values)
+def _flags(values: Any, shape: episodes.Shape, name: str) -> Array | None:
+    """Flags of episodes, or of steps in the shape of the actions."""
+    if values is None:
+        return None
+    if isinstance(values, np.ndarray) or not any(hasattr(v, "__len__") for v in values):
+        flags = np.asarray(values)
+        if flags.shape == (len(shape.lengths),):
+            return flags
+    return shape.flat(values, name)
 
 
 def _lengths_of(layout: Layout) -> Ints:
@@ -358,14 +407,21 @@ def _checked(
     *,
     lengths: Ints,
     terminated: Array | None,
-    truncated: str,
+    truncated: Any,
     horizon: int | None,
     **parts: Any,
 ) -> Trajectories:
     """Validate every part and build the log: the one door all trajectories come through."""
     layout = Layout.ragged(lengths)
-    limit, ended = _endings(lengths, terminated, truncated, horizon)
-    log = Trajectories(layout=layout, horizon=limit, ended=ended, **parts)
+    ending = endings(lengths, terminated, truncated, horizon)
+    log = Trajectories(
+        layout=layout,
+        horizon=ending.horizon if ending.cut is None else int(lengths.max()),
+        ended=ending.ended,
+        unbounded=ending.unbounded,
+        notes=(ending.note,) if ending.note else (),
+        **parts,
+    )
     n, names, unit = len(lengths), log.names, log.unit
     checks.same_length(log.rows, {"states": len(log.context), "rewards": len(log.reward)})
     for name in ("cluster", "weight", "fold"):
@@ -394,45 +450,6 @@ def _checked(
         fold=None if fold is None else fold[None, :],
         unit=unit,
     )
-    return _treated(log, lengths, truncated, flagged=terminated is not None)
-
-
-def _endings(
-    lengths: Ints, terminated: Array | None, truncated: str, horizon: int | None
-) -> tuple[int, Bools]:
-    if truncated not in {"raise", "end", "cut"}:
-        raise UsageError(f"truncated= must be 'raise', 'end' or 'cut'. Got {truncated!r} instead.")
-    longest = int(lengths.max())
-    if horizon is not None:
-        if isinstance(horizon, bool) or not isinstance(horizon, int | np.integer) or horizon < 1:
-            raise UsageError(f"horizon= must be an int of at least 1. Got {horizon!r} instead.")
-        if longest > horizon:
-            raise DataError(
-                f"an episode has {longest} steps, more than horizon={horizon}. Raise horizon=, or leave "
-                "it out and call .first(steps) on the log."
-            )
-        longest = int(horizon)
-    if terminated is None:
-        return longest, lengths < longest
-    return longest, episodes.termination(terminated, lengths, "terminated")
-
-
-def _treated(log: Trajectories, lengths: Ints, truncated: str, *, flagged: bool) -> Trajectories:
-    """Deal with episodes whose last rewards are missing."""
-    missing = ~log.ended & (lengths < log.horizon)
-    if not flagged or not missing.any():
+    if ending.cut is None:
         return log
-    count, shortest = int(missing.sum()), int(lengths[missing].min())
-    if truncated == "raise":
-        raise NotIdentifiedError(
-            f"{count:,} of {log.n:,} episodes end before the horizon of {log.horizon} steps without "
-            f"having terminated (first: episode {int(missing.argmax())}): their later rewards are "
-            "missing, and the value up to the horizon is not identified without a model of them. Use "
-            f"truncated='cut' to evaluate the first {shortest} steps, which every episode has, or "
-            "truncated='end' to count missing rewards as 0."
-        )
-    if truncated == "cut":
-        note = f"cut at {shortest} steps: {count:,} episodes were truncated"
-        return replace(log.first(shortest), notes=(note,))
-    note = f"rewards after the truncation of {count:,} episodes are counted as 0"
-    return replace(log, ended=log.ended | missing, notes=(note,))
+    return replace(log.first(ending.cut), ended=ending.ended)

@@ -34,6 +34,7 @@ def read(
     fold: str | None,
     actions: Sequence[Label] | None,
     discrete: bool | None,
+    truncated: str | None = None,
 ) -> dict[str, Any]:
     """Parts of the log, steps in order."""
     columns = Columns(frame)
@@ -88,6 +89,7 @@ def read(
         "lengths": lengths.astype(np.int64),
         "propensity": None if probabilities is None else probabilities[order],
         "terminated": None if terminated is None else steps(terminated, "terminated"),
+        "truncated": None if truncated is None else steps(truncated, "truncated"),
         "cluster": units(cluster, "cluster"),
         "weight": None if weights is None else checks.one_dimensional(weights, "weight", "weight"),
         "fold": units(fold, "fold"),

@@ -130,6 +130,8 @@ def _about(evaluation: Evaluation) -> str:
         "logged" if evaluation.settings["behavior_model"] == "logged propensities" else "estimated"
     )
     parts.append(f"propensities {source}")
+    if "estimand" in evaluation.settings:
+        parts.append(evaluation.settings["estimand"])
     return " · ".join(parts)
 
 

@@ -88,4 +88,5 @@ def table(evaluation: Evaluation, level: float = 0.95) -> str:
         f"π_b: {settings['behavior_model']} · q: {model} · {settings['folds']} folds × "
         f"{settings['repeats']} · seed {settings['seed']}"
     )
-    return "\n".join([text, "", foot, *notes])
+    about = [settings["estimand"]] if "estimand" in settings else []
+    return "\n".join([text, "", *about, foot, *notes])

@@ -11,6 +11,7 @@ weights themselves would overflow.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -179,7 +180,7 @@ def step_skill(d: Decisions) -> Floats:
 
 def findings(view: View) -> list[Finding]:
     """What the diagnostics of an evaluation say about episodes, step by step."""
-    out = [_support(view)]
+    out = [_support(view), _beyond(view)]
     if view.log.is_discrete:
         out.append(_unseen(view))
     if view.value_split is not None:
@@ -198,6 +199,62 @@ def _support(view: View) -> Finding:
     }
     share = curve.supported / steps
     return judged("horizon", share, sentence, {"steps": steps, **details}, remedy=remedy)
+
+
+def _beyond(view: View) -> Finding:
+    """Share of the target's episodes that reach the last step of which the log can tell, and what may follow."""
+    log, d = view.log, view.decisions
+    last, share = last_reached(d)
+    limit = None if log.unbounded else log.horizon
+    if limit is not None and last >= limit:
+        return judged(
+            "beyond_log", 0.0, f"episodes that follow the target reach all {limit} steps."
+        )
+    sentence = (
+        f"no logged episode follows the target beyond step {last}; {100 * share:.3g}% of the target's episodes get "
+        "that far"
+    )
+    weight = steps_left(last, limit, d.discount)
+    lowest, highest = float(log.reward.min()), float(log.reward.max())
+    details = {"steps": last, "low": share * weight * lowest, "high": share * weight * highest}
+    if math.isfinite(weight):
+        sentence += (
+            f". With rewards in [{lowest:.4g}, {highest:.4g}] later steps add {details['low']:.3g} to "
+            f"{details['high']:.3g}."
+        )
+    else:
+        sentence += ", and nothing bounds what later steps add (γ = 1, no horizon)."
+    return judged("beyond_log", share, sentence, details)
+
+
+def last_reached(d: Decisions) -> tuple[int, float]:
+    """Steps at which some logged episode still follows the target, and the share of its episodes that get there.
+
+    >>> from offpolicy.logs.layout import Layout
+    >>> from offpolicy.scores.decisions import Decisions
+    >>> one, half = np.ones(3), np.full(3, 0.5)
+    >>> last_reached(Decisions(Layout.ragged([2, 1]), one, one, half, one, one))
+    (2, 0.5)
+    """
+    log_now, last, share = np.zeros(d.n), 0, 1.0
+    for t, active, rows in d.layout.by_step():
+        highest = float(log_now.max())
+        if np.isneginf(highest):
+            break
+        weight = d.mass * np.exp(log_now - highest)
+        reached = float(weight[active].sum() / weight.sum())
+        log_now[active] = d.log_rho[rows]
+        if reached == 0 or np.isneginf(d.log_rho[rows].max()):
+            break
+        last, share = t + 1, reached
+    return last, share
+
+
+def steps_left(first: int, limit: int | None, discount: float) -> float:
+    """Σ γ^t over the steps t from ``first`` up to a limit; ∞ where it diverges."""
+    if limit is None:
+        return discount**first / (1 - discount) if discount < 1 else math.inf
+    return float(np.sum(discount ** np.arange(first, limit, dtype=np.float64)))
 
 
 def _unseen(view: View) -> Finding:

@@ -96,6 +96,11 @@ THRESHOLDS: dict[str, Threshold] = {
     "efficiency_ratio": Threshold(2.0, 4.0, "above", MODEL, about_products=True),
     # Episodes, step by step: the share of the steps that weights support, of pairs, of variance.
     "horizon": Threshold(1.0, -math.inf, "below", OVERLAP),
+    "beyond_log": Threshold(
+        0.01, 0.1, "above",
+        "Log longer episodes, or ask for a horizon that the log reaches: horizon=.",
+        about_products=True,
+    ),
     "unseen_pairs": Threshold(
         0.0, math.inf, "above",
         "Use more episodes or more folds, pool rare states, and read IPW beside DML.",

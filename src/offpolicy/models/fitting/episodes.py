@@ -105,6 +105,9 @@ class EpisodeFit:
             check_finite(q[rows], model)
             check_finite(v[rows], model)
             missed += self._unseen_mass(fit, target, rows)
+        # Where an episode was truncated nothing is known of what followed: v stands in, and no residual is taken.
+        at = log.bootstrapped
+        q[at] = np.where(np.isnan(q[at]), q[at], log.reward[at])
         return Values(q, v, _unseen_note(missed / len(parts)))
 
     def _fit_values(

@@ -86,9 +86,9 @@ class FittedQ:
         for t, at in data.backward():
             if len(at):
                 y[at] = data.reward[at] + data.discount * next_values(data.following[at], v)
-            use, outcome = at, y
+            use, outcome = at[data.complete[at]], y
             if self.time == "feature":
-                use = everyone[data.step >= t]
+                use = everyone[(data.step >= t) & data.complete]
             elif self.time == "pooled":
                 use = everyone
                 if t < data.horizon - 1:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from offpolicy.models.values.values import FittedValues, ValueData
 
 DENSE_CELLS = 5_000_000
+MOST_STEPS = 1_000
+SETTLED = 1e-10
 
 
 @dataclass(frozen=True)
@@ -152,8 +154,20 @@ def summed(start: Ints, end: Ints, mass: Floats, rows: int, columns: int) -> Any
     return sparse.coo_array((mass, (start, end)), shape=(rows, columns)).tocsr()
 
 
-def _sparse_transitions(cells: Cells, count: Floats, total: Any) -> Any:
-    """The same by sparse algebra: P = D (N + smoothing · parent rows)."""
+@dataclass(frozen=True, eq=False)
+class SparseTransitions:
+    """P̂ as a sparse matrix, and one row (that of all steps) for the cells whose state was never seen."""
+
+    matrix: Any
+    unseen: Floats
+    overall: Floats
+
+    def __matmul__(self, v: Floats) -> Floats:
+        return np.asarray(self.matrix @ v + self.unseen * float(self.overall @ v))
+
+
+def _sparse_transitions(cells: Cells, count: Floats, total: Any) -> SparseTransitions:
+    """The same means by sparse algebra: P = D (N + smoothing · parent rows)."""
     from scipy import sparse
 
     state_of = np.arange(cells.size) // cells.n_actions
@@ -163,13 +177,14 @@ def _sparse_transitions(cells: Cells, count: Floats, total: Any) -> Any:
     )
     in_state = group @ count
     by_state = sparse.diags_array(1.0 / np.where(in_state > 0, in_state, 1.0)) @ (group @ total)
-    parent = by_state[state_of]
+    parent = by_state.tocsr()[state_of]
     divisor = count + cells.smoothing
     safe = np.where(divisor > 0, divisor, 1.0)
     share = np.where(divisor > 0, cells.smoothing / safe, 1.0)
     matrix = sparse.diags_array(1.0 / safe) @ total + sparse.diags_array(share) @ parent
-    # States without any training step would need a dense row; they end there instead.
-    return matrix.tocsr()
+    overall = np.asarray(total.sum(axis=0)).reshape(-1) / count.sum()
+    unseen = np.where(in_state[state_of] > 0, 0.0, 1.0)
+    return SparseTransitions(matrix.tocsr(), unseen, overall)
 
 
 def read_off(
@@ -201,13 +216,40 @@ class _Pooled:
         return self.dynamics.seen.reshape(self.cells.n_states, self.cells.n_actions)
 
     def tables(self) -> Iterator[tuple[int, Floats, Floats]]:
+        """(t, q_t, v_t) for t = T, …, 0."""
         shape = (self.cells.n_states, self.cells.n_actions)
-        v = np.zeros(self.cells.n_states)
-        for t in range(self.data.horizon - 1, -1, -1):
-            onward = self.dynamics.transition @ v if t < self.data.horizon - 1 else 0.0
-            q = np.asarray(self.dynamics.mean + self.data.discount * onward).reshape(shape)
-            v = (self.data.policy.at_states(t) * q).sum(axis=1)
-            yield t, q, v
+        data, last = self.data, self.data.horizon - 1
+        after: Floats | None = None
+        if data.unbounded:
+            pi = data.policy.at_states(last)
+            after = (pi * self.unbounded(pi).reshape(shape)).sum(axis=1)
+        settled = data.unbounded and data.policy.is_stationary
+        for t in range(last, -1, -1):
+            if t == last or not settled:
+                onward = 0.0 if after is None else self.dynamics.transition @ after
+                q = np.asarray(self.dynamics.mean + data.discount * onward).reshape(shape)
+                after = (data.policy.at_states(t) * q).sum(axis=1)
+            assert after is not None
+            yield t, q, after
+
+    def unbounded(self, pi: Floats) -> Floats:
+        """(cells,) q of whole episodes: the fixed point of q = μ + γ P Σ_a π q.
+
+        Reached by the steps themselves, so that it exists where the target never ends: at most `MOST_STEPS` or
+        twenty times the longest logged episode are counted then.
+        """
+        shape = (self.cells.n_states, self.cells.n_actions)
+        mean, discount = self.dynamics.mean, self.data.discount
+        q = mean
+        scale = float(np.abs(mean).max(initial=0.0))
+        for _ in range(max(MOST_STEPS, 20 * self.data.horizon)):
+            v = (pi * q.reshape(shape)).sum(axis=1)
+            after = mean + discount * (self.dynamics.transition @ v)
+            change = float(np.abs(after - q).max(initial=0.0))
+            q = after
+            if change <= SETTLED * scale:
+                break
+        return np.asarray(q)
 
     def predict(self, rows: Ints) -> tuple[Floats, Floats]:
         return read_off(self.data.log, self.tables(), rows)

@@ -19,7 +19,7 @@ from offpolicy.errors import ModelError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from offpolicy._arrays import Array, Floats, Ints
+    from offpolicy._arrays import Array, Bools, Floats, Ints
     from offpolicy.policies.target import Target
 
 ENDED, UNKNOWN = -1, -2
@@ -37,6 +37,11 @@ class StatePolicy:
     def is_timed(self) -> bool:
         """Whether π depends on t as well as on the state."""
         return self.target.elsewhere is not None and not self.target.shares_context
+
+    @property
+    def is_stationary(self) -> bool:
+        """Whether π depends on the discrete state alone."""
+        return bool(self.target.shares_context)
 
     def at_rows(self, rows: Ints) -> Floats:
         """(m, K) probabilities at rows of the log."""
@@ -122,6 +127,17 @@ class ValueData:
         """The paper's T + 1."""
         return int(self.log.horizon)
 
+    @property
+    def unbounded(self) -> bool:
+        """Whether the value goes on after the longest logged episode, until an episode ends."""
+        return bool(self.log.unbounded)
+
+    @cached_property
+    def complete(self) -> Bools:
+        """(m,) steps whose outcome R + γ v(next) is known: not those after which an episode was truncated."""
+        last = (self.step == self.horizon - 1) & (not self.unbounded)
+        return np.asarray((self.following >= ENDED) | last)
+
     @cached_property
     def step(self) -> Ints:
         """(m,) t of each training step."""
@@ -129,7 +145,7 @@ class ValueData:
 
     @cached_property
     def following(self) -> Ints:
-        """(m,) row of the next step; ENDED after termination; UNKNOWN after the horizon."""
+        """(m,) row of the next step; ENDED after termination; UNKNOWN after the horizon or a truncation."""
         layout = self.log.layout
         out = self.rows + 1
         unit = layout.unit[self.rows]

@@ -17,6 +17,11 @@ cartpole = Study(
     "Table 1 of the paper: pixel CartPole, best on a GPU",
     "offpolicy_studies.cartpole.study",
 )
+choice = Study(
+    "choice",
+    "a published benchmark of estimator choice on classification sets",
+    "offpolicy_studies.choice",
+)
 coverage = Study(
     "coverage",
     "bias, error, coverage and refusals over many worlds",

@@ -173,7 +173,7 @@ def test_what_a_scan_cannot_do():
             op.evaluate(log, soft, folds=np.arange(400) % 2)
         with pytest.raises(UsageError, match="stratify"):
             op.evaluate(log, soft, folds=op.KFold(2, stratify="action"))
-        with pytest.raises(DataError, match="names the column 'nope'"):
+        with pytest.raises(PolicyError, match=r"'nope'.*no such column"):
             op.evaluate(log, "nope")
 
 

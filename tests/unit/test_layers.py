@@ -17,7 +17,7 @@ HEAVY = {
 }  # fmt: skip
 # Which rooms or files a library may be seen in; learners and readers of files get pandas tables.
 HOMES = {
-    "torch": {"models.values.torch"},
+    "torch": {"policies.fitted", "models.values.torch"},
     "lightgbm": {"models.rewards.boosted", "cli.commands"},
     "duckdb": {"engines.engine", "engines.sources"},
     "ibis": {"engines.engine"},

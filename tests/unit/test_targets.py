@@ -93,7 +93,8 @@ BAD = [
     ("chioce", ["choice"]),
     (["pa", "pb"], ["2", "3 actions"]),
     (pd.DataFrame(ONE_HOT), ["ambiguous"]),
-    (3, ["not a policy"]),
+    (3, ["sum to 1. Got {'new': 3}"]),  # a mapping to numbers is a distribution over actions
+    (None, ["not a policy", "Accepted: an object with probabilities(context)"]),
 ]
 
 

@@ -16,7 +16,7 @@ from offpolicy.engines.rows import Schema
 from offpolicy.engines.sources import open_source
 from offpolicy.engines.stream import StreamedLog
 from offpolicy.engines.validate import Facts, facts
-from offpolicy.errors import PolicyError, UsageError
+from offpolicy.errors import UsageError
 from offpolicy.splits.folds import Plan, check_enough
 
 if TYPE_CHECKING:
@@ -96,6 +96,11 @@ class LogScan:
     def actions(self) -> tuple[Label, ...]:
         """The K actions."""
         return self.facts.labels
+
+    @property
+    def nameable(self) -> tuple[str, ...]:
+        """Columns that a policy may name."""
+        return tuple(self.table.columns)
 
     def compress(self, folds: int = 2, *, seed: int = 0) -> BanditLog:
         """The log as weighted cells in memory: a `BanditLog` with counts and fold labels."""
@@ -320,16 +325,6 @@ def scan(
 
 
 def policy_columns(named: dict[str, Any]) -> tuple[str, ...]:
-    """Columns of the source that policies name; arrays cannot be matched with rows of a scan."""
-    columns: list[str] = []
-    for name, policy in named.items():
-        if isinstance(policy, str):
-            columns.append(policy)
-        elif isinstance(policy, list | tuple) and policy and isinstance(policy[0], str):
-            columns += policy
-        elif not (callable(policy) or hasattr(policy, "probabilities")):
-            raise PolicyError(
-                f"policy {name!r}: an array has one row per logged row, which a scanned log does not hold. "
-                "Give a function of the context, or the name of a column."
-            )
+    """Columns of the source that policies name besides the context."""
+    columns = (name for policy in named.values() for name in getattr(policy, "reads", ()))
     return tuple(dict.fromkeys(columns))

@@ -15,6 +15,7 @@ from offpolicy.logs.layout import Layout
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from offpolicy.engines.roles import Roles
     from offpolicy.engines.scan import LogScan
     from offpolicy.logs.bandit import BanditLog, Names
 
@@ -43,6 +44,16 @@ class StreamedLog:
     def actions(self) -> tuple[Any, ...]:
         """The K actions."""
         return self.schema.labels
+
+    @property
+    def roles(self) -> Roles:
+        """What the columns are."""
+        return self.schema.roles
+
+    @property
+    def nameable(self) -> tuple[str, ...]:
+        """Columns that a policy may name: those that were asked for when the log was opened."""
+        return self.schema.extra
 
     @property
     def batch_labels(self) -> tuple[Any, ...] | None:

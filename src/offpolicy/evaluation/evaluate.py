@@ -48,8 +48,9 @@ def evaluate(
     log : BanditLog, Trajectories, or what `offpolicy.scan` gives
         What was logged.
     policies : policy or {name: policy}
-        An object with ``probabilities(context)``, a callable giving probabilities or one label per row, an
-        (n, K) array, or the name of an action column (or of K probability columns) of the frame.
+        An object with ``probabilities(context)``, a callable giving probabilities or one label per row, a
+        fitted classifier, an agent with ``predict``, a torch module giving logits, a mapping from action to
+        probability, an (n, K) array, or words: a column of the frame, "uniform", "always:x".
     estimators : list of names or `Estimator` objects, optional
         Default: the recommended "auto" beside DML, SNDR, SNIPW, IPW and DM.
     reward_model : learner, "auto", or (n, K) array, optional
@@ -96,7 +97,7 @@ def evaluate(
     True
     """
     _check_arguments(log, reward_model, value_model, ratio_model, discount, seed, n_jobs)
-    named = targets.named_policies(policies)
+    named = targets.adapted_policies(policies, log)
     plan = Plan.of(folds, repeats, seed)
     if horizon is not None:
         if log.kind == "bandit":

@@ -25,7 +25,7 @@ from offpolicy.logs.layout import Layout
 from offpolicy.models.fitting import streamed as fitting
 from offpolicy.models.fitting.crossfit import CrossFit
 from offpolicy.models.fitting.store import FitStore
-from offpolicy.policies.target import Target, resolve
+from offpolicy.policies.target import Target, adapted_policies, resolve
 from offpolicy.splits.folds import Folds, Plan
 from offpolicy.trust.sums import LogSums, log_sums
 
@@ -174,7 +174,7 @@ class Streamed:
 
     def resolve(self, named: dict[str, Any]) -> dict[str, Target]:
         """Policies by name; they are asked block by block."""
-        self.policies |= named
+        self.policies |= adapted_policies(named, self.scan)
         k = len(self.scan.actions)
         return {name: Target(name, k, True, None, None) for name in named}
 

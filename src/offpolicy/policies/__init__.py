@@ -9,10 +9,11 @@ from offpolicy.policies.by_preference import EpsilonGreedy, Greedy, Softmax
 from offpolicy.policies.check import check_policy
 from offpolicy.policies.combined import Mixture, TimeDependent
 from offpolicy.policies.context import n_rows
+from offpolicy.policies.fitted import Classifier, Predictor, TorchLogits
 from offpolicy.policies.posterior import BetaThompson, GaussianThompson
 from offpolicy.policies.protocol import Policy
-from offpolicy.policies.simple import Deterministic, Fixed, Uniform
-from offpolicy.policies.tables import ProbabilityColumns, Table
+from offpolicy.policies.simple import Constant, Deterministic, Fixed, Uniform
+from offpolicy.policies.tables import ProbabilityColumns, StateTable, Table
 from offpolicy.policies.thompson import (
     beta_thompson_probabilities,
     gaussian_thompson_probabilities,
@@ -20,6 +21,8 @@ from offpolicy.policies.thompson import (
 
 __all__ = [
     "BetaThompson",
+    "Classifier",
+    "Constant",
     "Deterministic",
     "EpsilonGreedy",
     "Fixed",
@@ -27,10 +30,13 @@ __all__ = [
     "Greedy",
     "Mixture",
     "Policy",
+    "Predictor",
     "ProbabilityColumns",
     "Softmax",
+    "StateTable",
     "Table",
     "TimeDependent",
+    "TorchLogits",
     "Uniform",
     "beta_thompson_probabilities",
     "check_policy",

@@ -9,7 +9,9 @@ import numpy as np
 from offpolicy.errors import PolicyError, UsageError, first_rows
 from offpolicy.policies.context import n_rows, take
 from offpolicy.policies.distribution import as_rows, check_rows
+from offpolicy.policies.forms import adapted
 from offpolicy.policies.protocol import bind
+from offpolicy.policies.surface import Surface
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable
@@ -32,8 +34,8 @@ def check_policy(
     Parameters
     ----------
     policy
-        An object with ``probabilities(context)``, or a function of the context that returns (n, K)
-        probabilities or one action label per row.
+        An object with ``probabilities(context)``, a function of the context that returns (n, K)
+        probabilities or one action label per row, or a model that `evaluate` takes as a policy.
     context
         Rows to try it on: an array or a frame; a few hundred rows will do.
     actions
@@ -57,7 +59,7 @@ def check_policy(
     that row; look for sums, ranks or scaling over all rows.
     """
     labels = tuple(actions)
-    policy = bind(policy, labels)
+    policy = bind(adapted("policy", policy, Surface(actions=labels)), labels)
     if not hasattr(policy, "probabilities") and not callable(policy):
         raise UsageError(
             "The 'policy' parameter of check_policy must have probabilities(context) or be a "

@@ -66,6 +66,56 @@ def key_columns(context: Any, names: Sequence[str], policy: str) -> list[Array]:
     return [_comparable(array[:, i]) for i in range(len(names))]
 
 
+def only_column(context: Any, policy: str) -> Array:
+    """Return the states of a context that has one column."""
+    if not is_frame(context):
+        array = np.asarray(context)
+        return array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array
+    names = Columns(context).names
+    if len(names) != 1:
+        raise PolicyError(
+            f"{policy} is asked by one column of states. The context has {names[:5]}."
+        )
+    return column(context, names[0], policy)
+
+
+def feature_matrix(context: Any, model: Any) -> Any:
+    """Return the context as fitted models read it: pandas with the model's own columns, else an array if numeric."""
+    if not is_frame(context):
+        array = np.asarray(context)
+        return array[:, None] if array.ndim == 1 else array
+    import narwhals as nw
+
+    names = [str(n) for n in getattr(model, "feature_names_in_", ())]
+    frame = nw.from_native(context, eager_only=True)
+    if names:
+        _columns(context, names, type(model).__name__)
+        frame = frame.select(*names)
+    numbers = all(kind.is_numeric() or kind == nw.Boolean for kind in frame.schema.values())
+    # A model that was fitted on a frame says so by the names it remembers; agents read arrays.
+    return frame.to_pandas() if names or not numbers else frame.to_numpy()
+
+
+def numeric_array(context: Any, policy: str) -> Array:
+    """Return the context as an array of numbers, its columns in order; text raises."""
+    if not is_frame(context):
+        array = np.asarray(context)
+        if array.dtype.kind not in "biuf":
+            raise PolicyError(f"{policy} reads numbers. The context is an array of {array.dtype}.")
+        return array
+    columns = Columns(context)
+    kinds = {name: columns.values(name).dtype.kind for name in columns.names}
+    text = [name for name, kind in kinds.items() if kind not in "biuf"]
+    if text:
+        raise PolicyError(
+            f"{policy} reads numbers, and the context's column {text[0]!r} is not numeric. Wrap the model "
+            "in a function of the context that encodes it, as in training."
+        )
+    if len(kinds) == 1:
+        return columns.values(columns.names[0])
+    return np.column_stack([columns.numeric(name, "context") for name in columns.names])
+
+
 def _comparable(values: Array) -> Array:
     # Times are equal whatever their unit; as Python objects they would not be.
     return values.astype("datetime64[ns]") if values.dtype.kind == "M" else values

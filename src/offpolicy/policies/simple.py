@@ -1,4 +1,4 @@
-"""Policies without a model: uniform, one fixed action, one action per row."""
+"""Policies without a model: uniform, fixed shares, one fixed action, one action per row."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from offpolicy.errors import UsageError
+from offpolicy.errors import PolicyError, UsageError
 from offpolicy.policies.context import column, n_rows
-from offpolicy.policies.distribution import eligibility, one_hot, uniform
+from offpolicy.policies.distribution import SUM_TOLERANCE, eligibility, one_hot, uniform
 from offpolicy.policies.labels import action_codes, require_actions
 from offpolicy.policies.protocol import bound
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
+    from collections.abc import Callable, Hashable, Mapping
 
     from offpolicy._arrays import Bools, Floats, Ints
 
@@ -82,6 +82,51 @@ class Fixed:
         """Return probability 1 for the action; (n, K), read-only."""
         row = one_hot(np.array([self.code]), len(bound(self.actions, self)))
         return np.broadcast_to(row, (n_rows(context), row.shape[1]))
+
+
+@dataclass(frozen=True)
+class Constant:
+    """Choose each action with a probability that is the same in every context: an A/B split.
+
+    It ignores ``eligible``, as `Fixed` does.
+
+    Parameters
+    ----------
+    shares
+        Probability of each action, by label; they sum to 1. Actions that are not named have 0.
+
+    Examples
+    --------
+    >>> Constant({"x": 0.2, "y": 0.8}).bind(("y", "z", "x")).probabilities(np.zeros(1)).tolist()
+    [[0.8, 0.0, 0.2]]
+    """
+
+    shares: Mapping[Any, float]
+    actions: tuple[Hashable, ...] | None = field(default=None, kw_only=True, repr=False)
+    respects_eligible: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        values = np.array([float(p) for p in self.shares.values()])
+        if not bool(np.isfinite(values).all()) or bool((values < 0).any()):
+            raise PolicyError(
+                f"probabilities of actions must be numbers from 0 to 1. Got {dict(self.shares)}."
+            )
+        if abs(values.sum() - 1) > SUM_TOLERANCE:
+            raise PolicyError(
+                f"probabilities of actions must sum to 1. Got {dict(self.shares)}, which sum to "
+                f"{values.sum():.6g}. Nothing is normalized unasked."
+            )
+
+    def bind(self, actions: tuple[Hashable, ...]) -> Constant:
+        """Return the policy for these actions, in this order."""
+        require_actions(self.shares, actions, "a mapping from action to probability")
+        return replace(self, actions=tuple(actions))
+
+    def probabilities(self, context: Any, *, eligible: Bools | None = None) -> Floats:
+        """Return the shares for every row; (n, K), read-only."""
+        actions = bound(self.actions, self)
+        row = np.array([float(self.shares.get(a, 0.0)) for a in actions])
+        return np.broadcast_to(row, (n_rows(context), len(actions)))
 
 
 @dataclass(frozen=True)

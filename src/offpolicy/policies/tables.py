@@ -1,4 +1,4 @@
-"""Policies that are data: probability columns, and tables of (context, action, probability)."""
+"""Policies that are data: probability columns, tables by state, tables of (context, action, probability)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from offpolicy.errors import PolicyError, UsageError, first_rows
-from offpolicy.policies.context import column, key_columns, n_rows, numeric_columns
+from offpolicy.policies.context import (
+    column,
+    key_columns,
+    n_rows,
+    numeric_columns,
+    only_column,
+)
 from offpolicy.policies.distribution import SUM_TOLERANCE, check_rows
 from offpolicy.policies.labels import action_codes, keys, positions, require_actions
 from offpolicy.policies.protocol import bound
@@ -67,6 +73,51 @@ class ProbabilityColumns:
         K = len(bound(self.actions, self))
         values = numeric_columns(context, list(self.columns), "ProbabilityColumns")
         return check_rows(values, (n_rows(context), K), "ProbabilityColumns")
+
+
+@dataclass(frozen=True, eq=False)
+class StateTable:
+    """Look the probabilities up by state: row s of the table is the distribution in state s.
+
+    Parameters
+    ----------
+    table
+        (S, K) probabilities in the order of the log's actions, for states 0 … S−1.
+
+    Examples
+    --------
+    >>> StateTable([[1.0, 0.0], [0.5, 0.5]]).probabilities(np.array([1, 0])).tolist()
+    [[0.5, 0.5], [1.0, 0.0]]
+    """
+
+    table: Any
+    respects_eligible: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        shape = np.shape(self.table)
+        if len(shape) != 2:
+            raise UsageError(
+                f"The 'table' parameter of StateTable must have shape (S, K). Got {shape} instead."
+            )
+        object.__setattr__(
+            self, "table", check_rows(self.table, (shape[0], shape[1]), "StateTable")
+        )
+
+    def probabilities(self, context: Any, *, eligible: Bools | None = None) -> Floats:
+        """Return the row of each state; (n, K)."""
+        states = only_column(context, "StateTable")
+        if states.dtype.kind not in "iu":
+            raise PolicyError(
+                f"StateTable is asked by states 0, 1, 2, …. Got states of type {states.dtype} instead."
+            )
+        outside = (states < 0) | (states >= len(self.table))
+        if outside.any():
+            raise PolicyError(
+                f"StateTable has {len(self.table)} rows, one for each state 0 … {len(self.table) - 1}; "
+                f"{first_rows(outside, states)} are other states. Give it a row for every state."
+            )
+        rows: Floats = self.table[states]
+        return rows
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,14 +1,13 @@
 """A policy, in whichever form the user has it, resolved against a log into probabilities of its actions.
 
-Forms: an object with ``probabilities(context)``, a callable giving probabilities or one label per row, an
-(n, K) array, a label column or probability columns of the frame. Probabilities are asked for in blocks of
-rows and deterministic policies are kept as codes, so that no n × K array is made for a large log.
+The forms are in `offpolicy.policies.forms`. Probabilities are asked for in blocks of rows and deterministic
+policies are kept as codes, so that no n × K array is made for a large log.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +16,10 @@ import numpy as np
 from offpolicy.errors import DataError, OffPolicyError, PolicyError, first_rows
 from offpolicy.logs.actions import encode
 from offpolicy.logs.frame import Columns, is_frame, is_reordered
-from offpolicy.logs.layout import in_log_order
 from offpolicy.policies.distribution import check_rows, one_hot
+from offpolicy.policies.forms import adapted, is_constant
+from offpolicy.policies.protocol import bind
+from offpolicy.policies.surface import Surface
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -99,7 +100,8 @@ LOGGING_POLICY = "(logging policy)"
 
 def named_policies(policies: Any) -> dict[str, Any]:
     """One policy is called "policy"; a mapping keeps its names."""
-    if isinstance(policies, Mapping) and not hasattr(policies, "probabilities"):
+    one = hasattr(policies, "probabilities") or is_constant(policies)
+    if isinstance(policies, Mapping) and not one:
         if not policies:
             raise PolicyError("policies= is empty. Give at least one policy.")
         for name in policies:
@@ -111,41 +113,24 @@ def named_policies(policies: Any) -> dict[str, Any]:
     return {"policy": policies}
 
 
+def adapted_policies(policies: Any, log: Any) -> dict[str, Any]:
+    """Policies by name, each adapted from the form it came in; files and modules are read here, once."""
+    surface = Surface.of(log)
+    return {
+        name: adapted(name, policy, surface) for name, policy in named_policies(policies).items()
+    }
+
+
 def resolve(name: str, policy: Any, log: Any) -> Target:
     """Turn any form of policy into a `Target` on the rows of ``log``."""
-    labels = log.actions
-    if inspect.isclass(policy):
-        raise PolicyError(
-            f"policy {name!r} is the class {policy.__name__}. Give an instance: {policy.__name__}(…)."
-        )
-    if hasattr(policy, "bind"):
-        policy = policy.bind(labels)
-    if isinstance(policy, str):
-        return _from_label_column(name, policy, log)
-    if isinstance(policy, Sequence) and policy and all(isinstance(c, str) for c in policy):
-        return _from_columns(name, list(policy), log)
-    if hasattr(policy, "probabilities") or hasattr(policy, "choices") or callable(policy):
+    policy = bind(adapted(name, policy, Surface.of(log)), log.actions)
+    if not hasattr(policy, "on_rows"):
         return _from_function(name, policy, log)
-    if is_frame(policy):
-        raise PolicyError(
-            f"policy {name!r}: a frame is ambiguous. Give probabilities as an (n, K) array in the order of "
-            f"log.actions {tuple(labels)[:5]}, or use offpolicy.policies.Table."
-        )
     try:
-        array = np.asarray(policy)
-    except ValueError as error:
-        raise PolicyError(f"policy {name!r}: cannot be read as an array: {error}") from error
-    if array.ndim == 0:
-        raise PolicyError(
-            f"policy {name!r}: {policy!r} is not a policy. Give an object with probabilities(context), a "
-            "callable, an (n, K) array, or the name of a column; offpolicy.policies has adapters."
-        )
-    if getattr(log, "row_order", None) is None and is_reordered(policy, log.source):
-        raise PolicyError(
-            f"policy {name!r}: its index has the labels of the log's frame in another order. Align it with "
-            ".reindex(frame.index), or pass .to_numpy() if the rows do match."
-        )
-    return _from_array(name, in_log_order(array, log), log)
+        values = policy.on_rows(log)
+    except OffPolicyError as error:
+        raise type(error)(f"policy {name!r}: {error}") from error
+    return _from_array(name, values, log)
 
 
 def _from_array(name: str, array: Array, log: Any) -> Target:
@@ -164,36 +149,6 @@ def _from_labels(name: str, values: Array, log: Any) -> Target:
     codes = encode_choices(name, values, log.actions)
     _check_eligible_codes(name, codes, log.eligible)
     return Target(name, len(log.actions), False, codes, None)
-
-
-def _from_label_column(name: str, column: str, log: Any) -> Target:
-    if log.source is None:
-        raise PolicyError(
-            f"policy {name!r}: {column!r} names a column, but the log was not built from a frame."
-        )
-    if column == log.names.action:
-        raise PolicyError(
-            f"policy {name!r}: {column!r} holds the actions that were logged. A policy must not know them; "
-            "name the column with the actions it would take. What the log itself earned is ev.logged."
-        )
-    columns = Columns(log.source)
-    columns.require(column, f"policy {name!r}")
-    return _from_labels(name, columns.values(column), log)
-
-
-def _from_columns(name: str, names: list[str], log: Any) -> Target:
-    if log.source is None:
-        raise PolicyError(f"policy {name!r}: {names[:3]} name columns, but the log has no frame.")
-    if len(names) != len(log.actions):
-        raise PolicyError(
-            f"policy {name!r}: {len(names)} probability columns for {len(log.actions)} actions. Give one "
-            f"for each of log.actions, in that order: {tuple(log.actions)[:5]}."
-        )
-    columns = Columns(log.source)
-    matrix = np.column_stack(
-        [columns.numeric(columns.require(c, f"policy {name!r}"), "probability") for c in names]
-    )
-    return _from_array(name, matrix, log)
 
 
 def _from_function(name: str, policy: Any, log: Any) -> Target:

@@ -1,0 +1,191 @@
+"""Models that people already have, as policies: classifiers, objects that predict an action, torch modules."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from offpolicy.errors import PolicyError, UsageError
+from offpolicy.logs.actions import plain
+from offpolicy.policies.context import feature_matrix, n_rows, numeric_array
+from offpolicy.policies.labels import require_actions
+from offpolicy.policies.protocol import bound
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterator
+
+    from offpolicy._arrays import Array, Bools, Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Classifier:
+    """Follow a fitted classifier: the probability of an action is that of its class.
+
+    Parameters
+    ----------
+    model
+        Anything fitted with ``predict_proba(X)`` and ``classes_``. Classes are action labels, in any
+        order; actions of the log that are no class have probability 0. A model that remembers the names
+        of its features is given these columns of the context, in its order.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> model = LogisticRegression().fit(np.array([[0.0], [1.0]]), ["b", "a"])
+    >>> policy = Classifier(model).bind(("a", "b", "c"))
+    >>> policy.probabilities(np.array([[0.5]])).round(6).tolist()
+    [[0.5, 0.5, 0.0]]
+    """
+
+    model: Any
+    actions: tuple[Hashable, ...] | None = field(default=None, kw_only=True, repr=False)
+    respects_eligible: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if not hasattr(self.model, "predict_proba"):
+            raise UsageError(
+                "The 'model' parameter of Classifier must have predict_proba. "
+                f"Got {type(self.model).__name__} instead."
+            )
+
+    def bind(self, actions: tuple[Hashable, ...]) -> Classifier:
+        """Return the policy for these actions, in this order."""
+        name = type(self.model).__name__
+        if not hasattr(self.model, "classes_"):
+            raise PolicyError(f"{name} has no classes_ yet. Fit it before it is a policy.")
+        require_actions([plain(c) for c in self.model.classes_], actions, f"a class of {name}")
+        return replace(self, actions=tuple(actions))
+
+    def probabilities(self, context: Any, *, eligible: Bools | None = None) -> Floats:
+        """Return the classes' probabilities in the order of the log's actions; (n, K)."""
+        actions = bound(self.actions, self)
+        given = np.asarray(self.model.predict_proba(feature_matrix(context, self.model)))
+        out = np.zeros((n_rows(context), len(actions)))
+        out[:, [actions.index(plain(c)) for c in self.model.classes_]] = given
+        return out
+
+
+@dataclass(frozen=True, eq=False)
+class Predictor:
+    """Follow an object whose ``predict`` names the action: Stable-Baselines3, d3rlpy, a classifier.
+
+    ``predict`` is given the contexts (states) and answers with one action label per row, with (n, K)
+    probabilities, or with a tuple that begins with one of these. One that takes ``deterministic`` is asked
+    for its deterministic action.
+
+    Parameters
+    ----------
+    model
+        The object.
+
+    Examples
+    --------
+    >>> class Agent:
+    ...     def predict(self, observation, deterministic=False):
+    ...         return (observation[:, 0] > 0).astype(int), None
+    >>> Predictor(Agent())(np.array([[1.0], [-1.0]])).tolist()
+    [1, 0]
+    """
+
+    model: Any
+
+    def __post_init__(self) -> None:
+        if not hasattr(self.model, "predict"):
+            raise UsageError(
+                "The 'model' parameter of Predictor must have predict. "
+                f"Got {type(self.model).__name__} instead."
+            )
+        if _is_regressor(self.model):
+            raise UsageError(
+                f"{type(self.model).__name__} predicts a number, not an action. A policy that follows "
+                "predicted rewards is offpolicy.policies.Greedy({action: model, …})."
+            )
+
+    def __call__(self, context: Any) -> Array:
+        """Return one label per row, or (n, K) probabilities."""
+        keywords = {"deterministic": True} if _takes(self.model.predict, "deterministic") else {}
+        answer = self.model.predict(feature_matrix(context, self.model), **keywords)
+        return np.asarray(answer[0] if isinstance(answer, tuple) else answer)
+
+
+@dataclass(frozen=True, eq=False)
+class TorchLogits:
+    """Follow a torch module that gives logits over the log's actions: π = softmax(module(x)).
+
+    The module is asked in evaluation mode and without gradients, on its own device, and left in the mode
+    it was in. It is given a tensor of its parameters' dtype with the context's columns in order; states
+    that are single whole numbers come as int64, as ``nn.Embedding`` wants them. An answer with an
+    attribute ``logits`` (a `Categorical`, a transformer's output) counts with that.
+
+    Parameters
+    ----------
+    module : torch.nn.Module
+        Gives (n, K), in the order of ``log.actions``.
+    """
+
+    module: Any
+    actions: tuple[Hashable, ...] | None = field(default=None, kw_only=True, repr=False)
+    respects_eligible: ClassVar[bool] = False
+
+    def bind(self, actions: tuple[Hashable, ...]) -> TorchLogits:
+        """Return the policy for these actions, in this order."""
+        return replace(self, actions=tuple(actions))
+
+    def probabilities(self, context: Any, *, eligible: Bools | None = None) -> Floats:
+        """Return the softmax of the logits; (n, K)."""
+        import torch
+
+        actions, n = bound(self.actions, self), n_rows(context)
+        name = type(self.module).__name__
+        values = numeric_array(context, name)
+        first = next(self.module.parameters(), torch.empty(0))
+        ids = values.ndim == 1 and values.dtype.kind in "iu"
+        made = torch.as_tensor(np.array(values), device=first.device)
+        with _evaluating(self.module), torch.no_grad():
+            answer = self.module(made.long() if ids else made.to(first.dtype))
+        logits = getattr(answer, "logits", answer)
+        shape = tuple(getattr(logits, "shape", ()))
+        if shape != (n, len(actions)):
+            raise PolicyError(
+                f"{name} gave {shape or type(logits).__name__} for {n} rows. A torch module that is a "
+                f"policy gives logits of shape (n, K) = {(n, len(actions))}: one for each of log.actions "
+                f"{actions[:5]}, in their order."
+            )
+        return np.asarray(torch.softmax(logits.double(), dim=1).cpu().numpy(), dtype=np.float64)
+
+
+def is_torch_module(given: Any) -> bool:
+    """Whether ``given`` is a torch module; torch is not imported to find out."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(given, torch.nn.Module)
+
+
+@contextmanager
+def _evaluating(module: Any) -> Iterator[None]:
+    training = [part for part in module.modules() if part.training]
+    module.eval()
+    try:
+        yield
+    finally:
+        for part in training:
+            part.training = True
+
+
+def _takes(function: Any, name: str) -> bool:
+    try:
+        return name in inspect.signature(function).parameters
+    except (TypeError, ValueError):
+        return False
+
+
+def _is_regressor(model: Any) -> bool:
+    if not hasattr(model, "get_params"):
+        return False
+    from sklearn.base import is_regressor
+
+    return bool(is_regressor(model))

@@ -1,0 +1,94 @@
+"""Policies that are known on the rows of one log only: a column of labels, probability columns, an array.
+
+They are not asked about contexts; `on_rows` gives (n,) labels or (n, K) probabilities in the order of the
+log's rows. ``reads`` are the columns of the log that they need besides the context.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from offpolicy.errors import PolicyError
+from offpolicy.logs.frame import Columns, is_reordered
+from offpolicy.logs.layout import in_log_order
+
+if TYPE_CHECKING:
+    from offpolicy._arrays import Array
+
+
+@dataclass(frozen=True)
+class LabelColumn:
+    """One action label per row, in a column of the log."""
+
+    name: str
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The column."""
+        return (self.name,)
+
+    def on_rows(self, log: Any) -> Array:
+        """(n,) labels."""
+        if self.name == log.names.action:
+            raise PolicyError(
+                f"{self.name!r} holds the actions that were logged. A policy must not know them; name "
+                "the column with the actions it would take. What the log itself earned is ev.logged."
+            )
+        return _columns(log, self.reads).values(self.name)
+
+
+@dataclass(frozen=True)
+class LogColumns:
+    """One column of probabilities for each action of the log, in their order."""
+
+    reads: tuple[str, ...]
+
+    def on_rows(self, log: Any) -> Array:
+        """(n, K) probabilities."""
+        if len(self.reads) != len(log.actions):
+            raise PolicyError(
+                f"{len(self.reads)} probability columns for {len(log.actions)} actions. Give one for "
+                f"each of log.actions, in that order: {tuple(log.actions)[:5]}."
+            )
+        columns = _columns(log, self.reads)
+        return np.column_stack([columns.numeric(c, "probability") for c in self.reads])
+
+
+@dataclass(frozen=True, eq=False)
+class RowArray:
+    """(n, K) probabilities, OBP's (n, K, 1), or (n,) labels, given beside the log."""
+
+    given: Any
+    reads: ClassVar[tuple[str, ...]] = ()
+
+    def on_rows(self, log: Any) -> Array:
+        """(n, K) probabilities or (n,) labels."""
+        if getattr(log, "row_order", None) is None and is_reordered(self.given, log.source):
+            raise PolicyError(
+                "its index has the labels of the log's frame in another order. Align it with "
+                ".reindex(frame.index), or pass .to_numpy() if the rows do match."
+            )
+        array = np.asarray(self.given)
+        if array.ndim == 3 and array.shape[2] == 1:  # OBP keeps an axis for positions of a list
+            array = array[:, :, 0]
+        if array.ndim == 3:
+            raise PolicyError(
+                f"an array of shape {array.shape} has a distribution for each of {array.shape[2]} "
+                "positions. Evaluate one position at a time: array[:, :, position]."
+            )
+        ordered: Array = in_log_order(array, log)
+        return ordered
+
+
+def _columns(log: Any, names: tuple[str, ...]) -> Columns:
+    if log.source is None:
+        raise PolicyError(
+            f"{list(names)[:3]} name columns, but the log was not built from a frame."
+        )
+    columns = Columns(log.source)
+    for name in names:
+        columns.require(name, "policy")
+    return columns

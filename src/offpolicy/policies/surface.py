@@ -1,0 +1,56 @@
+"""What a policy may refer to: the actions, columns and rows of a log, wherever the log is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from offpolicy.logs.frame import Columns
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+
+@dataclass(frozen=True)
+class Surface:
+    """The side of a log that policies see before any row is read.
+
+    Attributes
+    ----------
+    actions : tuple
+        The log's actions, in order.
+    columns : tuple of str
+        Columns that a policy may name; those of the frame or the table, not of the context only.
+    context : tuple of str
+        Names of the context's columns.
+    action : str
+        Name of the column of logged actions.
+    rows : int or None
+        Rows that an array can be matched with; None where rows are not held in memory.
+    integer_states : bool
+        Whether rows are decisions of episodes in states that are whole numbers.
+    """
+
+    actions: tuple[Hashable, ...]
+    columns: tuple[str, ...] = ()
+    context: tuple[str, ...] = ()
+    action: str = "action"
+    rows: int | None = None
+    integer_states: bool = False
+
+    @classmethod
+    def of(cls, log: Any) -> Surface:
+        """Of a log in memory, scanned or streamed."""
+        if log.in_memory:
+            columns = () if log.source is None else tuple(Columns(log.source).names)
+            rows, names = len(log.action), log.context.names or ()
+            states = log.kind == "trajectories" and _are_integers(log.context)
+            return cls(log.actions, columns, tuple(names), log.names.action, rows, states)
+        return cls(log.actions, log.nameable, tuple(log.roles.context), log.roles.action)
+
+
+def _are_integers(context: Any) -> bool:
+    if context.is_frame:
+        table = Columns(context.table)
+        return len(table.names) == 1 and table.values(table.names[0]).dtype.kind in "iu"
+    return context.table.ndim == 1 and context.table.dtype.kind in "iu"

@@ -1,0 +1,118 @@
+"""Policies in words, the same on the command line and in Python.
+
+=====================  ======================================================================================
+a column of the log    the action it would take, row by row
+``uniform``            every action with the same probability
+``always:x``           the action x
+``table.csv``          a file (CSV or Parquet) of context columns, the action and ``probability``
+``p_a,p_b``            probability columns, one for each action of the log, in their order
+``package.module:f``   a function or object that can be imported
+=====================  ======================================================================================
+
+Nothing is unpickled.
+"""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from offpolicy.errors import PolicyError, did_you_mean
+from offpolicy.policies.on_rows import LabelColumn, LogColumns
+from offpolicy.policies.simple import Fixed, Uniform
+from offpolicy.policies.tables import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from offpolicy.policies.surface import Surface
+
+TABLE_FILES = (".csv", ".csv.gz", ".parquet", ".pq")
+
+
+@dataclass(frozen=True)
+class Word:
+    """One way to say a policy: how it is written, whether a text is one, and what it means."""
+
+    written: str
+    says: Callable[[str, Surface], bool]
+    means: Callable[[str, Surface], Any]
+
+
+def from_words(text: str, log: Surface) -> Any:
+    """The policy that a text stands for; a column of the log comes before anything else.
+
+    >>> from offpolicy.policies.surface import Surface
+    >>> from_words("always:b", Surface(actions=("a", "b")))
+    Fixed(action='b')
+    """
+    for word in WORDS:
+        if word.says(text, log):
+            return word.means(text, log)
+    known = (*log.columns, "uniform", *(f"always:{a}" for a in log.actions[:5]))
+    written = ", ".join(word.written for word in WORDS)
+    said = (
+        f" (the log has no such column{'' if log.columns else ': it was not built from a frame'})"
+    )
+    raise PolicyError(
+        f"{text!r} is not a policy in words{said}.{did_you_mean(text, known)} Written are: {written}."
+    )
+
+
+def _label(text: str, log: Surface) -> Any:
+    named = text.removeprefix("always:")
+    for label in log.actions:
+        if str(label) == named:
+            return Fixed(label)
+    raise PolicyError(f"{text}: the log has no such action.{did_you_mean(named, log.actions)}")
+
+
+def _table(path: str, log: Surface) -> Table:
+    import pandas as pd
+
+    if not Path(path).exists():
+        raise PolicyError(f"there is no file {path!r}. Check the path of the policy's table.")
+    parquet = path.lower().endswith((".parquet", ".pq"))
+    frame = pd.read_parquet(path) if parquet else pd.read_csv(path)
+    if not log.context:
+        raise PolicyError(f"{path}: a table policy needs a log with named context columns.")
+    for column in (log.action, "probability"):
+        if column not in frame.columns:
+            raise PolicyError(
+                f"{path}: a policy table has context columns, the action column {log.action!r} and "
+                f"'probability'. It has {list(frame.columns)}."
+            )
+    keys = [c for c in log.context if c in frame.columns]
+    return Table(frame, context=keys, action=log.action, probability="probability")
+
+
+def _imported(text: str, _: Surface) -> Any:
+    module_name, _colon, path = text.partition(":")
+    try:
+        value: Any = importlib.import_module(module_name)
+    except ImportError as error:
+        raise PolicyError(f"{text!r}: cannot import {module_name!r}: {error}") from error
+    for part in path.split("."):
+        if not hasattr(value, part):
+            known = [n for n in dir(value) if not n.startswith("_")]
+            raise PolicyError(
+                f"{text!r}: {module_name} has no {part!r}.{did_you_mean(part, known)}"
+            )
+        value = getattr(value, part)
+    return value
+
+
+WORDS: tuple[Word, ...] = (
+    Word("a column's name", lambda t, log: t in log.columns, lambda t, _: LabelColumn(t)),
+    Word("'uniform'", lambda t, _: t == "uniform", lambda _t, _: Uniform()),
+    Word("'always:x'", lambda t, _: t.startswith("always:"), _label),
+    Word("'table.csv'", lambda t, _: t.lower().endswith(TABLE_FILES), _table),
+    Word(
+        "'p_a,p_b'",
+        lambda t, _: "," in t,
+        lambda t, _: LogColumns(tuple(part.strip() for part in t.split(","))),
+    ),
+    Word("'package.module:function'", lambda t, _: ":" in t, _imported),
+)

@@ -12,6 +12,11 @@ ads = Study(
     "Table 2 and Figure 2 of the paper on a simulated ad platform of its size",
     "offpolicy_studies.ads.study",
 )
+ads_map = Study(
+    "ads-map",
+    "where DML wins and where not: 32 kinds of ad platform",
+    "offpolicy_studies.ads.map",
+)
 cartpole = Study(
     "cartpole",
     "Table 1 of the paper: pixel CartPole, best on a GPU",

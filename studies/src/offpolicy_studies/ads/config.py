@@ -58,6 +58,9 @@ class AdConfig:
     mab_prior_impressions : float
         Strength n₀ of the multi-armed bandit's prior Beta(n₀·r, n₀·(1 − r)), r the campaign's click
         rate: an advertiser knows what its earlier designs earned. Beta(1, 1) would expect 50%.
+    mab_flat_prior : bool
+        Start from Beta(1, 1) instead. Kept for the map of `offpolicy_studies.ads.map`, where poor overlap
+        is a factor.
     mab_memory : float
         Factor by which its past counts shrink at each update. Below 1 because designs drift; it
         also keeps every design in play. 1 is the textbook algorithm.
@@ -103,6 +106,7 @@ class AdConfig:
     drift_sd: float = 0.08
     interacting: tuple[str, ...] = ("age", "gender", "genre", "placement")
     mab_prior_impressions: float = 5_000.0
+    mab_flat_prior: bool = False
     mab_memory: float = 0.8
     cb_design_sd: float = 0.3
     cb_weight_sd: float = 0.1
@@ -119,6 +123,15 @@ class AdConfig:
     def cells(self) -> int:
         """Number of (campaign, batch) pairs."""
         return self.campaigns * self.batches
+
+    def mab_prior(self, campaign: int) -> tuple[float, float]:
+        """Return the parameters of the multi-armed bandit's beta prior.
+
+        >>> AdConfig().mab_prior(0), AdConfig(mab_flat_prior=True).mab_prior(0)
+        ((6.0, 4994.0), (1.0, 1.0))
+        """
+        n0, rate = self.mab_prior_impressions, self.click_rates[campaign]
+        return (1.0, 1.0) if self.mab_flat_prior else (n0 * rate, n0 * (1 - rate))
 
     def scaled(self, scale: float) -> AdConfig:
         """Return the same world with a smaller multi-armed-bandit log.

@@ -110,8 +110,7 @@ def simulate_campaign(world: World, campaign: int) -> Iterator[AdCell]:
     k = own.n_designs
     levels = [size for _, size in cfg.columns]
     active = world.contexts + np.concatenate([[0], np.cumsum(levels)[:-1]])
-    n0, rate = cfg.mab_prior_impressions, cfg.click_rates[campaign]
-    mab = BetaPosterior(np.zeros(k), np.zeros(k), (n0 * rate, n0 * (1 - rate)), cfg.mab_memory)
+    mab = BetaPosterior(np.zeros(k), np.zeros(k), cfg.mab_prior(campaign), cfg.mab_memory)
     cb = logistic_prior(cfg, sum(levels), k)
     for batch in range(cfg.batches):
         mu = world.click_probabilities(campaign, batch)

@@ -1,0 +1,40 @@
+"""Two estimators on the same data sets: does one have the smaller squared error?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.stats import ttest_1samp, wilcoxon
+
+if TYPE_CHECKING:
+    from offpolicy_studies.arrays import Floats
+
+
+def compare(first: Floats, second: Floats) -> dict[str, float]:
+    """Test the errors of two estimators on the same data sets against each other.
+
+    Returns
+    -------
+    dict
+        ``difference`` of the mean squared errors (positive: the second is better), its two-sided
+        ``p_value`` by the paired t-test, and ``signed_rank``, the p-value of Wilcoxon's test on the
+        differences, which one wild data set cannot decide. 1 where the errors are the same.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> got = compare(2 * rng.normal(size=200), rng.normal(size=200))
+    >>> got["difference"] > 0, got["p_value"] < 0.01, got["signed_rank"] < 0.01
+    (True, True, True)
+    >>> compare(np.ones(3), -np.ones(3))["p_value"]
+    1.0
+    """
+    gap = np.asarray(first, dtype=float) ** 2 - np.asarray(second, dtype=float) ** 2
+    if len(gap) < 2 or np.allclose(gap, gap[0], rtol=1e-12, atol=0):
+        return {"difference": float(gap.mean()), "p_value": 1.0, "signed_rank": 1.0}
+    return {
+        "difference": float(gap.mean()),
+        "p_value": float(ttest_1samp(gap, 0.0).pvalue),
+        "signed_rank": float(wilcoxon(gap).pvalue),
+    }

@@ -1,0 +1,76 @@
+"""The ads map at a five-hundredth of its size: every cell there, resumable, tests that can tell estimators apart."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from offpolicy.errors import UsageError
+from offpolicy_studies.ads.config import AdConfig
+from offpolicy_studies.ads.map import ESTIMATORS, MODELS, PLACES, Args, reproduce, show
+from offpolicy_studies.paired import compare
+
+
+@pytest.fixture(scope="module")
+def options(tmp_path_factory):
+    return Args(
+        scale=0.001, seeds=(0,), batches=(1,), campaigns=(3,), workers=1,
+        out=tmp_path_factory.mktemp("map"),
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def summary(options):
+    return reproduce(options)
+
+
+def test_every_combination_of_factors_is_there(options, summary):
+    names = ("rate", "effects", "overlap", "model", "behavior")
+    assert len({tuple(cell[n] for n in names) for cell in summary["cells"]}) == 32
+    assert all(set(cell["rmse"]) == set(ESTIMATORS) for cell in summary["cells"])
+    assert show(summary).count("\n| ×") == 32
+    assert (options.out / "map.svg").read_text().count("<svg") == 1
+
+
+def test_the_factors_are_what_they_say():
+    usual, poor = (place.config(0.001) for place in PLACES[:2])
+    assert usual == AdConfig().scaled(0.001)
+    assert (poor.mab_prior(0), poor.mab_memory) == ((1.0, 1.0), 1.0)
+    assert PLACES[-1].config(0.001).click_rates[0] == pytest.approx(10 * usual.click_rates[0])
+    assert PLACES[-1].config(0.001).column_sd == 1.0
+
+
+def test_a_map_is_taken_up_where_it_stopped(options, summary, tmp_path):
+    lines = (options.out / "cells.jsonl").read_text().splitlines(keepends=True)
+    tmp_path.joinpath("cells.jsonl").write_text("".join(lines[:10]) + lines[10][:40])
+    again = reproduce(replace(options, out=tmp_path))
+    # As text: a ratio that is not defined (NaN) must be undefined in both.
+    assert json.dumps(again["cells"]) == json.dumps(summary["cells"])
+
+
+def test_an_over_fitting_model_looks_better_where_it_was_fitted(summary):
+    share = {
+        model: np.nanmean([c["in_sample_share"] for c in summary["cells"] if c["model"] == model])
+        for model in MODELS
+    }
+    assert share["over-fitting"] < 0.9 * share["tuned"]
+
+
+def test_results_are_plain_json(options, summary):
+    stored = json.loads((options.out / "results.json").read_text())
+    assert stored["records"] == len(PLACES) * len(MODELS) == summary["records"]
+
+
+def test_an_empty_request_is_refused(tmp_path):
+    with pytest.raises(UsageError, match="at least one"):
+        reproduce(Args(seeds=(), out=tmp_path))
+
+
+def test_paired_tests_find_a_difference_and_none():
+    rng = np.random.default_rng(1)
+    noise = rng.normal(size=300)
+    worse = compare(noise + 1, noise)
+    assert worse["difference"] == pytest.approx(np.mean((noise + 1) ** 2 - noise**2))
+    assert worse["p_value"] < 1e-6
+    assert compare(noise, rng.permutation(noise))["p_value"] > 0.05

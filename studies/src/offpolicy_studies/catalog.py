@@ -22,6 +22,16 @@ cartpole = Study(
     "Table 1 of the paper: pixel CartPole, best on a GPU",
     "offpolicy_studies.cartpole.study",
 )
+cartpole_letter = Study(
+    "cartpole-letter",
+    "Table 1 by the letter of the paper, with seven ways of knowing the behavior policy",
+    "offpolicy_studies.cartpole.letter",
+)
+cartpole_map = Study(
+    "cartpole-map",
+    "where DML wins and where not: policies, value models, lengths of training",
+    "offpolicy_studies.cartpole.map",
+)
 choice = Study(
     "choice",
     "a published benchmark of estimator choice on classification sets",

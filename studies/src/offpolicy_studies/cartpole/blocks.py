@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from offpolicy_studies.cartpole.settings import Settings
 
-EPISODES, FOLDS, MINIBATCHES, WEIGHTS, CHECKS = range(5)
+EPISODES, FOLDS, MINIBATCHES, WEIGHTS, CHECKS, PLAIN_MINIBATCHES, PLAIN_WEIGHTS = range(7)
 
 
 @dataclass(frozen=True)
@@ -65,6 +65,48 @@ def truth(act: Any, rollouts: int, seed: int, settings: Settings, device: str) -
     }
 
 
+@dataclass(frozen=True)
+class Collected:
+    """The episodes of several data sets and where their steps stand."""
+
+    draws: environment.Draws
+    episodes: environment.Episodes
+    lengths: np.ndarray
+    actions: np.ndarray
+    greedy: np.ndarray
+    steps: design.Steps
+
+    def log(self, k: int, n: int) -> dict[str, np.ndarray]:
+        """Return the log of the k-th data set of n episodes."""
+        rows = slice(self.steps.first[k], self.steps.first[k + 1])
+        return {
+            "lengths": self.lengths[k * n : (k + 1) * n].astype(np.int16),
+            "actions": self.actions[rows],
+            "greedy": self.greedy[rows],
+        }
+
+
+def collect(
+    act: Any, cell: Cell, replications: list[int], settings: Settings, device: str
+) -> Collected:
+    """Play the episodes of several data sets and keep their pictures on the device."""
+    import torch
+
+    draws = environment.joined([
+        environment.draw_start(cell.rng(EPISODES, r), cell.trajectories, settings.cap)
+        for r in replications
+    ])  # fmt: skip
+    keep = torch.bfloat16 if device.startswith("cuda") else torch.float32
+    episodes = environment.roll_out(
+        act, draws, epsilon=cell.epsilon, cap=settings.cap, period=settings.noise_period,
+        device=device, image_dtype=keep,
+    )  # fmt: skip
+    lengths = episodes.lengths.cpu().numpy()
+    actions, greedy = episodes.actions.cpu().numpy(), episodes.greedy.cpu().numpy()
+    steps = design.locate(lengths, actions != greedy, cell.trajectories)
+    return Collected(draws, episodes, lengths, actions, greedy, steps)
+
+
 def fit_block(
     act: Any, cell: Cell, replications: list[int], settings: Settings, device: str,
     tick: Callable[[float], None] = lambda _: None,
@@ -72,21 +114,11 @@ def fit_block(
     """Collect and fit several data sets at once; return each one's arrays, and the timing."""
     import torch
 
-    clock = _Clock(device)
+    clock = Clock(device)
     n = cell.trajectories
-    draws = environment.joined([
-        environment.draw_start(cell.rng(EPISODES, r), n, settings.cap) for r in replications
-    ])  # fmt: skip
-    clock.lap("draw")
-    keep = torch.bfloat16 if device.startswith("cuda") else torch.float32
-    episodes = environment.roll_out(
-        act, draws, epsilon=cell.epsilon, cap=settings.cap, period=settings.noise_period,
-        device=device, image_dtype=keep,
-    )  # fmt: skip
+    collected = collect(act, cell, replications, settings, device)
+    steps, episodes, actions = collected.steps, collected.episodes, collected.actions
     clock.lap("collect")
-    lengths = episodes.lengths.cpu().numpy()
-    actions, greedy = episodes.actions.cpu().numpy(), episodes.greedy.cpu().numpy()
-    steps = design.locate(lengths, actions != greedy, n)
     labels, groups, seeds, rngs = [], [], [], []
     for k, r in enumerate(replications):
         fold_rng = cell.rng(FOLDS, r)
@@ -104,7 +136,7 @@ def fit_block(
     clock.lap("train")
     fitted = training.finish(trainer, curve)
     clock.lap("predict")
-    checks = _q_checks(act, cell, replications, steps, draws, episodes, settings)
+    checks = q_checks(act, cell, replications, collected, settings)
     clock.lap("q roll-outs")
     out = {}
     hidden = episodes.physics.cpu().numpy().astype(np.float16)
@@ -112,11 +144,9 @@ def fit_block(
         rows = slice(steps.first[k], steps.first[k + 1])
         at = k * (cell.folds + 1)
         out[r] = {
-            "lengths": lengths[k * n : (k + 1) * n].astype(np.int16),
-            "actions": actions[rows],
-            "greedy": greedy[rows],
+            **collected.log(k, n),
             "folds": labels[k].astype(np.int8),
-            **_by_split(fitted, at, cell.folds + 1, steps.first[k], rows.stop - rows.start),
+            **_fitted_arrays(fitted, slice(at, at + cell.folds + 1), rows),
             "temperature": fitted.temperature[at : at + cell.folds + 1],
             "best_step": fitted.best_step[at : at + cell.folds + 1],
             **({"physics": hidden[rows]} if cell.policy == "long" else {}),
@@ -140,29 +170,44 @@ def fit_block(
     return out, timing
 
 
-def _by_split(
-    fitted: training.Fitted, at: int, count: int, first: int, size: int
-) -> dict[str, np.ndarray]:
-    """Gather one data set's predictions: in-sample from the full fit, the rest out of fold."""
+def _fitted_arrays(fitted: training.Fitted, splits: slice, rows: slice) -> dict[str, np.ndarray]:
     out = {}
     for name in ("q", "q_mrdr", "behavior", "behavior_pi"):
-        pieces = getattr(fitted, name)
-        crossed = np.empty((size, *pieces[at].shape[1:]), dtype=np.float16)
-        for g in range(at + 1, at + count):
-            crossed[fitted.rows[g] - first] = pieces[g]
+        both = by_split(getattr(fitted, name), fitted.rows, splits, rows)
         if name != "q_mrdr":  # MRDR is only reported cross-fitted
-            out[f"{name}_full"] = pieces[at].astype(np.float16)
-        out[f"{name}_cross"] = crossed
+            out[f"{name}_full"] = both[0]
+        out[f"{name}_cross"] = both[1]
     return out
 
 
-def _q_checks(
-    act: Any, cell: Cell, replications: list[int], steps: design.Steps, draws: environment.Draws,
-    episodes: environment.Episodes, settings: Settings,
-) -> tuple[list[np.ndarray], np.ndarray]:  # fmt: skip
+def by_split(
+    pieces: list[np.ndarray], held_out: list[np.ndarray], splits: slice, rows: slice
+) -> tuple[np.ndarray, np.ndarray]:
+    """Gather a data set's predictions: in-sample from the full fit, and out of fold from the others.
+
+    Parameters
+    ----------
+    pieces, held_out : list of arrays
+        For each split of the block what it predicts, and for which steps.
+    splits : slice
+        The data set's splits, the full sample first.
+    rows : slice
+        The data set's steps.
+    """
+    full, *others = range(splits.start, splits.stop)
+    crossed = np.empty((rows.stop - rows.start, *pieces[full].shape[1:]), dtype=np.float16)
+    for g in others:
+        crossed[held_out[g] - rows.start] = pieces[g]
+    return pieces[full].astype(np.float16), crossed
+
+
+def q_checks(
+    act: Any, cell: Cell, replications: list[int], collected: Collected, settings: Settings
+) -> tuple[list[np.ndarray], np.ndarray]:
     """Simulate q of the policy's action from a sample of logged steps of each data set."""
     import torch
 
+    steps, episodes = collected.steps, collected.episodes
     local, rows = [], []
     for k, r in enumerate(replications):
         size = steps.first[k + 1] - steps.first[k]
@@ -173,7 +218,7 @@ def _q_checks(
     value = environment.values_from(
         act,
         episodes.physics[where],
-        torch.tensor(draws.pattern[steps.episode[every]]).to(where.device),
+        torch.tensor(collected.draws.pattern[steps.episode[every]]).to(where.device),
         torch.as_tensor(steps.time[every]).to(where.device),
         episodes.greedy[where].long(),
         cap=settings.cap,
@@ -182,7 +227,7 @@ def _q_checks(
     return local, value.cpu().numpy().astype(np.float32).reshape(len(replications), -1)
 
 
-class _Clock:
+class Clock:
     """Seconds by phase, with the device's queue emptied at each lap."""
 
     def __init__(self, device: str) -> None:
@@ -190,6 +235,7 @@ class _Clock:
         self.seconds: dict[str, float] = {}
 
     def lap(self, name: str) -> None:
+        """Note the seconds since the last lap."""
         if self.cuda:
             import torch
 

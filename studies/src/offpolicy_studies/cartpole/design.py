@@ -88,6 +88,20 @@ class Split:
     held_out: np.ndarray
 
 
+def episode_ends(steps: Steps) -> np.ndarray:
+    """Return the row after the last step of each episode."""
+    out: np.ndarray = np.append(np.flatnonzero(np.diff(steps.episode)) + 1, len(steps.episode))
+    return out
+
+
+def rows_of(steps: Steps, split: Split, episodes: np.ndarray, per_set: int) -> np.ndarray:
+    """Return the steps of some episodes, numbered within the split's data set."""
+    ends = episode_ends(steps)
+    starts = np.append(0, ends[:-1])
+    at = episodes + split.data_set * per_set
+    return np.concatenate([np.arange(starts[e], ends[e]) for e in at])
+
+
 def fold_labels(rng: np.random.Generator, n: int, folds: int) -> np.ndarray:
     """Assign n episodes to folds of equal size (±1) at random.
 

@@ -20,7 +20,6 @@ from offpolicy_studies.cartpole import store
 from offpolicy_studies.cartpole.marginal import marginal_ratio
 from offpolicy_studies.folder import append_line, read_lines
 from offpolicy_studies.progress import track
-from offpolicy_studies.workers import finished
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -180,6 +179,8 @@ def estimate_cells(out: Path, cells: list[Cell], replications: int, jobs: int | 
     jobs : int, optional
         Processes; unless given one per core up to 8, and one when there is little to do.
     """
+    from offpolicy_studies.workers import finished
+
     work: list[tuple[str, float, Path, int]] = []
     for cell in cells:
         name = store.cell_name(cell.policy, cell.epsilon, cell.folds)

@@ -34,7 +34,8 @@ class Rule:
     """Which checkpoint of the learner is the evaluation policy.
 
     The first one, looked at every ``every`` updates, whose mean length over ``episodes`` greedy
-    episodes lies in [low, high]; when none does, an error, or the closest one if ``closest``.
+    episodes lies in [low, high]; when none does, an error, or the closest one if ``closest``. With
+    ``apart``, the value must also differ by that much from the behavior policy's.
     """
 
     low: float
@@ -46,6 +47,10 @@ class Rule:
     rate: float = 5e-4
     target_every: int = 100
     closest: bool = False
+    #: Smallest difference between its value and that of its ε-greedy version, the log's.
+    apart: float = 0.0
+    apart_epsilon: float = 0.10
+    apart_episodes: int = 2000
 
 
 @dataclass(frozen=True)
@@ -104,14 +109,19 @@ def learn(
         if update % rule.target_every == 0:
             target_flat.copy_(net.flat)
             target_running.copy_(net.running)
-        if update % rule.every:
+        due = [k for k, wanted in enumerate(rules) if update % wanted.every == 0]
+        if not due:
             continue
         tried = environment.roll_out(act, test, epsilon=0, cap=cap, period=period, device=device)
         value = float(tried.lengths.double().mean())
         report(update, value)
-        for k, wanted in enumerate(rules):
-            here = Learned(_copy(net), update, value)
-            if found[k] is None and wanted.low <= value <= wanted.high:
+        for k in due:
+            wanted, here = rules[k], Learned(_copy(net), update, value)
+            if (
+                found[k] is None
+                and wanted.low <= value <= wanted.high
+                and _apart(act, wanted, seed, cap, period, device) >= wanted.apart
+            ):
                 found[k] = here
             near = nearest[k]
             if near is None or _miss(value, wanted) < _miss(near.value, wanted):
@@ -119,6 +129,20 @@ def learn(
         if all(found):
             break
     return [_settled(*each) for each in zip(found, nearest, rules, strict=True)]
+
+
+def _apart(act: Any, rule: Rule, seed: int, cap: int, period: int, device: str) -> float:
+    """Return how far the policy's value is from that of its ε-greedy version, on the same starts."""
+    if rule.apart <= 0:
+        return 0.0
+    draws = environment.draw_start(np.random.default_rng([seed, 3]), rule.apart_episodes, cap)
+    values = [
+        environment.roll_out(act, draws, epsilon=e, cap=cap, period=period, device=device)
+        .lengths.double()
+        .mean()
+        for e in (0.0, rule.apart_epsilon)
+    ]
+    return float((values[0] - values[1]).abs())
 
 
 def _settled(found: Learned | None, nearest: Learned | None, rule: Rule) -> Learned:

@@ -11,6 +11,7 @@ from typing import Any
 
 from offpolicy_studies.cartpole.policy import Rule
 
+POLICIES = ("short", "middle", "long")
 KINDS = ("q", "behavior", "behavior_pi", "q_mrdr")
 EPSILONS = (0.05, 0.06, 0.07, 0.08, 0.09, 0.10)
 
@@ -25,7 +26,9 @@ class Settings:
     noise_period: int = 10
     #: The evaluation policy: first checkpoint of the learner with a greedy value in this range.
     policy: Rule = field(default_factory=lambda: Rule(23.0, 32.0))
-    #: The second, longer policy.
+    #: The policy of the table by the letter: its value differs from the log's.
+    middle_policy: Rule = field(default_factory=lambda: Rule(36.0, 44.0, every=10, apart=2.0))
+    #: The longest policy.
     long_policy: Rule = field(default_factory=lambda: Rule(60.0, 110.0))
     #: Minibatch of every network (the paper's).
     batch: int = 128
@@ -45,14 +48,37 @@ class Settings:
     #: Logged steps per data set whose q is compared with a roll-out.
     q_checks: int = 100
 
+    def rule(self, policy: str) -> Rule:
+        """Return the rule by which one of `POLICIES` is chosen."""
+        named = {"short": self.policy, "middle": self.middle_policy, "long": self.long_policy}
+        return named[policy]
+
     def as_dict(self) -> dict[str, Any]:
         """Return the settings as plain values."""
         return asdict(self)
 
 
+@dataclass(frozen=True)
+class Plain:
+    """Training by the letter: what the paper says, and the least that it leaves open.
+
+    Networks of the paper's structure on the picture alone, its batch and learning rates (`Settings`); all
+    episodes of a split train; nothing is held back, stopped early or calibrated. q is fitted to one-step
+    targets 1 + q⁻(S', π_e(S')), q⁻ a copy of the network.
+    """
+
+    #: Training steps after which q is read off; the longest is where training ends.
+    marks: tuple[int, ...] = (1000,)
+    #: Training steps of the two behavior networks.
+    behavior_steps: int = 1000
+    #: Steps between two copies of q for its targets: 100 of them in 1,000 steps, more than most episodes are long.
+    refresh: int = 10
+
+
 #: What a CPU gets unless told otherwise: the same study with fewer updates, steps and roll-outs.
 SMALL = Settings(
     policy=Rule(23.0, 32.0, every=50, episodes=100, environments=16),
+    middle_policy=Rule(36.0, 44.0, every=50, episodes=100, environments=16),
     long_policy=Rule(60.0, 110.0, every=50, episodes=100, environments=16),
     steps=150,
     truth_rollouts=1000,

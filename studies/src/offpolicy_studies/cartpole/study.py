@@ -77,7 +77,7 @@ def reproduce(options: Args) -> Results:
     _check(options)
     out = Path(options.out)
     out.mkdir(parents=True, exist_ok=True)
-    device = options.device or _best_device()
+    device = options.device or best_device()
     settings = options.settings or (Settings() if device.startswith("cuda") else SMALL)
     wanted: dict[str, Any] = {"seed": options.seed, "trajectories": options.trajectories}
     if options.stage != "estimates":
@@ -149,7 +149,8 @@ def _check(options: Args) -> None:
         raise missing_dependency("torch", "torch", "the CartPole study") from None
 
 
-def _best_device() -> str:
+def best_device() -> str:
+    """Return "cuda" where there is a GPU, else "cpu"."""
     import torch
 
     return "cuda" if torch.cuda.is_available() else "cpu"

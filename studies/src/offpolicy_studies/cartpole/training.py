@@ -68,14 +68,16 @@ class Trainer:
     def __init__(
         self, episodes: Episodes, steps: design.Steps, groups: Sequence[design.Split],
         seeds: np.ndarray, follow: float, settings: Settings, per_set: int,
+        kinds: tuple[str, ...] = KINDS,
     ) -> None:  # fmt: skip
         import torch
 
         self.settings, self.groups, self.per_set = settings, groups, per_set
+        self.kinds = kinds
         self.images = episodes.images
         device = self.images.device
         self.device, self.steps = device, steps
-        self.net = Ensemble.create(list(seeds.reshape(-1)), len(KINDS), str(device))
+        self.net = Ensemble.create(list(seeds.reshape(-1)), len(kinds), str(device))
 
         def put(array: Any, dtype: Any = torch.float32) -> Any:
             return torch.as_tensor(np.ascontiguousarray(array)).to(device=device, dtype=dtype)
@@ -85,7 +87,6 @@ class Trainer:
         self.greedy = episodes.greedy.long()
         self.time = put(steps.time, torch.long)
         self.gap = put(steps.gap)
-        total = len(steps.time)
         # Group g keeps q at the deviations of its data set; the last column means "no more reward".
         sizes = np.diff(steps.first)
         local = np.where(steps.boot >= 0, steps.boot - steps.first[steps.data_set], sizes.max())
@@ -93,24 +94,21 @@ class Trainer:
         target, weight = design.mrdr(steps.gap, steps.time, steps.clean, follow)
         self.mrdr_target, self.mrdr_weight = put(target), put(weight)
         self.set_first = put(steps.first[[g.data_set for g in groups]], torch.long)
-        self._split_rows(total)
+        self._split_rows()
         self._warm(int(sizes.max()))
         rates = {"q": settings.q_rate, "q_mrdr": settings.q_rate}
-        rate = torch.tensor([rates.get(k, settings.behavior_rate) for k in KINDS])
+        rate = torch.tensor([rates.get(k, settings.behavior_rate) for k in kinds])
         self.adam = Adam.create(self.net.flat, rate.repeat(len(groups)))
         self.counter = torch.zeros(1, dtype=torch.long, device=device)
-        self.best = torch.full((len(groups), len(KINDS)), math.inf, device=device)
-        self.best_step = torch.zeros(len(groups), len(KINDS), device=device)
+        self.best = torch.full((len(groups), len(kinds)), math.inf, device=device)
+        self.best_step = torch.zeros(len(groups), len(kinds), device=device)
         self.best_flat, self.best_running = self.net.flat.clone(), self.net.running.clone()
 
-    def _split_rows(self, total: int) -> None:
+    def _split_rows(self) -> None:
         """Turn each split's episodes into rows: minibatches, validation, deviations, held out."""
-        ends = np.append(np.flatnonzero(np.diff(self.steps.episode)) + 1, total)
-        starts = np.append(0, ends[:-1])
 
         def rows(split: design.Split, episodes: np.ndarray) -> np.ndarray:
-            chosen = episodes + split.data_set * self.per_set
-            return np.concatenate([np.arange(starts[e], ends[e]) for e in chosen])
+            return design.rows_of(self.steps, split, episodes, self.per_set)
 
         self.fit = [rows(g, g.fit) for g in self.groups]
         self.validation = [rows(g, g.validation) for g in self.groups]
@@ -170,11 +168,12 @@ class Trainer:
 
         groups, batch = rows.shape
         images = self.images.index_select(0, rows.reshape(-1)).view(groups, batch, 3, 40, 90)
-        extras = torch.zeros(groups, len(KINDS), batch, EXTRAS, device=self.device)
-        when = self.time[rows].float() / TIME_SCALE
-        extras[:, 0, :, 0] = when
-        extras[:, 3, :, 0] = when
-        extras[:, 2, :, 1] = self.greedy[rows].float() * 2 - 1
+        extras = torch.zeros(groups, len(self.kinds), batch, EXTRAS, device=self.device)
+        for place, kind in enumerate(self.kinds):
+            if kind in {"q", "q_mrdr"}:
+                extras[:, place, :, 0] = self.time[rows].float() / TIME_SCALE
+            elif kind == "behavior_pi":
+                extras[:, place, :, 1] = self.greedy[rows].float() * 2 - 1
         extras *= self.settings.extra_scale
         return forward(self.net, images, extras, train=train, flat=flat, running=running)
 
@@ -185,16 +184,21 @@ class Trainer:
 
         action = self.action[rows]
         base = self.base.gather(1, self.time[rows])
-        target = self.gap[rows] + self.boot_value.gather(1, self.boot[rows])
-        taken = out.gather(-1, action[:, None, :, None].expand(-1, len(KINDS), -1, 1))[..., 0]
-        q = ((target - base) / self.scale - taken[:, 0]) ** 2
-        weight = self.mrdr_weight[rows]
-        weight = weight / weight.mean(1, keepdim=True).clamp_min(1e-6)
-        mrdr = weight * ((self.mrdr_target[rows] - base) / self.scale - taken[:, 3]) ** 2
-        sign = (action * 2 - 1)[:, None]
-        odds = out[:, 1:3, :, 1] - out[:, 1:3, :, 0]
-        entropy = functional.softplus(-sign * odds)
-        return torch.stack([q, entropy[:, 0], entropy[:, 1], mrdr], 1)
+        each = []
+        for place, kind in enumerate(self.kinds):
+            own = out[:, place]
+            taken = own.gather(-1, action[..., None])[..., 0]
+            if kind == "q":
+                target = self.gap[rows] + self.boot_value.gather(1, self.boot[rows])
+                each.append(((target - base) / self.scale - taken) ** 2)
+            elif kind == "q_mrdr":
+                weight = self.mrdr_weight[rows]
+                weight = weight / weight.mean(1, keepdim=True).clamp_min(1e-6)
+                each.append(weight * ((self.mrdr_target[rows] - base) / self.scale - taken) ** 2)
+            else:
+                odds = own[..., 1] - own[..., 0]
+                each.append(functional.softplus(-(action * 2 - 1) * odds))
+        return torch.stack(each, 1)
 
     def train_step(self) -> None:
         """Train every network on its next minibatch."""
@@ -247,7 +251,7 @@ class Trainer:
 
 def train(trainer: Trainer, tick: Callable[[int], None] = lambda _: None) -> np.ndarray:
     """Run all training steps; return the validation losses (checks, kinds)."""
-    step = _graph(trainer) if trainer.device.type == "cuda" else trainer.train_step
+    step = captured(trainer) if trainer.device.type == "cuda" else trainer.train_step
     curve = []
     for number in range(1, trainer.settings.steps + 1):
         step()
@@ -257,7 +261,7 @@ def train(trainer: Trainer, tick: Callable[[int], None] = lambda _: None) -> np.
     return np.array(curve)
 
 
-def _graph(trainer: Trainer) -> Callable[[], None]:
+def captured(trainer: Any) -> Callable[[], None]:
     """Capture one training step; the warm-up's changes to the networks are undone."""
     import torch
 
@@ -279,6 +283,15 @@ def _graph(trainer: Trainer) -> Callable[[], None]:
     for tensor, copy in zip(kept, copies, strict=True):
         tensor.copy_(copy)
     return graph.replay  # type: ignore[no-any-return]
+
+
+def q_so_far(trainer: Trainer) -> list[np.ndarray]:
+    """Return what each split's best q so far says about the steps that it holds out, (r, 2) each."""
+    rows, mask = trainer._padded(trainer.held_out)  # noqa: SLF001
+    out = trainer.predict(rows, best=True)[:, trainer.kinds.index("q")]
+    base = trainer.base.gather(1, trainer.time[rows])[..., None]
+    value, keep = (base + trainer.scale[..., None] * out).cpu().numpy(), mask.cpu().numpy()
+    return [value[g, keep[g]] for g in range(len(trainer.groups))]
 
 
 def finish(trainer: Trainer, curve: np.ndarray) -> Fitted:

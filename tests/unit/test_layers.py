@@ -13,7 +13,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 HEAVY = {
     "pandas", "polars", "pyarrow", "narwhals", "torch", "duckdb", "ibis", "pyspark", "lightgbm", "xgboost",
-    "sklearn", "matplotlib", "vl_convert", "gymnasium", "minari", "rich", "joblib",
+    "sklearn", "matplotlib", "gymnasium", "minari", "rich", "joblib",
 }  # fmt: skip
 # Which rooms or files a library may be seen in; learners and readers of files get pandas tables.
 HOMES = {
@@ -24,7 +24,6 @@ HOMES = {
     "pyspark": {"engines.spark"},
     "xgboost": {"engines.spark_boosted"},
     "matplotlib": {"report.plots"},
-    "vl_convert": {"report.html"},
     "minari": {"logs.formats.minari"},
     "rich": {"_progress"},
     "joblib": {"models.fitting.store"},

@@ -112,7 +112,7 @@ def test_counted_rows_give_the_same_facts_as_the_rows_they_stand_for():
         curves.weights,
         curves.overlap,
         curves.clipping,
-        calibration.by_action,
+        lambda v: calibration.by_action(v)[0],
     ):
         a, b = (pd.DataFrame(kind(v)) for v in views)
         pd.testing.assert_frame_equal(a, b, rtol=1e-9)
@@ -187,6 +187,28 @@ def test_behavior_calibration_of_a_logged_distribution_counts_hits():
     assert sum(r["n"] * r["predicted"] for r in rows) == pytest.approx(900)
     top = whole >= 0.9
     assert rows[-1]["observed"] == pytest.approx(top[np.arange(900), a].sum() / top.sum())
+
+
+def test_calibration_by_action_is_of_what_the_target_plays_at_a_level_for_all_of_them():
+    rng = np.random.default_rng(0)
+    n, k = 4000, 200
+    a = rng.integers(k, size=n)
+    log = op.BanditLog.from_arrays(None, a, rng.random(n), np.full(n, 1 / k), actions=range(k))
+    probabilities = np.zeros((n, k))
+    probabilities[:, [3, 7, 11]] = [0.2, 0.5, 0.3]
+    ev = op.evaluate(log, probabilities, estimators=["IPW"])
+    rows, played = calibration.by_action(View.of(ev.problem, ev.targets["policy"]))
+    assert [r["action"] for r in rows] == ["7", "11", "3"]
+    assert played == 3
+    view = View.of(ev.problem, ev.targets["policy"])
+    alone = view.over_decisions((a == 7) * float(k)).interval(1 - 0.05 / 3)
+    assert (rows[0]["low"], rows[0]["high"]) == pytest.approx(tuple(alone))
+    everywhere = op.evaluate(log, op.policies.Uniform(), estimators=["IPW"])
+    rows, played = calibration.by_action(View.of(everywhere.problem, everywhere.targets["policy"]))
+    assert len(rows) == 30
+    assert played == k
+    # The thirty most frequent of 200 alike would all lie above 1.
+    assert min(r["value"] for r in rows) < 1
 
 
 def test_fitted_behavior_is_calibrated_out_of_fold():

@@ -54,21 +54,29 @@ def reward(view: View, level: float = 0.95) -> list[Row]:
     return rows
 
 
-def by_action(view: View, level: float = 0.95) -> list[Row]:
-    """The mean of 1{A = a} / π_b for each of the most frequent actions; 1 for true propensities."""
+def by_action(view: View, level: float = 0.95) -> tuple[list[Row], int]:
+    """The mean of 1{A = a} / π_b for the actions that the target plays; 1 for true propensities.
+
+    The most played come first, at most 30, and beside them stands how many the target plays at all. Actions are
+    chosen by the target and never by how often they were logged: those logged most often have means above 1 by
+    that choice alone. The intervals hold together with probability ``level`` (Bonferroni).
+    """
     log, d = view.log, view.decisions
     action = log.action[view.rows]
-    size = np.bincount(action, weights=view.row_mass, minlength=len(log.actions))
+    share = view.reach.share
+    played = [a for a in np.argsort(-share, kind="stable").tolist() if share[a] > 0]
+    shown = played[:MOST_ACTIONS]
+    each = 1 - (1 - level) / max(1, len(shown))
     rows: list[Row] = []
-    for a in np.sort(np.argsort(-size, kind="stable")[:MOST_ACTIONS]).tolist():
+    for a in shown:
         possible = (
             np.ones(len(action), dtype=bool) if log.eligible is None else log.eligible[view.rows, a]
         )
-        if size[a] == 0:
+        if not possible.any():
             continue
         e = view.over_decisions((action == a) / d.pi_b, possible)
-        rows.append({"action": str(log.actions[a]), **summary(e, level)})
-    return rows
+        rows.append({"action": str(log.actions[a]), **summary(e, each)})
+    return rows, len(played)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,86 +1,44 @@
-"""Vega-Lite specifications of the report's charts, as plain dictionaries.
+"""The report's charts as SVG: rows of intervals, shares of actions, histograms, curves with bands.
 
-Names from the data appear only as values of rows, never as field names, titles or expressions. Colors are
-the page's CSS variables, so one drawing serves the light theme, the dark one and print. A chart redraws
-from its rows, which the page may filter, reorder (``rank``) or show by another measure (``height``).
+A mark carries the place of its row in the table of numbers below the chart (``data-i``); hovering shows that row.
+Charts of rows are one small SVG for each row between words of the page, so that the page can leave rows out and
+put them in another order (``data-value``, ``data-width`` …) by moving them.
 """
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING
 
-from offpolicy.inference.figures import count, measured, percent, plain
+from offpolicy.report.markup import esc
+from offpolicy.report.svg import (
+    Scale,
+    across,
+    anchor,
+    frame,
+    line,
+    number,
+    numbers,
+    paths,
+    pos,
+    shares,
+    thinned,
+)  # fmt: skip
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from offpolicy.report.tables import Row
 
-Spec: TypeAlias = dict[str, Any]
-
-INK, SOFT, FAINT, ACCENT, LOGGED = (
-    "var(--ink)", "var(--soft)", "var(--line)", "var(--accent)", "var(--logged)",
-)  # fmt: skip
-ROW = 24
-BY_RANK = {"field": "rank", "op": "min"}
 WIDEST = 6.0
-FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
-CONFIG: Spec = {
-    "background": "transparent",
-    "font": FONT,
-    "view": {"stroke": None},
-    "axis": {
-        "labelColor": SOFT, "titleColor": SOFT, "gridColor": FAINT, "domain": False, "ticks": False,
-        "labelFontSize": 12, "titleFontSize": 12, "titleFontWeight": 400, "labelPadding": 8,
-        "titlePadding": 10, "gridWidth": 1,
-    },
-    "axisY": {"titleAngle": 0, "titleAlign": "left", "titleAnchor": "end", "titleX": 0, "titleY": -14},
-    "text": {"color": INK, "fontSize": 12.5, "fontWeight": 600},
-    "point": {"filled": True, "size": 64, "opacity": 1},
-}  # fmt: skip
-
-
-def _chart(
-    rows: list[Row], layers: list[Spec], description: str, *, height: int = 0, step: int = 0
-) -> Spec:
-    """A layered chart as wide as its place, of a fixed height or with a step for each row."""
-    return {
-        "$schema": "https://vega.github.io/schema/vega-lite/v6.json",
-        "width": "container",
-        "height": height or step * len(rows),
-        "autosize": {"type": "fit-x", "contains": "padding"},
-        "data": {"name": "rows", "values": [{**row, "rank": i} for i, row in enumerate(rows)]},
-        "layer": layers,
-        "description": description,
-        # The page keeps the step when it leaves rows out.
-        "usermeta": {"step": step},
-    }
-
-
-def span(low: float, high: float) -> str:
-    """An interval in few digits."""
-    return f"{plain(low)} to {plain(high)}"
-
-
-def _tips(*fields: str, named: bool = False) -> list[Spec]:
-    """What hovering shows; the first field of a ``named`` row is its name, which needs no title."""
-    tips: list[Spec] = [{"field": f, "type": "nominal"} for f in fields]
-    return [{**tips[0], "title": " "}, *tips[1:]] if named else tips
-
-
-def _band(x: Spec, tips: list[Spec], size: int) -> tuple[list[Spec], Spec]:
-    """A line of estimates with points and its band of intervals, and the axis of its values."""
-    y = {"type": "quantitative", "title": None, "scale": {"zero": False}, "axis": {"tickCount": 5}}
-    value = {"x": x, "y": {"field": "value", **y}}
-    layers: list[Spec] = [
-        {"mark": {"type": "area", "color": ACCENT, "opacity": 0.16},
-         "encoding": {"x": x, "y": {"field": "low", **y}, "y2": {"field": "high"}}},
-        {"mark": {"type": "line", "color": ACCENT, "strokeWidth": 2}, "encoding": value},
-        {"mark": {"type": "point", "color": ACCENT, "size": size},
-         "encoding": {**value, "tooltip": tips}},
-    ]  # fmt: skip
-    return layers, y
+HEIGHT = 220
+MOST_POINTS = 60
+# Of episodes, step by step: key of a row, what it is called, class of its color.
+SERIES = (
+    ("effective", "Effective sample size", "accent"),
+    ("surviving", "Weight above 0", "logged"),
+    ("running", "Still running", "soft"),
+)
 
 
 def domain(rows: Sequence[Row], reference: Sequence[float]) -> tuple[float, float]:
@@ -110,280 +68,245 @@ def _finite(x: float | None) -> bool:
     return x is not None and math.isfinite(x)
 
 
-def interval_rows(
-    groups: Sequence[tuple[str, Sequence[Row]]], label: str, ends: tuple[float, float]
-) -> list[Row]:
-    """Rows under group headings (none where a heading is empty), with the texts that hovering shows.
+def _rows(
+    groups: Sequence[tuple[str, Sequence[str]]],
+    x: Scale,
+    title: str,
+    show: Callable[[Sequence[float]], list[str]],
+    behind: str = "",
+) -> str:
+    """Rows under group headings (none where a heading is empty), an axis above and a grid behind them."""
+    ticks = x.ticks()
+    labels = list(zip(ticks, show(ticks), strict=True))
+    grid = "".join(
+        f'<line class="grid" x1="{pos(x.at(v))}" x2="{pos(x.at(v))}" y2="100%"/>' for v in ticks
+    )
+    body = "".join(
+        '<div class="g">'
+        + (f'<div class="heading">{esc(heading)}</div>' if heading else "")
+        + "".join(rows)
+        + "</div>"
+        for heading, rows in groups
+    )
+    return (
+        f'<div class="rows"><div class="unit">{esc(title)}</div><svg class="axis" height="22">'
+        f"{across(x, labels, '100%', -6)}</svg>"
+        f'<div class="body"><svg class="behind">{grid}{behind}</svg>{body}</div></div>'
+    )
 
-    The key keeps rows apart: three digits of the group, a star for the headline, then the label.
-    """
-    out: list[Row] = []
-    for i, (heading, rows) in enumerate(groups):
-        if heading:
-            out.append({"key": f"{i:03d}#", "heading": heading, "group": i})
-        for row in rows:
-            star = "*" if row.get("headline") else " "
-            defined = _finite(row["value"])
-            low, high = row["low"], row["high"]
-            error = row.get("std_error", (high - low) / 4)
-            text = f"{measured(low, error)} to {measured(high, error)}"
-            out.append(
-                {
-                    "key": f"{i:03d}{star}{row[label]}",
-                    "heading": "",
-                    "group": i,
-                    "name": str(row[label]),
-                    "lead": bool(row.get("headline")),
-                    "value": row["value"] if defined else None,
-                    "low": max(low, ends[0]) if _finite(low) else ends[0] if defined else None,
-                    "high": min(high, ends[1]) if _finite(high) else ends[1] if defined else None,
-                    "other": row.get("logged"),
-                    "width": high - low if defined else None,
-                    "Estimate": measured(row["value"], error),
-                    "Interval": text if defined else "not identified",
-                    **row.get("tips", {}),
-                }
-            )
-    return out
+
+def _row(place: int, name: str, marks: str, *, lead: bool = False, **keys: float | None) -> str:
+    known = "".join(
+        f' data-{key}="{v:.4g}"' for key, v in keys.items() if v is not None and _finite(v)
+    )
+    kind = "r lead" if lead else "r"
+    return (
+        f'<div class="{kind}" data-i="{place}"{known}><span>{esc(name)}</span>'
+        f"<svg>{marks}</svg></div>"
+    )
 
 
 def intervals(
-    rows: list[Row],
+    groups: Sequence[tuple[str, Sequence[Row]]],
+    label: str,
     ends: tuple[float, float],
-    description: str,
     *,
     title: str,
     reference: tuple[float, float, float] | None = None,
-    tips: Sequence[str] = (),
-    others: bool = False,
-) -> Spec:
-    """Points with intervals, one row each, beside a reference line with its own interval."""
-    y = {
-        "field": "key", "type": "nominal", "sort": BY_RANK, "title": None,
-        "axis": {
-            "labelExpr": "slice(datum.value, 4)", "labelLimit": 150, "grid": False,
-            "labelColor": {"condition": {"test": "slice(datum.value, 3, 4) === '*'", "value": INK},
-                           "value": SOFT},
-            "labelFontWeight": {"condition": {"test": "slice(datum.value, 3, 4) === '*'",
-                                              "value": 600}, "value": 400},
-        },
-    }  # fmt: skip
-    x = {
-        "type": "quantitative", "title": title, "scale": {"domain": list(ends), "nice": False, "zero": False},
-        "axis": {"tickCount": 5, "orient": "top", "grid": True},
-    }  # fmt: skip
-    color = {"condition": {"test": "datum.lead", "value": ACCENT}, "value": SOFT}
-    tooltip = _tips("name", "Estimate", "Interval", *tips, named=True)
-    layers: list[Spec] = []
+) -> str:
+    """Points with intervals, one row each, beside a reference line with its own interval.
+
+    ``label`` is the key of a row's name. A row with ``logged`` gets a tick there.
+    """
+    x = Scale(*ends)
+    behind, place, drawn = "", 0, []
     if reference is not None:
-        value, low, high = reference
-        layers += [
-            {"data": {"values": [{}]}, "mark": {"type": "rect", "color": LOGGED, "opacity": 0.14},
-             "encoding": {"x": {"datum": low, **x}, "x2": {"datum": high}}},
-            {"data": {"values": [{}]}, "mark": {"type": "rule", "color": LOGGED, "strokeWidth": 1.5},
-             "encoding": {"x": {"datum": value, **x}}},
-        ]  # fmt: skip
-    layers.append(
-        {"mark": {"type": "rule", "strokeWidth": 2.5, "strokeCap": "round", "clip": True},
-         "encoding": {"y": y, "x": {"field": "low", **x}, "x2": {"field": "high"}, "color": color,
-                      "tooltip": tooltip}}
-    )  # fmt: skip
-    if others:
-        layers.append(
-            {"mark": {"type": "tick", "color": LOGGED, "thickness": 2.5, "size": 14, "clip": True},
-             "encoding": {"y": y, "x": {"field": "other", **x}, "tooltip": tooltip}}
-        )  # fmt: skip
-    layers.append(
-        {"mark": {"type": "point", "clip": True},
-         "encoding": {"y": y, "x": {"field": "value", **x}, "color": color, "tooltip": tooltip}}
-    )  # fmt: skip
-    heading = {"type": "text", "align": "left", "x": 0, "dy": 3}
-    text = {"y": y, "text": {"field": "heading"}}
-    halo = {"stroke": "var(--page)", "strokeWidth": 6, "strokeJoin": "round"}
-    layers += [{"mark": {**heading, **halo}, "encoding": text}, {"mark": heading, "encoding": text}]
-    return _chart(rows, layers, description, step=ROW)
+        value, low, high = (x.at(v) if _finite(v) else 0.0 for v in reference)
+        behind = (
+            f'<rect class="band logged" x="{pos(low)}" width="{pos(high - low)}" y="0" height="100%"/>'
+            f'<line class="logged" x1="{pos(value)}" x2="{pos(value)}" y2="100%"/>'
+        )
+    for heading, rows in groups:
+        inner = []
+        for row in rows:
+            known = _finite(row["value"])
+            width = row["high"] - row["low"] if known else None
+            marks = (
+                _interval(row, x) if known else '<text class="s" x="0" y="16">not identified</text>'
+            )
+            lead = bool(row.get("headline"))
+            inner.append(
+                _row(place, str(row[label]), marks, lead=lead, value=row["value"], width=width)
+            )
+            place += 1
+        drawn.append((heading, inner))
+    return _rows(drawn, x, title, numbers, behind)
 
 
-def weights(rows: list[Row], description: str) -> Spec:
-    """Histogram of the weights on a logarithmic axis."""
-    points = [
-        {
-            **row,
-            "height": row["share"],
-            "Weight": span(row["low"], row["high"]),
-            "Share of units": percent(row["share"]),
-            "Share of the total weight": percent(row["carried"]),
-        }
-        for row in rows
-    ]
-    scale = {"type": "log", "nice": False}
-    bars = {
-        "mark": {"type": "rect", "color": ACCENT, "stroke": "var(--page)", "strokeWidth": 0.5},
-        "encoding": {
-            "x": {"field": "low", "type": "quantitative", "scale": scale, "title": "importance weight",
-                  "axis": {"grid": False, "tickCount": 5, "format": "~g"}},
-            "x2": {"field": "high"},
-            "y": {"field": "height", "type": "quantitative", "title": None,
-                  "axis": {"format": "~%", "tickCount": 4}},
-            "y2": {"datum": 0},
-            "tooltip": _tips("Weight", "Share of units", "Share of the total weight"),
-        },
-    }  # fmt: skip
-    one = {
-        "data": {"values": [{}]},
-        "mark": {"type": "rule", "color": LOGGED, "strokeDash": [4, 3]},
-        "encoding": {"x": {"datum": 1.0, "type": "quantitative", "scale": scale}},
-    }
-    spans = rows[0]["low"] <= 1 <= rows[-1]["high"]
-    return _chart(points, [bars, one] if spans else [bars], description, height=220)
+def _interval(row: Row, x: Scale) -> str:
+    low, high = (
+        v if _finite(v) else end for v, end in ((row["low"], x.low), (row["high"], x.high))
+    )
+    a, b = x.at(low), x.at(high)
+    marks = f'<rect x="{pos(a)}" width="{pos(max(b - a, 0.001))}"/>'
+    if low < x.low:
+        marks += '<path d="M6 7.5L0 12L6 16.5z"/>'
+    if high > x.high:
+        marks += '<svg x="100%" overflow="visible"><path d="M-6 7.5L0 12L-6 16.5z"/></svg>'
+    if "logged" in row and x.low <= row["logged"] <= x.high:
+        marks += f'<rect class="logged" x="{pos(x.at(row["logged"]))}"/>'
+    if x.low <= row["value"] <= x.high:
+        marks += f'<circle cx="{pos(x.at(row["value"]))}"/>'
+    return marks
 
 
-def overlap(rows: list[Row], description: str) -> Spec:
+def overlap(rows: Sequence[Row]) -> str:
     """Share of each action in the log and under the target, joined by a line."""
-    points = [
-        {
-            **row,
-            "gap": abs(row["target"] - row["logged"]),
-            "name": row["action"],
-            "In the log": percent(row["logged"]),
-            "Under the policy": percent(row["target"]),
-            "Covered by weights": "—" if row["ratio"] is None else percent(row["ratio"]),
-        }
-        for row in rows
-    ]
-    y = {
-        "field": "name", "type": "nominal", "sort": BY_RANK, "title": None,
-        "axis": {"labelLimit": 150, "grid": False},
-    }  # fmt: skip
-    x = {
-        "type": "quantitative", "title": "share of decisions",
-        "axis": {"format": "~%", "tickCount": 5, "orient": "top"},
-    }  # fmt: skip
-    tips = _tips("name", "In the log", "Under the policy", "Covered by weights", named=True)
-    both: Spec = {"y": y, "tooltip": tips}
-    layers: list[Spec] = [
-        {"mark": {"type": "rule", "color": FAINT, "strokeWidth": 3},
-         "encoding": {**both, "x": {"field": "logged", **x}, "x2": {"field": "target"}}},
-        {"mark": {"type": "point", "color": LOGGED},
-         "encoding": {**both, "x": {"field": "logged", **x}}},
-        {"mark": {"type": "point", "color": ACCENT},
-         "encoding": {**both, "x": {"field": "target", **x}}},
-    ]  # fmt: skip
-    return _chart(points, layers, description, step=20)
+    top = max((max(r["logged"], r["target"]) for r in rows), default=0.0) or 1.0
+    x = Scale(0.0, top * 1.02)
+    inner = []
+    for i, row in enumerate(rows):
+        a, b = x.at(row["logged"]), x.at(row["target"])
+        marks = (
+            f'<rect class="join" x="{pos(min(a, b))}" width="{pos(abs(a - b))}"/>'
+            f'<circle class="logged" cx="{pos(a)}"/>'
+            f'<circle class="accent" cx="{pos(b)}"/>'
+        )
+        gap = abs(row["target"] - row["logged"])
+        inner.append(_row(i, row["action"], marks, gap=gap, logged=row["logged"]))
+    return _rows([("", inner)], x, "share of decisions", shares)
 
 
-def batches(rows: list[Row], description: str) -> Spec:
+def weights(rows: Sequence[Row]) -> str:
+    """Histogram of the weights on a logarithmic axis, by two measures of which the page shows one."""
+    x = Scale(rows[0]["low"], rows[-1]["high"], is_logarithmic=True)
+    ticks = x.ticks()
+    labels = list(zip(ticks, numbers(ticks), strict=True))
+    one = ""
+    if x.low <= 1 <= x.high:
+        p = x.at(1.0)
+        one = (
+            f'<line class="logged dashed" x1="{pos(p)}" x2="{pos(p)}" y2="100%"/>'
+            f'<text{anchor(p)} x="{pos(p)}" y="-6">as often as logged</text>'
+        )
+    drawn = ""
+    for key in ("share", "carried"):
+        y = Scale(0.0, max(r[key] for r in rows) * 1.05 or 1.0)
+        bars = "".join(
+            f'<rect data-i="{i}" x="{pos(x.at(r["low"]))}" '
+            f'width="{pos(x.at(r["high"]) - x.at(r["low"]))}" y="{pos(1 - y.at(r[key]))}"/>'
+            for i, r in enumerate(rows)
+            if r[key] > 0
+        )
+        up = y.ticks(4)
+        chart = frame(
+            f'<svg class="bars" height="100%">{bars}</svg>{one}', x, y, title="importance weight", labels=labels,
+            heights=list(zip(up, shares(up), strict=True)), height=HEIGHT,
+        )  # fmt: skip
+        drawn += f'<div class="measure {key}">{chart}</div>'
+    return drawn
+
+
+def _curve(rows: Sequence[Row], at: Sequence[float], y: Scale, *, dashed: bool) -> str:
+    """A line of estimates with points and its band of intervals, beside the logged value."""
+    low = [(p, y.at(r["low"])) for p, r in zip(at, rows, strict=True)]
+    high = [(p, y.at(r["high"])) for p, r in zip(at, rows, strict=True)]
+    drawn = [("band accent", line([*low, *reversed(high)]) + "z")]
+    if dashed:
+        logged = [(p, y.at(r["logged"])) for p, r in zip(at, rows, strict=True)]
+        drawn.append(("line logged dashed", line(logged)))
+    middle = [(p, y.at(r["value"])) for p, r in zip(at, rows, strict=True)]
+    drawn.append(("line accent", line(middle)))
+    return paths(*drawn) + "".join(
+        f'<circle class="accent" data-i="{i}" cx="{pos(p)}" cy="{pos(1 - v)}"/>'
+        for i, (p, v) in enumerate(middle)
+    )
+
+
+def _heights(rows: Sequence[Row], *keys: str) -> tuple[Scale, list[tuple[float, str]]]:
+    """The upright axis of values, and its labels."""
+    ends = [r[key] for r in rows for key in keys if _finite(r[key])] or [0.0, 1.0]
+    low, high = min(ends), max(ends)
+    pad = 0.05 * (high - low) or 0.5 * abs(high) or 0.5
+    y = Scale(low - pad, high + pad)
+    ticks = y.ticks(4)
+    return y, list(zip(ticks, numbers(ticks), strict=True))
+
+
+def batches(rows: Sequence[Row]) -> str:
     """The estimate and the logged value from batch to batch."""
-    points = [
-        {
-            **row,
-            "Batch": row["group"],
-            "Estimate": plain(row["value"]),
-            "Interval": span(row["low"], row["high"]),
-            "Logged": plain(row["logged"]),
-            "Units": count(row["n"]),
-        }
-        for row in rows
-    ]
-    x = {
-        "field": "group", "type": "ordinal", "sort": None, "title": "batch",
-        "scale": {"type": "point", "padding": 0.4},
-        "axis": {"labelAngle": 0, "labelOverlap": True, "grid": False, "labelLimit": 90},
-    }  # fmt: skip
-    tips = _tips("Batch", "Estimate", "Interval", "Logged", "Units")
-    layers, y = _band(x, tips, size=48)
-    logged = {
-        "mark": {"type": "line", "color": LOGGED, "strokeWidth": 1.5, "strokeDash": [5, 3]},
-        "encoding": {"x": x, "y": {"field": "logged", **y}},
-    }
-    layers.insert(1, logged)
-    return _chart(points, layers, description, height=240)
+    y, heights = _heights(rows, "low", "high", "value", "logged")
+    at = [(i + 0.5) / len(rows) for i in range(len(rows))]
+    names = [str(r["group"]) for r in rows]
+    texts = "".join(
+        f'<text x="{pos(at[i])}" y="100%" dy="20" class="{"" if phone else "wide"}">{esc(names[i])}</text>'
+        for i, phone in thinned(names)
+    )
+    inner = _curve(rows, at, y, dashed=True) + texts
+    return frame(
+        inner, Scale(0.0, 1.0), y, title="batch", labels=(), heights=heights, height=HEIGHT
+    )
 
 
-def calibration(rows: list[Row], description: str, *, what: str, logarithmic: bool) -> Spec:
+def clipping(rows: Sequence[Row]) -> str:
+    """The estimate against the largest weight allowed."""
+    y, heights = _heights(rows, "low", "high", "value")
+    caps = [r["threshold"] for r in rows]
+    x = Scale(min(caps), max(caps), is_logarithmic=True)
+    ticks = x.ticks()
+    labels = list(zip(ticks, numbers(ticks), strict=True))
+    inner = _curve(rows, [x.at(c) for c in caps], y, dashed=False)
+    return frame(
+        inner, x, y, title="weights cut off at", labels=labels, heights=heights, height=HEIGHT
+    )
+
+
+def calibration(rows: Sequence[Row], *, what: str, is_logarithmic: bool) -> str:
     """Observed against predicted, which agree on the diagonal."""
-    ends = [x for r in rows for x in (r["predicted"], r["observed"]) if x > 0 or not logarithmic]
-    low, high = (min(ends), max(ends)) if ends else (0.0, 1.0)
-    if not logarithmic:
+    drawn = [
+        (i, r)
+        for i, r in enumerate(rows)
+        if not is_logarithmic or (r["predicted"] > 0 and r["observed"] > 0)
+    ]
+    ends = [x for _, r in drawn for x in (r["predicted"], r["observed"])] or [0.1, 1.0]
+    low, high = min(ends), max(ends)
+    if is_logarithmic:
+        low, high = low / 1.3, high * 1.3
+    else:
         pad = 0.06 * (high - low) or 0.5
         low, high = low - pad, high + pad
-    points = [
-        {
-            **row,
-            "low": max(row["low"], low),
-            "high": min(row["high"], high),
-            "Predicted": plain(row["predicted"]),
-            "Observed": plain(row["observed"]),
-            "Interval": span(row["low"], row["high"]),
-            "Cases": count(row["n"]),
-        }
-        for row in rows
-        if not logarithmic or (row["predicted"] > 0 and row["observed"] > 0)
-    ]
-    scale = {
-        "domain": [low, high], "nice": False, "clamp": True,
-        **({"type": "log"} if logarithmic else {"zero": False}),
-    }  # fmt: skip
-    axis = {"tickCount": 4, "format": "~g", "grid": not logarithmic}
-    x = {"type": "quantitative", "scale": scale, "title": f"predicted {what}", "axis": axis}
-    y = {"type": "quantitative", "scale": scale, "title": f"observed {what}", "axis": axis}
-    layers: list[Spec] = [
-        {"data": {"values": [{"a": low, "b": low}, {"a": high, "b": high}]},
-         "mark": {"type": "line", "color": LOGGED, "strokeDash": [4, 3], "strokeWidth": 1.5},
-         "encoding": {"x": {"field": "a", **x}, "y": {"field": "b", **y}}},
-        {"mark": {"type": "rule", "color": ACCENT, "strokeWidth": 2, "clip": True},
-         "encoding": {"x": {"field": "predicted", **x}, "y": {"field": "low", **y},
-                      "y2": {"field": "high"}}},
-        {"mark": {"type": "point", "color": ACCENT, "clip": True},
-         "encoding": {"x": {"field": "predicted", **x}, "y": {"field": "observed", **y},
-                      "tooltip": _tips("Predicted", "Observed", "Interval", "Cases")}},
-    ]  # fmt: skip
-    return _chart(points, layers, description, height=260)
+    both = Scale(low, high, is_logarithmic)
+    ticks = both.ticks(4)
+    labels = list(zip(ticks, numbers(ticks), strict=True))
+    inner = '<line class="logged dashed" x1="0" y1="100%" x2="100%" y2="0"/>'
+    for i, r in drawn:
+        x, a, b = both.at(r["predicted"]), both.at(r["low"]), both.at(r["high"])
+        inner += (
+            f'<line class="accent" x1="{pos(x)}" x2="{pos(x)}" y1="{pos(1 - a)}" y2="{pos(1 - b)}"/>'
+            f'<circle class="accent" data-i="{i}" cx="{pos(x)}" '
+            f'cy="{pos(1 - both.at(r["observed"]))}"/>'
+        )
+    return frame(
+        inner, both, both, title=f"predicted {what}", labels=labels, heights=labels,
+        height=240, upright=f"observed {what}", lines_up=True,
+    )  # fmt: skip
 
 
-def clipping(rows: list[Row], description: str) -> Spec:
-    """The estimate against the largest weight allowed."""
-    points = [
-        {
-            **row,
-            "Largest weight": plain(row["threshold"]),
-            "Estimate": plain(row["value"]),
-            "Interval": span(row["low"], row["high"]),
-            "Decisions cut": percent(row["clipped"]),
-        }
-        for row in rows
-    ]
-    x = {
-        "field": "threshold", "type": "quantitative", "scale": {"type": "log", "nice": False},
-        "title": "weights cut off at", "axis": {"grid": False, "tickCount": 5, "format": "~g"},
-    }  # fmt: skip
-    tips = _tips("Largest weight", "Estimate", "Interval", "Decisions cut")
-    return _chart(points, _band(x, tips, size=40)[0], description, height=240)
-
-
-SERIES = (("effective", "Effective sample size", ACCENT), ("surviving", "Weight above 0", LOGGED),
-          ("running", "Still running", SOFT))  # fmt: skip
-
-
-def horizon(rows: list[Row], description: str) -> Spec:
+def horizon(rows: Sequence[Row]) -> str:
     """What is left of episodes and weights, step by step."""
-    points = [
-        {"step": r["step"], "series": name, "share": r[key], "Step": str(r["step"]),
-         "Left": percent(r[key])}
-        for r in rows
-        for key, name, _ in SERIES
-    ]  # fmt: skip
-    encoding = {
-        "x": {"field": "step", "type": "quantitative", "title": "step",
-              "axis": {"grid": False, "tickMinStep": 1}},
-        "y": {"field": "share", "type": "quantitative", "title": None, "scale": {"domain": [0, 1]},
-              "axis": {"format": "~%", "tickCount": 4}},
-        "color": {"field": "series", "type": "nominal", "legend": None,
-                  "scale": {"domain": [s[1] for s in SERIES], "range": [s[2] for s in SERIES]}},
-        "tooltip": _tips("series", "Step", "Left", named=True),
-    }  # fmt: skip
-    layers: list[Spec] = [
-        {"mark": {"type": "line", "strokeWidth": 2}, "encoding": encoding},
-        {"mark": {"type": "point", "size": 36}, "encoding": encoding},
-    ]
-    return _chart(points, layers, description, height=240)
+    x, y = Scale(0.0, float(max(1, len(rows) - 1))), Scale(0.0, 1.0)
+    steps = [t for t in x.ticks() if t == int(t)]
+    drawn, points, apart = [], "", math.ceil(len(rows) / MOST_POINTS)
+    for key, _, color in reversed(SERIES):
+        places = [(x.at(float(r["step"])), y.at(r[key])) for r in rows]
+        drawn.append((f"line {color}", line(places)))
+        points += "".join(
+            f'<circle class="{color}" data-i="{i}" cx="{pos(p)}" cy="{pos(1 - v)}"/>'
+            for i, (p, v) in enumerate(places)
+            if i % apart == 0
+        )
+    up = [0.0, 0.25, 0.5, 0.75, 1.0]
+    return frame(
+        paths(*drawn) + points, x, y, title="step", labels=[(t, number(t)) for t in steps],
+        heights=list(zip(up, shares(up), strict=True)), height=HEIGHT,
+    )  # fmt: skip

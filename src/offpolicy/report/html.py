@@ -1,24 +1,25 @@
 """The report: one HTML file that opens from disk, asks the network for nothing, and explains itself.
 
-Vega, Vega-Lite and the page's own script stand in the file; a content security policy allows these two
-scripts by their hashes and no other, so that a name from the data could not run even if it were not escaped.
+Charts are SVG that is drawn here, so that they need no script; the page's own script sorts, hovers and picks. A
+content security policy allows it by its hash and no other, so that a name from the data could not run even if it
+were not escaped.
 """
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
-from functools import cache
 from importlib import resources
 from pathlib import Path
 from string import Template
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from offpolicy._progress import track
-from offpolicy.errors import UsageError, missing_dependency
+from offpolicy.errors import UsageError
 from offpolicy.inference.figures import count, percent
-from offpolicy.report import charts, panels, provenance, sections
+from offpolicy.report import panels, provenance, sections
 from offpolicy.report.answer import answers, decision, question
-from offpolicy.report.markup import content_hash, esc, script_json, sentence, table, tiles
+from offpolicy.report.markup import content_hash, esc, sentence, table, tiles
 from offpolicy.report.segments import groupings
 from offpolicy.trust.view import View
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
     from offpolicy.evaluation.result import Evaluation
     from offpolicy.report.answer import Answer
-    from offpolicy.report.sections import Charts, Section
+    from offpolicy.report.sections import Section
     from offpolicy.report.segments import Column, Segments
 
 VERDICTS = {
@@ -64,21 +65,20 @@ def page(
     command: str | None = None,
 ) -> str:
     """The whole report as text."""
-    canvas = sections.Charts()
     with track("writing the report", 4 + len(panels.PANELS) * len(evaluation.policies)) as advance:
         grouped = groupings(evaluation, segments)
         ordered = answers(evaluation, level)
         advance(note="estimates")
-        parts = [sections.estimates(evaluation, canvas, level)]
+        parts = [sections.estimates(evaluation, level)]
         advance(note="differences")
-        parts.append(sections.differences(evaluation, canvas, level))
+        parts.append(sections.differences(evaluation, level, ordered[0].policy))
         advance(note="evidence")
-        parts += _evidence(evaluation, ordered, grouped, canvas, level, advance)
+        parts += _evidence(evaluation, ordered, grouped, level, advance)
         parts += [sections.checks(evaluation), _origin(evaluation, command)]
         advance()
-    libraries, own = bundle(), _asset("report.js")
+    own = _asset("report.js")
     policy = (
-        f"default-src 'none'; script-src {content_hash(libraries)} {content_hash(own)}; "
+        f"default-src 'none'; script-src {content_hash(own)}; "
         "style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
     )
     return Template(_asset("report.html")).substitute(
@@ -95,23 +95,8 @@ def page(
         picker=_picker(ordered),
         evidence="".join(_section(s) for s in parts[2:-2]),
         rest="".join(_section(s) for s in parts[-2:]),
-        data=script_json({"config": charts.CONFIG, "charts": canvas.specs}),
-        libraries=libraries,
         script=own,
     )
-
-
-@cache
-def bundle() -> str:
-    """Vega, Vega-Lite and Vega-Embed as one script."""
-    try:
-        import vl_convert
-    except ImportError as error:
-        raise missing_dependency("vl-convert-python", "report", "ev.report()") from error
-    make: Any = vl_convert.javascript_bundle  # its stub asks for an argument that has a default
-    text: str = make()
-    # The parser of HTML would end the element here; strings in JavaScript may escape the slash.
-    return text.replace("</script", "<\\/script")
 
 
 def _asset(name: str) -> str:
@@ -176,7 +161,7 @@ def _others(ordered: list[Answer], level: float) -> str:
         headings,
         rows,
         caption="All policies",
-        numeric=(2, 3, 4, 5),
+        words=2,
         marked=(0,),
         classes="policies",
     )
@@ -206,14 +191,13 @@ def _evidence(
     ev: Evaluation,
     ordered: list[Answer],
     grouped: list[Segments],
-    canvas: Charts,
     level: float,
     advance: Callable[..., None],
 ) -> list[Section]:
     """Sections with one panel for each policy; a section that has nothing to show is left out."""
     subjects = [
         panels.Subject(
-            ev, a.policy, View.of(ev.problem, ev.targets[a.policy]), grouped, canvas, str(i), level
+            ev, a.policy, View.of(ev.problem, ev.targets[a.policy]), grouped, str(i), level
         )
         for i, a in enumerate(ordered)
     ]
@@ -224,15 +208,22 @@ def _evidence(
             bodies.append(make(subject))
             advance(note=title.lower())
         if any(bodies):
-            inner = "".join(
-                f'<div class="panel" data-policy="{i}">'
-                + (f'<h3 class="whose">{esc(a.policy)}</h3>' if len(ordered) > 1 else "")
-                + (body or "<p>Nothing to show for this policy.</p>")
-                + "</div>"
-                for i, (a, body) in enumerate(zip(ordered, bodies, strict=True))
-            )
-            out.append(sections.Section(key, title, about, inner))
+            out.append(sections.Section(key, title, about, _panels(ordered, bodies)))
     return out
+
+
+def _panels(ordered: list[Answer], bodies: list[str]) -> str:
+    """One panel for each policy; a single one where all would show the same."""
+    alike = {re.sub(r'(id="chart-\w+)-\d+"', r"\1", body) for body in bodies}
+    if len(alike) == 1:
+        note = '<p class="about">The same for every policy.</p>' if len(bodies) > 1 else ""
+        return f'<div class="panel">{note}{bodies[0]}</div>'
+    return "".join(
+        f'<div class="panel" data-policy="{i}"><h3 class="whose">{esc(a.policy)}</h3>'
+        + (body or "<p>Nothing to show for this policy.</p>")
+        + "</div>"
+        for i, (a, body) in enumerate(zip(ordered, bodies, strict=True))
+    )
 
 
 def _origin(evaluation: Evaluation, command: str | None) -> Section:

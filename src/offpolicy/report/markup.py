@@ -1,15 +1,12 @@
-"""Pieces of HTML in which every text is escaped: sentences, tables that sort, data for scripts."""
+"""Pieces of HTML in which every text is escaped: sentences, tables that sort, large numbers."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
 import html
-import json
 import math
-from typing import TYPE_CHECKING, Any, TypeAlias
-
-from offpolicy.report.schema import jsonable
+from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -17,7 +14,6 @@ if TYPE_CHECKING:
     from offpolicy.report.answer import Fragment
     from offpolicy.report.tables import Row
 
-DIGITS = 7  # that charts draw
 # What a cell shows, and the number it sorts by (None: sort by the text).
 Cell: TypeAlias = tuple[str, float | None]
 
@@ -42,46 +38,45 @@ def table(
     rows: Sequence[Sequence[Cell | str]],
     *,
     caption: str,
-    numeric: Iterable[int] = (),
+    words: int = 1,
     marked: Iterable[int] = (),
     rows_classes: Sequence[str] = (),
     classes: str = "",
 ) -> str:
     """A table whose columns sort at the press of a button.
 
-    ``marked`` rows are emphasized; ``rows_classes`` gives each row a class of its own.
-
-    Each cell carries its column's heading, which narrow screens show beside it instead of above.
+    The first ``words`` columns are text, the others numbers. ``marked`` rows are emphasized; ``rows_classes``
+    gives each row a class of its own. Tables with ``classes`` are stacked on narrow screens: each cell carries
+    its column's heading, which is then shown beside it instead of above. Closing tags that HTML does not need
+    are left out: reports of many policies hold thousands of cells.
     """
-    right = set(numeric)
     kinds = list(rows_classes) or [""] * len(rows)
     for i in marked:
         kinds[i] = "lead"
 
-    def heading(j: int, text: str) -> str:
-        side = ' class="number"' if j in right else ""
-        return f'<th scope="col"{side}><button type="button" class="sort">{esc(text)}</button></th>'
+    def heading(text: str) -> str:
+        return f'<th scope="col"><button type="button" class="sort">{esc(text)}</button></th>'
 
     def cell(j: int, content: Cell | str) -> str:
         text, value = content if isinstance(content, tuple) else (content, None)
-        side = ' class="number"' if j in right else ""
-        key = "" if value is None or math.isnan(value) else f' data-value="{value!r}"'
-        open_, close = ('th scope="row"', "th") if j == 0 else ("td", "td")
-        return f'<{open_}{side}{key} data-label="{esc(headings[j])}">{esc(text)}</{close}>'
+        key = "" if value is None or math.isnan(value) else f' data-value="{value:.6g}"'
+        label = f' data-label="{esc(headings[j])}"' if classes else ""
+        element = "td" if j else "th scope=row"
+        return f"<{element}{key}{label}>{esc(text)}"
 
     body = "".join(
         (f'<tr class="{esc(kinds[i])}">' if kinds[i] else "<tr>")
         + "".join(cell(j, content) for j, content in enumerate(row))
-        + "</tr>"
         for i, row in enumerate(rows)
     )
-    head = "".join(heading(j, text) for j, text in enumerate(headings))
-    if classes:  # narrow screens stack these, which would cost them their meaning as tables
+    head = "".join(map(heading, headings))
+    if classes:  # stacking would cost them their meaning as tables
         for element, role in (("tr", "row"), ("td", "cell"), ("tbody", "rowgroup")):
             body = body.replace(f"<{element}", f'<{element} role="{role}"')
-        body = body.replace('<th scope="row"', '<th scope="row" role="rowheader"')
+        body = body.replace("<th scope=row", '<th scope=row role="rowheader"')
     return (
-        f'<div class="scroll"><table class="sortable {classes}"><caption>{esc(caption)}</caption>'
+        f'<div class="scroll"><table class="sortable words{words} {classes}" data-words="{words}">'
+        f"<caption>{esc(caption)}</caption>"
         f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
     )
 
@@ -89,22 +84,17 @@ def table(
 def columns_table(
     rows: Sequence[Row], columns: Sequence[tuple[str, str, Callable[..., str]]], caption: str
 ) -> str:
-    """A table with a column for each (heading, keys of a row, format of their values).
+    """A table with a column for each (heading, keys of a row, format of their values), words first.
 
-    It sorts by the numbers behind the text: by the first where a column shows several. Rows of the
-    headline estimator are marked.
+    Rows of the headline estimator are marked.
     """
-
-    def cell(row: Row, keys: str, show: Callable[..., str]) -> Cell:
-        values = [row[key] for key in keys.split()]
-        first = values[0]
-        return show(*values), None if first is None or isinstance(first, str) else float(first)
-
-    cells = [[cell(row, keys, show) for _, keys, show in columns] for row in rows]
-    numeric = [j for j, (_, _, show) in enumerate(columns) if show is not str]
+    cells = [
+        [show(*(row[key] for key in keys.split())) for _, keys, show in columns] for row in rows
+    ]
+    words = sum(show is str for _, _, show in columns)
     marked = [i for i, row in enumerate(rows) if row.get("headline")]
     headings = [heading for heading, _, _ in columns]
-    return table(headings, cells, caption=caption, numeric=numeric, marked=marked)
+    return table(headings, cells, caption=caption, words=words, marked=marked)
 
 
 def tiles(entries: Iterable[tuple[str, str, str]]) -> str:
@@ -114,20 +104,6 @@ def tiles(entries: Iterable[tuple[str, str, str]]) -> str:
         for label, number, remark in entries
     )
     return f'<dl class="strip">{inner}</dl>'
-
-
-def script_json(value: Any) -> str:
-    r"""JSON that cannot end the script element it stands in, whatever the strings hold.
-
-    >>> script_json({"a": "</script>"})
-    '{"a":"\\u003c/script\\u003e"}'
-    """
-    text = json.dumps(
-        jsonable(value, DIGITS), ensure_ascii=False, allow_nan=False, separators=(",", ":")
-    )
-    for character in "<>&\u2028\u2029":
-        text = text.replace(character, f"\\u{ord(character):04x}")
-    return text
 
 
 def content_hash(script: str) -> str:

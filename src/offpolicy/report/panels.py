@@ -7,15 +7,22 @@ from typing import TYPE_CHECKING
 
 from offpolicy.inference.figures import count, measured, percent, plain
 from offpolicy.report import calibration, charts, curves, segments, tables
-from offpolicy.report.charts import span
 from offpolicy.report.markup import columns_table, tiles
-from offpolicy.report.sections import ORDERS, between, legend_of, per_unit, relative, tools_of
+from offpolicy.report.sections import (
+    ORDERS,
+    between,
+    figure,
+    legend_of,
+    per_unit,
+    relative,
+    span,
+    tools_of,
+)  # fmt: skip
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from offpolicy.evaluation.result import Evaluation
-    from offpolicy.report.sections import Charts
     from offpolicy.report.tables import Row
     from offpolicy.trust.view import View
 
@@ -28,7 +35,6 @@ class Subject:
     policy: str
     view: View
     groups: Sequence[segments.Segments]
-    canvas: Charts
     tag: str  # of the policy, in the names of its charts
     level: float
 
@@ -60,10 +66,7 @@ def weights(s: Subject) -> str:
     )  # fmt: skip
     about = "Histogram of the positive importance weights on a logarithmic axis."
     tools = tools_of("Height", "measure", heights)
-    figure = s.canvas.figure(
-        f"weights-{s.tag}", charts.weights(rows, about), tools=tools, data=data
-    )
-    return head + figure
+    return head + figure(f"weights-{s.tag}", charts.weights(rows), about, tools=tools, data=data)
 
 
 def overlap(s: Subject) -> str:
@@ -79,9 +82,11 @@ def overlap(s: Subject) -> str:
         "Shares of actions",
     )  # fmt: skip
     legend = legend_of(("logged dot", "in the log"), ("accent dot", "under the policy"))
-    spec = charts.overlap(rows, "How often each action is taken in the log and under the policy.")
+    about = "How often each action is taken in the log and under the policy."
     tools = tools_of("Order", "order", orders)
-    return s.canvas.figure(f"overlap-{s.tag}", spec, tools=tools, legend=legend, data=data)
+    return figure(
+        f"overlap-{s.tag}", charts.overlap(rows), about, tools=tools, legend=legend, data=data
+    )
 
 
 def batches(s: Subject) -> str:
@@ -91,8 +96,8 @@ def batches(s: Subject) -> str:
         return ""
     data = _groups_table(s, "Batch", rows, "Estimate by batch")
     legend = legend_of(("accent", "estimate and interval"), ("logged", "logged value"))
-    spec = charts.batches(rows, "The estimate and the logged value in each batch, in time.")
-    return s.canvas.figure(f"batches-{s.tag}", spec, legend=legend, data=data)
+    about = "The estimate and the logged value in each batch, in time."
+    return figure(f"batches-{s.tag}", charts.batches(rows), about, legend=legend, data=data)
 
 
 def _groups_table(s: Subject, first: str, rows: Sequence[Row], caption: str) -> str:
@@ -115,77 +120,77 @@ def by_segment(s: Subject) -> str:
     if not rows:
         return ""
     ends = charts.domain(rows, tuple(r["logged"] for r in rows))
-    for row in rows:
-        row["tips"] = {"Logged": plain(row["logged"]), "Units": count(row["n"])}
     names = list(dict.fromkeys(r["column"] for r in rows))
     groups = [(name, [r for r in rows if r["column"] == name]) for name in names]
-    spec = charts.intervals(
-        charts.interval_rows(groups, "group", ends),
-        ends,
-        "The estimate with its interval inside each segment, beside the logged value there.",
-        title=per_unit(s.ev),
-        tips=("Logged", "Units"),
-        others=True,
-    )
+    drawing = charts.intervals(groups, "group", ends, title=per_unit(s.ev))
+    about = "The estimate with its interval inside each segment, beside the logged value there."
     legend = legend_of(("soft", "estimate and interval"), ("logged", "logged value"))
     data = _groups_table(s, "Segment", rows, "Estimate by segment")
     tools = tools_of("Order", "order", ORDERS)
-    return s.canvas.figure(f"segments-{s.tag}", spec, tools=tools, legend=legend, data=data)
+    return figure(f"segments-{s.tag}", drawing, about, tools=tools, legend=legend, data=data)
 
 
-def calibrations(s: Subject) -> str:
-    """The two models against what happened."""
-    parts = [part for part in (_reward_calibration(s), _behavior_calibration(s)) if part]
-    return f'<div class="pair">{"".join(parts)}</div>' if parts else ""
-
-
-def _reward_calibration(s: Subject) -> str:
+def reward_model(s: Subject) -> str:
+    """The reward or value model against what happened."""
     rows = calibration.reward(s.view, s.level)
     if len(rows) < 2:
         return ""
     single = s.view.decisions.layout.is_single
-    model, what = ("Reward model", "reward") if single else ("Value model", "value to come")
-    about = f"Calibration of the {model.lower()}: observed against predicted {what}."
-    spec = charts.calibration(rows, about, what=what, logarithmic=False)
-    where = "out of fold" if s.view.out_of_fold else "on the rows it was fitted to"
-    against = "" if single else ", against the reward and the predicted value of the next step"
-    figure = s.canvas.figure(f"reward-{s.tag}", spec, data=_calibration_table(s, rows, what))
-    return f"<div><h3>{model}</h3><p class=about>Predictions {where}{against}.</p>{figure}</div>"
+    what = "reward" if single else "value to come"
+    drawing = charts.calibration(rows, what=what, is_logarithmic=False)
+    about = f"Calibration of the model: observed against predicted {what}."
+    body = figure(f"reward-{s.tag}", drawing, about, data=_calibration_table(s, rows, what))
+    where = (
+        "for rows that the model had not seen"
+        if s.view.out_of_fold
+        else "for the rows it was fitted to"
+    )
+    against = (
+        ""
+        if single
+        else " They are held against the reward plus the predicted value of the next step."
+    )
+    return f'<p class="about">Predictions {where}.{against}</p><div class="narrow">{body}</div>'
 
 
-def _behavior_calibration(s: Subject) -> str:
+def behavior(s: Subject) -> str:
+    """The behavior policy against the actions that were taken."""
     rows = calibration.behavior(s.view, s.level)
     if len(rows) >= 2:
-        spec = charts.calibration(
-            rows, "Calibration of the behavior policy: how often actions were taken against their "
-            "probability.", what="probability",
-            logarithmic=rows[0]["predicted"] < calibration.SMALL,
-        )  # fmt: skip
+        small = rows[0]["predicted"] < calibration.SMALL
+        drawing = charts.calibration(rows, what="probability", is_logarithmic=small)
+        about = "How often actions were taken against their probability."
         data = _calibration_table(s, rows, "probability")
-        figure = s.canvas.figure(f"behavior-{s.tag}", spec, data=data)
+        body = figure(f"behavior-{s.tag}", drawing, about, data=data)
         kind = "logged" if s.view.behavior_is_known else "estimated"
-        return f"<div><h3>Behavior policy, {kind}</h3><p class=about>Over all actions.</p>{figure}</div>"
-    inverse = calibration.by_action(s.view, s.level)
+        return (
+            f'<p class="about">Probabilities as {kind}, over all actions.</p>'
+            f'<div class="narrow">{body}</div>'
+        )
+    inverse, total = calibration.by_action(s.view, s.level)
     if not inverse:
         return ""
     ends = charts.domain(inverse, (1.0,))
-    spec = charts.intervals(
-        charts.interval_rows([("", inverse)], "action", ends),
-        ends,
-        "The mean of 1 over the propensity of each action, which should be 1.",
-        title="mean of 1{A = a} / propensity",
-        reference=(1.0, 1.0, 1.0),
+    title = "mean of 1 / propensity; 1 = as often as said"
+    drawing = charts.intervals(
+        [("", inverse)], "action", ends, title=title, reference=(1.0, 1.0, 1.0)
     )
+    about = "The mean of 1 over the propensity of each action, which should be 1."
     data = columns_table(
         inverse,
         [("Action", "action", str), ("Mean", "value", plain), (s.interval, "low high", span)],
         "Mean of the inverse propensity by action",
     )
+    shown = (
+        "the actions"
+        if len(inverse) == total
+        else f"the {len(inverse)} most played of the {total} actions"
+    )
     return (
-        "<div><h3>Logged propensities</h3><p class=about>Only the logged action’s probability is known. "
-        "For each action the mean of 1{A = a} / propensity should be 1.</p>"
-        + s.canvas.figure(f"behavior-{s.tag}", spec, data=data)
-        + "</div>"
+        f"<p class=about>Shown are {shown} that the policy takes. For each, the mean of 1 / propensity over the "
+        "rows where it was logged (0 elsewhere) should be 1. The intervals are widened so that all of them "
+        f"hold together with {percent(s.level)} probability.</p>"
+        + figure(f"behavior-{s.tag}", drawing, about, data=data)
     )
 
 
@@ -209,8 +214,8 @@ def clipping(s: Subject) -> str:
          (s.interval, "low high", span), ("Decisions cut", "clipped", percent)],
         "Sensitivity to clipping",
     )  # fmt: skip
-    spec = charts.clipping(rows, "The estimate against the largest weight allowed.")
-    return s.canvas.figure(f"clipping-{s.tag}", spec, data=data)
+    about = "The estimate against the largest weight allowed."
+    return figure(f"clipping-{s.tag}", charts.clipping(rows), about, data=data)
 
 
 def horizon(s: Subject) -> str:
@@ -220,11 +225,9 @@ def horizon(s: Subject) -> str:
         return ""
     shares = [(name, key, percent) for key, name, _ in charts.SERIES]
     data = columns_table(rows, [("Step", "step", count), *shares], "What is left, step by step")
-    keys = ("accent", "logged", "soft")
-    legend = legend_of(*((k, s[1]) for k, s in zip(keys, charts.SERIES, strict=True)))
+    legend = legend_of(*((color, name) for _, name, color in charts.SERIES))
     about = "Effective sample size, surviving weight and running episodes by step."
-    spec = charts.horizon(rows, about)
-    return s.canvas.figure(f"horizon-{s.tag}", spec, legend=legend, data=data)
+    return figure(f"horizon-{s.tag}", charts.horizon(rows), about, legend=legend, data=data)
 
 
 # Key and title of each section, how to read it, and the panel it has for each policy.
@@ -260,9 +263,14 @@ PANELS: tuple[tuple[str, str, str, Callable[[Subject], str]], ...] = (
         by_segment,
     ),
     (
-        "calibration", "Calibration of the models",
-        "Predictions against what happened. On the diagonal, they are right on average.",
-        calibrations,
+        "calibration", "Does the reward model predict what happened?",
+        "On the diagonal, its predictions are right on average.",
+        reward_model,
+    ),
+    (
+        "propensities", "Do the propensities fit the log?",
+        "Actions should have been logged as often as their probabilities say.",
+        behavior,
     ),
     (
         "clipping", "Sensitivity to large weights",

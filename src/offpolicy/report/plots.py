@@ -38,7 +38,7 @@ def plot(
     try:
         from matplotlib import pyplot as plt
     except ImportError as error:
-        raise missing_dependency("matplotlib", "report", "ev.plot()") from error
+        raise missing_dependency("matplotlib", "plot", "ev.plot()") from error
     if kind in ALL_POLICIES:
         axes = _axes(plt, ax)
         ALL_POLICIES[kind](evaluation, axes, level)
@@ -97,7 +97,7 @@ def _forest(evaluation: Evaluation, axes: Any, level: float) -> None:
 
 
 def _differences(evaluation: Evaluation, axes: Any, level: float) -> None:
-    rows = [r for r in tables.differences(evaluation, level) if r["versus"] == "log"]
+    rows = tables.differences(evaluation, level, pairs=())
     axes.axvline(0, color=LOGGED, lw=1.5)
     _by_policy(evaluation, axes, rows)
     axes.set_xlim(*domain(rows, (0.0,)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from offpolicy.inference.figures import DASH, capitalized, count, measured, percent, plain
@@ -14,34 +14,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from offpolicy.evaluation.result import Evaluation
-    from offpolicy.report.charts import Spec
     from offpolicy.report.tables import Row
 
 ORDERS = (("", "as given"), ("value", "by value"), ("width", "by precision"))
+MOST_PAIRED = 4
 MARKS = {0.0: "Alarm", 1.0: "Caution", 2.0: "OK", 3.0: "Not applicable"}
-
-
-@dataclass
-class Charts:
-    """Specifications by the id of the element they are canvas in."""
-
-    specs: dict[str, Spec] = field(default_factory=dict)
-
-    def figure(
-        self, name: str, spec: Spec, *, tools: str = "", legend: str = "", data: str = ""
-    ) -> str:
-        """A chart with its controls, its legend, and its numbers as a table."""
-        key = f"chart-{name}"
-        self.specs[key] = spec
-        numbers = (
-            f"<details class=numbers><summary>Show the numbers</summary>{data}</details>"
-            if data
-            else ""
-        )
-        return (
-            f'<figure class="chart">{tools}{legend}<div class="plot" id="{key}" role="img" '
-            f'aria-label="{esc(spec["description"])}"></div>{numbers}</figure>'
-        )
 
 
 @dataclass(frozen=True)
@@ -52,6 +29,21 @@ class Section:
     title: str
     about: str
     body: str
+
+
+def figure(
+    name: str, drawing: str, about: str, *, tools: str = "", legend: str = "", data: str = ""
+) -> str:
+    """A chart with its controls, its legend, and its numbers as a table."""
+    numbers = (
+        f"<details class=numbers><summary>Show the numbers</summary>{data}</details>"
+        if data
+        else ""
+    )
+    return (
+        f'<figure class="chart">{tools}{legend}<div class="plot" id="chart-{name}" role="img" '
+        f'aria-label="{esc(about)}">{drawing}</div>{numbers}</figure>'
+    )
 
 
 def legend_of(*entries: tuple[str, str]) -> str:
@@ -74,33 +66,32 @@ def between(low: float, high: float, error: float) -> str:
     return f"{measured(low, error)} to {measured(high, error)}"
 
 
+def span(low: float, high: float) -> str:
+    """An interval in few digits."""
+    return f"{plain(low)} to {plain(high)}"
+
+
 def relative(share: float | None) -> str:
     """A share in percent, a dash where there is none."""
     return DASH if share is None else percent(share)
 
 
-def estimates(ev: Evaluation, canvas: Charts, level: float) -> Section:
+def estimates(ev: Evaluation, level: float) -> Section:
     """Policies × estimators."""
     rows = tables.forest(ev, level)
     logged = ev.logged
     low, high = logged.interval(level)
     ends = charts.domain(rows, (logged.value, low, high))
-    for row in rows:
-        row["tips"] = {"Note": row["note"] or "—"}
-    groups = _by_policy(ev, rows)
-    spec = charts.intervals(
-        charts.interval_rows(groups, "estimator", ends),
+    drawing = charts.intervals(
+        _by_policy(ev, rows),
+        "estimator",
         ends,
-        "Forest plot: the estimate of every policy by every estimator with its interval, beside the "
-        "logged value. The numbers are in the table below.",
         title=per_unit(ev),
         reference=(logged.value, low, high),
-        tips=("Note",),
     )
     names = [e.name for e in ev.estimators]
     chips = "".join(
-        f'<button type="button" class="chip" aria-pressed="true" data-name="{esc(n)}">{esc(n)}</button>'
-        for n in names
+        f'<button type="button" class="chip" aria-pressed="true">{esc(n)}</button>' for n in names
     )
     chips = f'<div class="chips" role="group" aria-label="Estimators shown">{chips}</div>'
     tools = tools_of("Order", "order", ORDERS, chips)
@@ -126,26 +117,29 @@ def estimates(ev: Evaluation, canvas: Charts, level: float) -> Section:
     legend = legend_of(
         ("accent", "headline estimator"), ("soft", "others"), ("logged", "logged value")
     )
-    figure = canvas.figure("forest", spec, tools=tools, legend=legend, data=data)
-    return Section("estimates", "Estimates", about, figure)
+    described = (
+        "Forest plot: the estimate of every policy by every estimator with its interval, beside the "
+        "logged value. The numbers are in the table below."
+    )
+    body = figure("forest", drawing, described, tools=tools, legend=legend, data=data)
+    return Section("estimates", "Estimates", about, body)
 
 
-def differences(ev: Evaluation, canvas: Charts, level: float) -> Section:
-    """Paired differences."""
-    rows = tables.differences(ev, level)
+def differences(ev: Evaluation, level: float, leader: str) -> Section:
+    """Paired differences: among few policies all of them, among many those to the leader."""
+    few = len(ev.policies) <= MOST_PAIRED
+    pairs = None if few else [(leader, p) for p in ev.policies if p != leader]
+    rows = tables.differences(ev, level, pairs)
     ends = charts.domain(rows, (0.0,))
     for row in rows:
         row["minus"] = "the log" if row["versus"] == "log" else row["versus"]
-        row["tips"] = {"Relative": relative(row["lift"])}
         row["label"] = row["estimator"] if row["versus"] == "log" else f"minus {row['versus']}"
-    groups = _by_policy(ev, rows)
-    spec = charts.intervals(
-        charts.interval_rows(groups, "label", ends),
+    drawing = charts.intervals(
+        _by_policy(ev, rows),
+        "label",
         ends,
-        "Paired differences between each policy and the log, and between policies, with intervals.",
         title=f"difference, {per_unit(ev)}",
         reference=(0.0, 0.0, 0.0),
-        tips=("Relative",),
     )
     data = columns_table(
         rows,
@@ -158,9 +152,13 @@ def differences(ev: Evaluation, canvas: Charts, level: float) -> Section:
         "Scores are subtracted unit by unit before they are averaged, so what is common to both sides "
         "cancels. An interval clear of zero tells the two apart."
     )
-    return Section(
-        "differences", "Paired differences", about, canvas.figure("differences", spec, data=data)
+    if not few:
+        about += f" Policies are held against the log and against {leader}."
+    described = (
+        "Paired differences between each policy and the log, and between policies, with intervals."
     )
+    body = figure("differences", drawing, described, data=data)
+    return Section("differences", "Paired differences", about, body)
 
 
 def _by_policy(ev: Evaluation, rows: list[Row]) -> list[tuple[str, list[Row]]]:
@@ -188,7 +186,7 @@ def checks(ev: Evaluation) -> Section:
     if well:
         body += (
             f'<details class="numbers"><summary>Show the {len(well)} that raised nothing</summary>'
-            f"{_check_table(well, 'Checks that raised nothing')}</details>"
+            f"{_check_table(well, 'Checks that raised nothing', stacks=False)}</details>"
         )
     return Section("checks", "Checks", about, body)
 
@@ -200,7 +198,7 @@ def _rank(row: dict[str, Any]) -> float:
     return {"alarm": 0.0, "caution": 1.0, "ok": 2.0}[row["level"]]
 
 
-def _check_table(rows: Sequence[dict[str, Any]], caption: str) -> str:
+def _check_table(rows: Sequence[dict[str, Any]], caption: str, *, stacks: bool = True) -> str:
     return table(
         ("Check", "About", "Result", "Finding"),
         [
@@ -213,6 +211,7 @@ def _check_table(rows: Sequence[dict[str, Any]], caption: str) -> str:
             for r in rows
         ],
         caption=caption,
-        rows_classes=[r["level"] for r in rows],
-        classes="wordy",
+        words=4,
+        rows_classes=[r["level"] for r in rows] if stacks else (),
+        classes="wordy" if stacks else "",
     )

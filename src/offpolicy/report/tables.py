@@ -15,6 +15,8 @@ from offpolicy.inference.change import lift
 from offpolicy.scores.catalog import headline
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from offpolicy._arrays import Ints
     from offpolicy.evaluation.result import Evaluation
     from offpolicy.inference.estimate import Estimate
@@ -40,8 +42,10 @@ def forest(evaluation: Evaluation, level: float = 0.95) -> list[Row]:
     ]
 
 
-def differences(evaluation: Evaluation, level: float = 0.95) -> list[Row]:
-    """Paired differences: each policy and the log by every estimator, and the policies among themselves."""
+def differences(
+    evaluation: Evaluation, level: float = 0.95, pairs: Iterable[tuple[str, str]] | None = None
+) -> list[Row]:
+    """Paired differences: each policy and the log by every estimator, and ``pairs`` of policies (all when None)."""
     logged = evaluation.logged
     lead = headline(evaluation.estimators).name
     rows: list[Row] = []
@@ -56,7 +60,7 @@ def differences(evaluation: Evaluation, level: float = 0.95) -> list[Row]:
                 **summary(e - logged, level),
             }
             rows.append(row | lift_of(e, logged, level))
-    for b, a in combinations(evaluation.policies, 2):
+    for b, a in combinations(evaluation.policies, 2) if pairs is None else pairs:
         row = {"policy": a, "versus": b, "estimator": lead, "headline": True}
         one, other = evaluation[a, lead], evaluation[b, lead]
         rows.append(row | summary(one - other, level) | lift_of(one, other, level))

@@ -1,11 +1,9 @@
 (() => {
   "use strict";
-  const { config, charts } = JSON.parse(document.getElementById("data").textContent);
-  const views = new Map();
   const all = (selector, root = document) => [...root.querySelectorAll(selector)];
+  const root = document.documentElement;
 
   // Theme: the system's until the reader chooses.
-  const root = document.documentElement;
   const button = document.getElementById("theme");
   const system = matchMedia("(prefers-color-scheme: dark)");
   const isDark = () => (root.dataset.theme ? root.dataset.theme === "dark" : system.matches);
@@ -20,57 +18,115 @@
   system.addEventListener("change", showTheme);
   showTheme();
 
-  // Charts are drawn once their place is on the page, and redrawn from their rows.
-  const draw = (place) => {
-    const spec = charts[place.id];
-    if (views.has(place.id) || !spec) return views.get(place.id);
-    const drawn = vegaEmbed(place, spec, {
-      mode: "vega-lite", renderer: "svg", actions: false, ast: true, config,
-      tooltip: { disableDefaultStyle: true },
-    }).then(({ view }) => {
-      const svg = place.querySelector("svg");
-      if (svg) svg.setAttribute("aria-hidden", "true");
-      place.dataset.drawn = "true";
-      return view;
+  // One box of text that follows the pointer or stands by a word; it is filled as text, never as HTML.
+  const tip = document.getElementById("tip");
+  const place = (x, y) => {
+    const box = tip.getBoundingClientRect();
+    const left = Math.min(Math.max(8, x + 14), innerWidth - box.width - 8);
+    const above = y - box.height - 12;
+    tip.style.left = `${left}px`;
+    tip.style.top = `${above < 8 ? y + 18 : above}px`;
+  };
+  const hide = () => { tip.hidden = true; };
+  const show = (fill, x, y) => {
+    tip.replaceChildren();
+    fill(tip);
+    tip.hidden = false;
+    place(x, y);
+  };
+  const put = (parent, element, text, name) => {
+    const child = document.createElement(element);
+    child.textContent = text;
+    if (name) child.className = name;
+    parent.append(child);
+    return child;
+  };
+
+  // Hovering a mark shows its row of the table of numbers.
+  const origin = new WeakMap();
+  all("figure.chart table tbody").forEach((body) => origin.set(body, [...body.rows]));
+  const nearest = (plot, event) => {
+    const row = event.target.closest(".r");
+    if (row) return row;
+    let best = null, distance = Infinity;
+    all(".xy [data-i]", plot).forEach((mark) => {
+      const box = mark.getBoundingClientRect();
+      if (!box.width && !box.height) return;
+      const dx = event.clientX - (box.left + box.right) / 2;
+      const dy = (event.clientY - (box.top + box.bottom) / 2) / 50;
+      const d = dx * dx + dy * dy;
+      if (d < distance) [best, distance] = [mark, d];
     });
-    views.set(place.id, drawn);
-    return drawn;
+    return best;
   };
-  const isShown = (place) => !place.closest("[hidden]");
-  const drawShown = () => Promise.all(all(".plot").filter(isShown).map(draw));
+  all("figure.chart").forEach((figure) => {
+    const plot = figure.querySelector(".plot"), table = figure.querySelector("table");
+    if (!table) return;
+    let on = null;
+    const leave = () => {
+      if (on) on.classList.remove("on");
+      on = null;
+      hide();
+    };
+    plot.addEventListener("pointermove", (event) => {
+      const mark = nearest(plot, event);
+      if (mark !== on) {
+        leave();
+        on = mark;
+        if (mark) mark.classList.add("on");
+      }
+      if (!mark) return;
+      const row = origin.get(table.tBodies[0])[Number(mark.dataset.i)];
+      const headings = all("thead th", table).map((h) => h.textContent);
+      show((box) => {
+        const list = document.createElement("dl");
+        [...row.cells].forEach((cell, j) => {
+          put(list, "dt", headings[j]);
+          put(list, "dd", cell.textContent);
+        });
+        box.append(list);
+      }, event.clientX, event.clientY);
+    });
+    plot.addEventListener("pointerleave", leave);
+  });
 
-  const redraw = async (place, rows) => {
-    const view = await draw(place);
-    const step = charts[place.id].usermeta.step;
-    if (step) view.height(step * rows.length);
-    await view.data("rows", rows).runAsync();
+  // Words of the glossary: on hover, focus and touch; Escape puts them away.
+  const explain = (word) => {
+    const entry = document.getElementById(word.getAttribute("aria-describedby"));
+    if (!entry) return;
+    const box = word.getBoundingClientRect();
+    show((t) => put(t, "p", entry.textContent), box.left - 14, box.top);
   };
+  all("[aria-describedby]").forEach((word) => {
+    word.addEventListener("pointerenter", () => explain(word));
+    word.addEventListener("pointerleave", hide);
+    word.addEventListener("focus", () => explain(word));
+    word.addEventListener("click", () => explain(word));
+    word.addEventListener("blur", hide);
+  });
+  document.addEventListener("keydown", (event) => { if (event.key === "Escape") hide(); });
+  addEventListener("scroll", hide, { passive: true });
 
-  // Order, measure and chosen names of one chart.
+  // Order, measure and chosen names of one chart: rows are moved and hidden, nothing is drawn again.
   const descending = new Set(["value", "gap", "logged"]);
-  const arranged = (figure, rows) => {
-    const hidden = new Set(all('.chip[aria-pressed="false"]', figure).map((c) => c.dataset.name));
+  const name = (row) => row.firstElementChild.textContent;
+  const arrange = (figure) => {
+    const off = new Set(all('.chip[aria-pressed="false"]', figure).map((c) => c.textContent));
     const order = figure.querySelector('[data-role="order"]')?.value;
     const measure = figure.querySelector('[data-role="measure"]')?.value;
-    let out = rows.filter((row) => !hidden.has(row.name));
-    if (order) {
-      const sign = descending.has(order) ? -1 : 1;
-      out = [...out].sort((a, b) => {
-        if ((a.group ?? 0) !== (b.group ?? 0)) return (a.group ?? 0) - (b.group ?? 0);
-        if (a.heading || b.heading) return a.heading ? -1 : 1;
-        if (order === "name") return String(a.name).localeCompare(String(b.name), undefined, { numeric: true });
-        return sign * ((a[order] ?? Infinity * sign) - (b[order] ?? Infinity * sign));
+    if (measure) all(".measure", figure).forEach((m) => { m.hidden = !m.classList.contains(measure); });
+    const sign = descending.has(order) ? -1 : 1;
+    const key = (row) => Number(row.dataset[order] ?? Infinity * sign);
+    all(".g", figure).forEach((group) => {
+      const rows = all(".r", group);
+      rows.forEach((row) => { row.hidden = off.has(name(row)); });
+      rows.sort((a, b) => {
+        if (order === "name") return name(a).localeCompare(name(b), undefined, { numeric: true });
+        const gap = order ? sign * (key(a) - key(b)) : 0;
+        return gap || a.dataset.i - b.dataset.i;
       });
-    }
-    // Fresh objects: Vega knows a row again by a mark that it leaves on it.
-    const fresh = out.map((row) => Object.fromEntries(Object.entries(row)));
-    fresh.forEach((row, rank) => { row.rank = rank; });
-    if (measure) fresh.forEach((row) => { row.height = row[measure]; });
-    return fresh;
-  };
-  const refresh = (figure) => {
-    const place = figure.querySelector(".plot");
-    return redraw(place, arranged(figure, charts[place.id].data.values));
+      group.append(...rows);
+    });
   };
   all("figure.chart").forEach((figure) => {
     all(".chip", figure).forEach((chip) =>
@@ -79,30 +135,36 @@
         const left = all('.chip[aria-pressed="true"]', figure).length;
         if (!on && left === 1) return;
         chip.setAttribute("aria-pressed", String(on));
-        refresh(figure);
+        arrange(figure);
       }));
-    all("select", figure).forEach((choice) => choice.addEventListener("change", () => refresh(figure)));
+    all("select", figure).forEach((choice) => choice.addEventListener("change", () => arrange(figure)));
+    arrange(figure);
   });
 
-  // Tables sort by the pressed column: by number where cells carry one, else by text.
-  const key = (row, column) => {
+  // Tables sort by the pressed column: by number where cells show one, else by text.
+  const key = (row, column, words) => {
     const cell = row.cells[column];
-    return cell.dataset.value === undefined ? cell.textContent : Number(cell.dataset.value);
+    if (cell.dataset.value !== undefined) return Number(cell.dataset.value);
+    const text = cell.textContent;
+    if (column < words) return text;
+    const number = parseFloat(text.replace(/,/g, "").replace(/^[−-]/, "-").replace("∞", "Infinity"));
+    return Number.isNaN(number) ? text : number;
   };
   const compare = (a, b) => {
-    if (typeof a === "number" && typeof b === "number") return a - b;
+    if (typeof a === "number" && typeof b === "number") return a - b || 0;
     if (typeof a !== typeof b) return typeof a === "number" ? -1 : 1;
     return a.localeCompare(b, undefined, { numeric: true });
   };
   all("table.sortable").forEach((table) => {
-    const headings = all("thead th", table);
+    const headings = all("thead th", table), words = Number(table.dataset.words);
     headings.forEach((heading, column) =>
       heading.querySelector("button").addEventListener("click", () => {
         const up = heading.getAttribute("aria-sort") !== "ascending";
         headings.forEach((h) => h.removeAttribute("aria-sort"));
         heading.setAttribute("aria-sort", up ? "ascending" : "descending");
         const body = table.tBodies[0];
-        const rows = [...body.rows].sort((a, b) => (up ? 1 : -1) * compare(key(a, column), key(b, column)));
+        const rows = [...body.rows].sort((a, b) =>
+          (up ? 1 : -1) * compare(key(a, column, words), key(b, column, words)));
         body.append(...rows);
       }));
   });
@@ -111,9 +173,9 @@
   const picker = document.getElementById("policy");
   const pick = () => {
     const chosen = picker ? picker.value : "0";
-    all(".panel").forEach((panel) => { panel.hidden = panel.dataset.policy !== chosen; });
-    return drawShown();
+    all(".panel[data-policy]").forEach((panel) => { panel.hidden = panel.dataset.policy !== chosen; });
   };
   if (picker) picker.addEventListener("change", pick);
-  pick().then(() => { root.dataset.ready = "true"; });
+  pick();
+  root.dataset.ready = "true";
 })();

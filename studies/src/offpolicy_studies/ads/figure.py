@@ -25,7 +25,7 @@ def draw(results: Sequence[dict[str, Any]], folder: Path) -> list[Path]:
         import matplotlib as mpl
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise missing_dependency("matplotlib", "report", "Figure 2") from error
+        raise missing_dependency("matplotlib", "plot", "Figure 2") from error
 
     # Fixed ids and no date: the same results give the same file.
     with mpl.rc_context({"svg.hashsalt": "offpolicy", "font.size": 9}):

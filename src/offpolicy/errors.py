@@ -8,12 +8,11 @@ A message says what is wrong, where (the column and the first bad rows) and what
 
 from __future__ import annotations
 
-import difflib
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -65,20 +64,52 @@ def check_count(name: str, value: Any) -> None:
         raise UsageError(f"{name} must be an int of at least 1. Got {value!r} instead.")
 
 
+def closest(word: str, names: Sequence[str]) -> str | None:
+    """The name fewest slips of the finger away from ``word``; None where none is near.
+
+    A slip is a letter too many, too few, another one, or two swapped (optimal string alignment). Among names equally
+    far away the one of the same length is meant, then the first.
+
+    >>> closest("DLM", ["DM", "DML", "SNDR"]), closest("clik", ["click", "ad"]), closest("age", ["device"])
+    ('DML', 'click', None)
+    """
+    folded = word.casefold()
+    ranked = sorted(
+        (_slips(folded, name.casefold()), word != name, abs(len(word) - len(name)), place)
+        for place, name in enumerate(names)
+    )
+    if not ranked:
+        return None
+    slips, *_, place = ranked[0]
+    length = max(len(word), len(names[place]))
+    return names[place] if slips <= max(1, 0.4 * length) and slips < length - 1 else None
+
+
+def _slips(a: str, b: str) -> int:
+    """Optimal string alignment distance of two words."""
+    before: list[int] = []
+    above = list(range(len(b) + 1))
+    for i, x in enumerate(a, start=1):
+        row = [i]
+        for j, y in enumerate(b, start=1):
+            best = min(above[j] + 1, row[j - 1] + 1, above[j - 1] + (x != y))
+            if i > 1 and j > 1 and x == b[j - 2] and a[i - 2] == y:
+                best = min(best, before[j - 2] + 1)
+            row.append(best)
+        before, above = above, row
+    return above[-1]
+
+
 def did_you_mean(name: object, known: Iterable[object]) -> str:
     """Return a hint such as ``" Did you mean 'click'?"``, or the known names when none is close.
 
     >>> did_you_mean("clik", ["click", "ad"])
     " Did you mean 'click'?"
     """
-    names = [str(k) for k in known]
-    close = difflib.get_close_matches(str(name), names, n=1, cutoff=0.6)
-    if not close:  # names that differ in case only
-        folded = {n.casefold(): n for n in reversed(names)}
-        like = difflib.get_close_matches(str(name).casefold(), folded, n=1, cutoff=0.6)
-        close = [folded[c] for c in like]
-    if close:
-        return f" Did you mean {close[0]!r}?"
+    names = list(dict.fromkeys(str(k) for k in known))
+    close = closest(str(name), names)
+    if close is not None:
+        return f" Did you mean {close!r}?"
     if not names:
         return ""
     shown = ", ".join(repr(n) for n in names[:8])

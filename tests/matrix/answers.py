@@ -35,7 +35,7 @@ RATIOS = ("auto", "normal", "delta", "fieller", "log-scale")
 # What may differ between paths: who read the rows, from where, when, and how many it held at once.
 PROVENANCE = {
     "engine", "way", "path", "source", "file", "files", "command", "time", "seconds", "created", "started",
-    "finished", "duration", "held", "blocks",
+    "finished", "duration", "held", "blocks", "origin",
 }  # fmt: skip
 
 

@@ -53,7 +53,7 @@ def test_evaluate_a_csv_prints_the_estimates_and_writes_json(log_file, tmp_path,
     assert "new" in text
     assert "DML" in text
     result = json.loads(out.read_text())
-    assert result["schema"] == "offpolicy.evaluation.result/2"
+    assert result["schema"] == "offpolicy.evaluation.result/3"
     rows = {(r["policy"], r["estimator"]): r for r in result["estimates"]}
     frame = pd.read_csv(log_file)
     expected = (frame["click"] * (frame["ad"] == "b") / 0.5).mean()
@@ -160,7 +160,7 @@ def test_a_policy_table_file(log_file, tmp_path):
     [
         (
             ["--reward", "clik"],
-            "reward='clik': the frame has no such column. Did you mean 'click'?",
+            "--reward 'clik': the frame has no such column. Did you mean 'click'?",
         ),
         (["--policy", "new"], "write name=SPEC"),
         (["--policy", "new=nwe"], "Did you mean 'new'?"),

@@ -18,7 +18,7 @@ HEAVY = {
 # Which rooms or files a library may be seen in; learners and readers of files get pandas tables.
 HOMES = {
     "torch": {"policies.fitted", "models.values.torch"},
-    "lightgbm": {"models.rewards.boosted", "cli.commands"},
+    "lightgbm": {"models.rewards.boosted", "cli.models"},
     "duckdb": {"engines.engine", "engines.sources"},
     "ibis": {"engines.engine"},
     "pyspark": {"engines.spark"},

@@ -1,19 +1,22 @@
-"""The command line: ``offpolicy demo | evaluate | check | reproduce``.
+"""The command line: ``offpolicy demo | init | evaluate | check | convert | schema | reproduce``.
 
-Exit codes: 0 done (gate passed), 1 bad data or usage, 3 gate failed, 4 not enough evidence to say.
+Exit codes: 0 done (all gates passed), 1 bad data or usage, 3 a gate failed or a check raised an alarm, 4 not enough
+evidence to say.
 """
 
 from __future__ import annotations
 
-import os
 import sys
 from typing import TYPE_CHECKING
 
 from offpolicy._threads import spin_briefly
+from offpolicy.cli import terminal
 from offpolicy.cli.parser import build_parser
+from offpolicy.cli.wording import in_flags
 from offpolicy.errors import OffPolicyError
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Sequence
 
 DONE, BAD, INTERRUPTED = 0, 1, 130
@@ -21,24 +24,29 @@ DONE, BAD, INTERRUPTED = 0, 1, 130
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
+    terminal.prepare()
     parser = build_parser()
     options = parser.parse_args(arguments)
     if options.command is None:
         parser.print_help()
-        return DONE
+        return terminal.finish(DONE)
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    options.words_given = ["offpolicy", *words]
+    return terminal.finish(_run(options))
+
+
+def _run(options: argparse.Namespace) -> int:
     try:
         code: int = options.run(options)
-    except OffPolicyError as error:
-        print(f"offpolicy {options.command}: {error}", file=sys.stderr)
-        return BAD
-    except BrokenPipeError:  # the reader, such as head, has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left to flush
+    except (
+        BrokenPipeError
+    ):  # a study whose reader has seen enough; commands with gates never get here
         return DONE
-    except (OSError, ImportError) as error:
-        print(f"offpolicy {options.command}: {error}", file=sys.stderr)
+    except (OffPolicyError, OSError, ImportError) as error:
+        terminal.complain(f"offpolicy {options.command}: {in_flags(str(error))}")
         return BAD
     except KeyboardInterrupt:
-        print("\ninterrupted", file=sys.stderr)
+        terminal.complain("\ninterrupted")
         return INTERRUPTED
     return code
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import NoReturn
 
+from offpolicy.errors import UsageError
+
 
 class Parser(argparse.ArgumentParser):
     """argparse with an exit code of its own for usage errors."""
@@ -13,3 +15,23 @@ class Parser(argparse.ArgumentParser):
         """Exit with 1 and the message."""
         self.print_usage()
         self.exit(1, f"{self.prog}: {message}\n")
+
+    @property
+    def declared(self) -> dict[str, argparse.Action]:
+        """Every flag by the name of its value."""
+        return {action.dest: action for action in self._actions if action.dest != "help"}
+
+
+def names(text: str) -> list[str]:
+    """Comma-separated names."""
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    if not parts:
+        raise UsageError("an empty list of names was given.")
+    return parts
+
+
+def file_path(text: str) -> str:
+    """A file to read or write; in a run file it is relative to that file."""
+    if not text.strip():
+        raise UsageError("an empty file name was given.")
+    return text

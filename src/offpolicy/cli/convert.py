@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from offpolicy.cli import logs, runfile
+from offpolicy.cli import logs, runfile, terminal
 from offpolicy.errors import DataError, UsageError
 from offpolicy.logs.formats import read_dsjson, read_jsonl, write_dsjson, write_jsonl
 
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
 READERS: dict[str, Any] = {"dsjson": read_dsjson, "jsonl": read_jsonl}
 WRITERS: dict[str, Any] = {"dsjson": write_dsjson, "jsonl": write_jsonl}
-MOST_LINES = 10
 
 
 def run(options: argparse.Namespace) -> int:
@@ -27,7 +26,7 @@ def run(options: argparse.Namespace) -> int:
     if options.target in WRITERS:
         log = logs.bandit_log(logs.frame_of(options), options)
         n = WRITERS[options.target](log, options.output)
-        print(f"{n:,} lines written to {options.output}")
+        terminal.say(f"{n:,} lines written to {options.output}")
         return 0
     raise UsageError("say which format: --from dsjson|jsonl to make a table, or --to dsjson|jsonl.")
 
@@ -43,12 +42,8 @@ def _to_table(options: argparse.Namespace) -> int:
         plain.to_csv(options.output, index=False)
     else:
         raise DataError(f"{options.output}: unknown kind of table. Write .parquet or .csv.")
-    print(f"{len(frame):,} rows written to {options.output}")
-    print(f"context columns: {','.join(reading.context) or '(none)'}")
-    if reading.n_skipped:
-        print(f"{reading.n_skipped:,} lines say of themselves that they are to be skipped")
-    for bad in reading.bad[:MOST_LINES]:
-        print(f"left out: {bad}")
-    if reading.n_bad > MOST_LINES:
-        print(f"left out: {reading.n_bad - MOST_LINES:,} more lines")
+    terminal.say(f"{len(frame):,} rows written to {options.output}")
+    terminal.say(f"context columns: {','.join(reading.context) or '(none)'}")
+    for line in logs.left_out(reading):
+        terminal.say(line)
     return 0

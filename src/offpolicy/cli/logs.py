@@ -8,6 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from offpolicy.cli import changes, terminal
+from offpolicy.cli.files import read_table
 from offpolicy.errors import DataError, UsageError
 from offpolicy.logs.bandit import BanditLog
 
@@ -15,45 +17,68 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable
 
+    from offpolicy.cli.files import Table
+    from offpolicy.logs.formats.lines import Reading
+
 BOOLEANS = {"True": True, "true": True, "1": True, "False": False, "false": False, "0": False}
 NAMES = {"i": "integers", "u": "integers", "f": "numbers", "b": "true and false"}
 BANDIT = ("batch", "keep_probability", "id")  # columns of bandit logs only
+MOST_LINES = 10
+NO_LOG = (
+    "which log? Give a CSV, Parquet, JSON-lines or dsjson file (or `log = …` in the run file). "
+    "To begin with one: offpolicy init LOG."
+)
 LARGE = 500_000_000  # bytes of a file that an engine should read
-
-
-def read_frame(path: str) -> Any:
-    """Read CSV (also .gz) or Parquet as pandas."""
-    import pandas as pd
-
-    file = Path(path)
-    if not file.exists():
-        raise DataError(
-            f"there is no file {path!r}. Check the path; quote a pattern: 'logs/*.parquet'."
-        )
-    kind = "".join(file.suffixes).lower()
-    if kind.endswith((".parquet", ".pq")):
-        return pd.read_parquet(file)
-    if kind.endswith((".csv", ".csv.gz", ".tsv", ".tsv.gz")):
-        return pd.read_csv(file, sep="\t" if ".tsv" in kind else ",")
-    raise DataError(f"{file.name}: unknown kind of file. Give CSV or Parquet.")
 
 
 def open_log(options: argparse.Namespace) -> Any:
     """The log in the form that fits it: episodes, a scan where an engine should read it, or rows."""
     if not options.log:
-        raise UsageError("which log? Give a CSV or Parquet file (or `log = …` in the run file).")
+        raise UsageError(NO_LOG)
     _check_flags(options)
-    if options.episode:
-        return trajectories(frame_of(options), options)
-    if _wants_engine(options):
+    if not options.episode and _wants_engine(options):
         return scanned(options)
-    return bandit_log(frame_of(options), options)
+    table = table_of(options)
+    if options.episode:
+        return trajectories(changes.apply(table.frame, options), options)
+    if table.reading is not None:
+        return traced(table.reading, options)
+    return bandit_log(changes.apply(table.frame, options), options)
+
+
+def traced(reading: Reading, options: argparse.Namespace) -> BanditLog:
+    """A log that knows its own roles: dsjson or a trace; flags override them."""
+    names = ("context", "action", "reward", "cluster", "weight", "eligible", *BANDIT)
+    given = {n: getattr(options, n) for n in names if getattr(options, n) is not None}
+    if options.propensity:
+        given["propensity"] = _propensity(options)
+    options.reward = options.reward or "reward"
+    frame = changes.apply(reading.frame, options)
+    if options.batch is not None:  # a day, by now
+        given["batch"] = options.batch
+    if options.actions:
+        given["actions"] = _typed(options.actions, frame, given.get("action", "action"))
+    for line in left_out(reading):
+        terminal.complain(line)
+    return replace(reading, frame=frame).log(**given)
+
+
+def left_out(reading: Reading) -> list[str]:
+    """What a reader of a trace should know of the lines that are not in it."""
+    lines = []
+    if reading.n_skipped:
+        lines.append(f"{reading.n_skipped:,} lines say of themselves that they are to be skipped")
+    lines += [f"left out: {bad}" for bad in reading.bad[:MOST_LINES]]
+    if reading.n_bad > MOST_LINES:
+        lines.append(f"left out: {reading.n_bad - MOST_LINES:,} more lines")
+    return lines
 
 
 def _check_flags(options: argparse.Namespace) -> None:
     """No flag of the other kind of log is passed over."""
     if options.episode:
         wrong = ["batch", "keep_probability", "eligible", "engine", "memory_limit", "id", "table"]
+        wrong += ["time", "train_before"]
         wrong += ["context"] if options.state else []
         said = "is not for episodes (--episode)"
     else:
@@ -70,7 +95,7 @@ def _wants_engine(options: argparse.Namespace) -> bool:
     """Asked for, or many files, a folder, a database, or a file too large to read whole."""
     if options.engine:
         return True
-    if options.eligible:
+    if options.eligible or options.separator or options.decimal:
         return False
     file = Path(options.log)
     several = any(c in options.log for c in "*?[") or file.is_dir()
@@ -82,6 +107,11 @@ def scanned(options: argparse.Namespace) -> Any:
     """A log that an engine reads."""
     from offpolicy.engines.scan import scan
 
+    for flag in ("eligible", "separator", "decimal", "train_before"):
+        if getattr(options, flag, None):
+            raise UsageError(
+                f"--{flag.replace('_', '-')} is for a file that is read whole: leave out --engine."
+            )
     log = scan(
         options.log,
         **_roles(options, None),
@@ -92,6 +122,7 @@ def scanned(options: argparse.Namespace) -> Any:
         memory_limit=options.memory_limit,
         progress=_stages(),
     )
+    log = changes.apply_scan(log, options)
     if not options.actions:
         return log
     held = log.table.schema()[options.action]
@@ -113,17 +144,24 @@ def _stages() -> Any:
 
 
 def frame_of(options: argparse.Namespace) -> Any:
+    """The log's table as pandas, with the changes that flags ask for."""
+    return changes.apply(table_of(options).frame, options)
+
+
+def table_of(options: argparse.Namespace) -> Table:
     """The log's table: one file, or all files of a pattern one after the other."""
     if not options.log:
-        raise UsageError("which log? Give a CSV or Parquet file (or `log = …` in the run file).")
+        raise UsageError(NO_LOG)
+    dialect = {"separator": options.separator, "decimal": options.decimal}
     if not any(c in options.log for c in "*?["):
-        return read_frame(options.log)
+        return read_table(options.log, **dialect)
     paths = sorted(glob.glob(options.log, recursive=True))  # noqa: PTH207 (patterns may be absolute)
     if not paths:
         raise DataError(f"no file matches {options.log!r}.")
     import pandas as pd
 
-    return pd.concat([read_frame(p) for p in paths], ignore_index=True)
+    tables = [read_table(p, **dialect) for p in paths]
+    return replace(tables[0], frame=pd.concat([t.frame for t in tables], ignore_index=True))
 
 
 def trajectories(frame: Any, options: argparse.Namespace) -> Any:
@@ -149,10 +187,14 @@ def _roles(options: argparse.Namespace, frame: Any) -> dict[str, Any]:
         if getattr(options, flag) is None:
             known = "" if frame is None else f" Columns: {', '.join(map(str, frame.columns))}"
             raise UsageError(f"--{flag} is missing: which column holds it?{known}")
-    several = options.propensity
-    one = isinstance(several, list) and len(several) == 1
     roles = {name: getattr(options, name) for name in ("action", "reward", "cluster", "weight")}
-    return {**roles, "propensity": several[0] if one else several}
+    return {**roles, "propensity": _propensity(options)}
+
+
+def _propensity(options: argparse.Namespace) -> Any:
+    """One column, or one for each action."""
+    several = options.propensity
+    return several[0] if isinstance(several, list) and len(several) == 1 else several
 
 
 def bandit_log(frame: Any, options: argparse.Namespace) -> BanditLog:

@@ -6,9 +6,8 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from offpolicy._version import __version__
-from offpolicy.cli import commands, convert, studies
-from offpolicy.cli.arguments import Parser
-from offpolicy.errors import UsageError
+from offpolicy.cli import checking, commands, convert, evaluating, init, models, studies
+from offpolicy.cli.arguments import Parser, file_path, names
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,7 +20,7 @@ EVALUATE_EXAMPLES = """examples:
       --behavior-model shares --policy new=mypackage.policies:choose --estimator DML --estimator SNIPW \\
       --json result.json
 
-  offpolicy evaluate --config run.toml
+  offpolicy init log.csv && offpolicy evaluate run.toml --report report.html
 
 a policy is name=SPEC, where SPEC is one of
   COLUMN                    a column of the log that holds the action the policy would take
@@ -30,7 +29,12 @@ a policy is name=SPEC, where SPEC is one of
   package.module:function   a function of the context: K probabilities or one label per row
   uniform, always:LABEL     the simplest policies
 
-exit codes: 0 done (gate passed), 1 bad data or usage, 3 gate failed, 4 not enough evidence to say
+exit codes: 0 done (all gates passed), 1 bad data or usage, 3 a gate failed, 4 not enough evidence to say
+"""
+
+INIT_EXAMPLES = """examples:
+  offpolicy init log.csv
+  offpolicy init 'log.parquet' --output gate.toml && offpolicy evaluate gate.toml
 """
 
 CONVERT_EXAMPLES = """examples:
@@ -40,6 +44,8 @@ CONVERT_EXAMPLES = """examples:
 
 CHECK_EXAMPLES = """example:
   offpolicy check log.parquet --context age,device --action ad --reward click --propensity p --batch hour
+
+exit codes: 0 no alarm, 1 bad data or usage, 3 at least one check raised an alarm
 """
 
 
@@ -56,20 +62,30 @@ def build_parser() -> argparse.ArgumentParser:
     demo = _verb(verbs, "demo", commands.demo, "evaluate a simulated ad log whose truth is known")
     demo.add_argument("--impressions", type=int, default=200_000, help="rows to simulate (200000)")
     demo.add_argument("--seed", type=int, default=0, help="seed of the simulation (0)")
+    demo.add_argument("--report", metavar="FILE", help="write the HTML report of the simulated log")
+
+    begin = _verb(
+        verbs, "init", init.run, "look at a log and write a run file for it", INIT_EXAMPLES
+    )
+    begin.add_argument("log", help="a CSV, Parquet, JSON-lines or dsjson file")
+    begin.add_argument(
+        "--output", metavar="FILE", default="run.toml", help="file to write (run.toml)"
+    )
+    begin.add_argument("--force", action="store_true", help="write over an existing file")
 
     evaluate = _verb(
         verbs,
         "evaluate",
-        commands.evaluate,
+        evaluating.run,
         "estimate the value of policies from a log",
         EVALUATE_EXAMPLES,
     )
     _log_flags(evaluate)
     _evaluate_flags(evaluate)
 
-    check = _verb(verbs, "check", commands.check, "look for problems in a log", CHECK_EXAMPLES)
+    check = _verb(verbs, "check", checking.run, "look for problems in a log", CHECK_EXAMPLES)
     _log_flags(check)
-    check.add_argument("--json", metavar="FILE", help="write the findings as JSON")
+    _add(check, ("--json", "FILE", "write the findings as JSON", file_path))
 
     change = _verb(
         verbs,
@@ -87,6 +103,8 @@ def build_parser() -> argparse.ArgumentParser:
         "--to", dest="target", choices=list(convert.WRITERS), help="format to write"
     )
     change.add_argument("--strict", action="store_true", help="stop at the first bad line")
+
+    _verb(verbs, "schema", commands.schema, "print the JSON Schema of what --json writes")
 
     reproduce = _verb(
         verbs, "reproduce", studies.run, "run an installed study, or list them", add_help=False
@@ -114,7 +132,7 @@ def _verb(
         add_help=add_help,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.set_defaults(run=run, command=name)
+    parser.set_defaults(run=run, command=name, parser=parser)
     return parser
 
 
@@ -129,21 +147,29 @@ def _add(
         group.add_argument(name, help=text, **settings)
 
 
+LOG = "a CSV, Parquet, JSON-lines or dsjson file, a quoted pattern, or a run file (.toml)"
+
+
 def _log_flags(parser: argparse.ArgumentParser) -> None:
     _add(
         parser.add_argument_group("the log"),
-        ("log", None, "a CSV or Parquet file, or a quoted pattern of them", {"nargs": "?"}),
+        ("log", "LOG", LOG, {"nargs": "?", "type": file_path}),
         ("--config", "FILE", "a TOML run file; flags override it"),
         ("--context", "COLS", "context columns, by commas", names),
         ("--action", "COL", "the action taken"),
         ("--reward", "COL", "what it earned"),
+        ("--success", "WORD", "the reward is 1 where its column holds this word, else 0"),
+        ("--cap-reward", "MAX", "set larger rewards to this; says how many", float),
         ("--propensity", "COL", "probability of the logged action, or K columns", names),
         ("--batch", "COL", "the logging policy is constant inside a batch"),
         ("--cluster", "COL", "unit of independence, such as the user"),
+        ("--time", "COL", "dates or times; days become batches where --batch is not given"),
         ("--weight", "COL", "analysis weights"),
         ("--keep-probability", "COL", "of a subsampled log"),
         ("--actions", "LABELS", "all actions, also never logged", names),
         ("--eligible", "COL", "list of eligible actions, row by row (Parquet)"),
+        ("--separator", "CHAR", "of a CSV; default: what its first line shows"),
+        ("--decimal", "CHAR", "of a CSV: ',' for numbers such as 0,5", {"choices": (".", ",")}),
     )
     _add(
         parser.add_argument_group("episodes instead of single decisions"),
@@ -173,13 +199,13 @@ def _evaluate_flags(parser: argparse.ArgumentParser) -> None:
     again = {"action": "append"}
     logged = "default: logged propensities when there are any, else auto"
     gates = 'such as "lift > 0", "value > 0.02", "new - old > 0"; repeat it for several gates'
-    rewards = {"choices": commands.REWARD_MODELS}
+    rewards = {"choices": models.REWARD_MODELS}
     _add(
         parser.add_argument_group("the question"),
         ("--policy", "NAME=SPEC", "a policy to evaluate; may be repeated", again),
         ("--estimator", "NAME", "may be repeated; default: the sensible set", again),
         ("--reward-model", None, "default: auto (chosen inside each fold)", rewards),
-        ("--value-model", None, "for episodes", {"choices": commands.VALUE_MODELS}),
+        ("--value-model", None, "for episodes", {"choices": models.VALUE_MODELS}),
         ("--discount", None, "γ, for episodes (1)", float),
         ("--behavior-model", None, logged, {"choices": ("logged", "shares", "auto")}),
         ("--folds", None, "folds for cross-fitting (2)", int),
@@ -189,17 +215,17 @@ def _evaluate_flags(parser: argparse.ArgumentParser) -> None:
     )
     _add(
         parser.add_argument_group("the answer"),
-        ("--report", "FILE", "write a self-contained HTML report"),
-        ("--json", "FILE", "write the result as versioned JSON"),
+        ("--report", "FILE", "write a self-contained HTML report", file_path),
+        ("--title", "TEXT", "of the report and the summary"),
+        ("--segments", "COLS", "context columns to show the value by, in the report", names),
+        ("--json", "FILE", "write the result as JSON (see offpolicy schema)", file_path),
+        (
+            "--summary",
+            "FILE",
+            "write a Markdown summary; GITHUB_STEP_SUMMARY gets it too",
+            file_path,
+        ),
         ("--gate", "EXPR", gates, again),
         ("--gate-estimator", "NAME", "the estimator the gate looks at"),
         ("--level", None, "level of intervals and gate (0.95)", float),
     )
-
-
-def names(text: str) -> list[str]:
-    """Comma-separated names."""
-    parts = [part.strip() for part in text.split(",") if part.strip()]
-    if not parts:
-        raise UsageError("an empty list of names was given.")
-    return parts

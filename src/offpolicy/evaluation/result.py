@@ -20,8 +20,10 @@ if TYPE_CHECKING:
     from offpolicy.inference.comparison import Comparison
     from offpolicy.inference.estimate import Estimate
     from offpolicy.policies.target import Target
+    from offpolicy.report.provenance import Origin
     from offpolicy.scores.catalog import Estimator
     from offpolicy.trust import Diagnostics
+    from offpolicy.trust.gate import GateResult
     from offpolicy.trust.verdict import Verdict
 
 
@@ -45,6 +47,7 @@ class Evaluation:
     estimators: list[Estimator]
     estimates: dict[tuple[str, str], Estimate]
     settings: dict[str, Any]
+    origin: Origin | None = None
 
     @property
     def policies(self) -> list[str]:
@@ -185,11 +188,27 @@ class Evaluation:
 
         return compare(self, level, estimator)
 
-    def to_json(self, path: str | Path | None = None, *, level: float = 0.95) -> str:
-        """Versioned JSON of everything shown, intervals at ``level``; written to ``path`` when given."""
+    def to_json(
+        self,
+        path: str | Path | None = None,
+        *,
+        level: float = 0.95,
+        gates: Sequence[GateResult] = (),
+    ) -> str:
+        """Versioned JSON of everything shown, after the schema that ``offpolicy schema`` prints.
+
+        Parameters
+        ----------
+        path : path, optional
+            File to write.
+        level : float
+            Of the intervals.
+        gates : sequence of GateResult
+            What gates said about this result, to be kept with it.
+        """
         from offpolicy.report.schema import dump
 
-        return dump(self, path, level)
+        return dump(self, path, level, gates)
 
     def report(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 DASH = "—"
 
@@ -71,6 +72,19 @@ def count(number: float, digits: int | None = None) -> str:
     if digits is not None and number > 0:
         number = round(number, digits - 1 - math.floor(math.log10(number)))
     return f"{number:,.0f}"
+
+
+def plural_of(column: str) -> str:
+    """What a column of ids counts, in the user's own word.
+
+    >>> plural_of("user_id"), plural_of("Company"), plural_of("visitors"), plural_of("sessionId")
+    ('users', 'companies', 'visitors', 'sessions')
+    """
+    word = re.sub(r"(?i)[ _.-]*(?<![a-z])u?u?id$|(?<=[a-z])(?:Id|ID)$", "", column)
+    word = re.sub(r"[\s_.-]+", " ", word).strip().lower() or "unit"
+    if word.endswith("s"):
+        return word
+    return f"{word[:-1]}ies" if re.search(r"[^aeiou]y$", word) else f"{word}s"
 
 
 def capitalized(text: str) -> str:

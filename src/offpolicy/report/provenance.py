@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import importlib.metadata
 import platform
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from offpolicy._version import __version__
 from offpolicy.inference.figures import count
@@ -14,6 +15,41 @@ if TYPE_CHECKING:
     from offpolicy.evaluation.result import Evaluation
 
 PACKAGES = ("numpy", "scipy", "scikit-learn", "lightgbm", "pandas", "narwhals")
+
+
+@dataclass(frozen=True)
+class Origin:
+    """How a result came about, where whoever asked for it knows.
+
+    Attributes
+    ----------
+    command : str
+        As it was typed.
+    paths : tuple of str
+        Files that were read.
+    folder : str
+        The working folder, to which relative paths belong.
+    made : str
+        When, in ISO 8601.
+    """
+
+    command: str | None = None
+    paths: tuple[str, ...] = ()
+    folder: str | None = None
+    made: str | None = None
+
+
+def columns(log: Any) -> dict[str, Any]:
+    """Names of the log's columns by their role; None where there is none."""
+    names = log.names
+    return {
+        "context": [str(name) for name in log.context.names or ()],
+        "action": names.action,
+        "reward": names.reward,
+        "propensity": names.propensity if log.propensity is not None else None,
+        "batch": names.batch if log.batch is not None else None,
+        "cluster": names.cluster if log.cluster is not None else None,
+    }
 
 
 def versions() -> dict[str, str]:
@@ -49,6 +85,8 @@ def settings(evaluation: Evaluation) -> dict[str, str]:
         "cluster": names.cluster if log.cluster is not None else "none",
         "context": ", ".join(log.context.names or ()) or "an array",
     }
+    if evaluation.origin is not None:
+        texts["files"] = ", ".join(evaluation.origin.paths)
     for key, value in evaluation.settings.items():
         if value is not None:
             texts[key] = ", ".join(map(str, value)) if isinstance(value, list) else str(value)

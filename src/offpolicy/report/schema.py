@@ -4,54 +4,136 @@ from __future__ import annotations
 
 import json
 import math
+from datetime import UTC, datetime
+from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from offpolicy.report.provenance import digest, versions
-from offpolicy.report.tables import lift_of, summary
+from offpolicy.errors import NotIdentifiedError
+from offpolicy.report.provenance import Origin, columns, digest, versions
+from offpolicy.report.tables import lift_of, number_of_clusters, summary
 from offpolicy.scores.catalog import headline
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from offpolicy.evaluation.result import Evaluation
+    from offpolicy.inference.estimate import Estimate
+    from offpolicy.trust.gate import GateResult
 
-SCHEMA = "offpolicy.evaluation.result/2"
+SCHEMA = "offpolicy.evaluation.result/3"
+SCHEMA_FILE = "result.schema.json"
 
 
-def document(evaluation: Evaluation, level: float = 0.95) -> dict[str, Any]:
+def published() -> str:
+    """The JSON Schema of a result, as text."""
+    return resources.files("offpolicy.report").joinpath("assets", SCHEMA_FILE).read_text("utf-8")
+
+
+def document(
+    evaluation: Evaluation,
+    level: float = 0.95,
+    gates: Sequence[GateResult] = (),
+    made: str | None = None,
+) -> dict[str, Any]:
     """The result as plain values that JSON can hold."""
     log, logged = evaluation.problem.log, evaluation.logged
+    origin = evaluation.origin or Origin()
     return {
         "schema": SCHEMA,
         "version": versions()["offpolicy"],
         "versions": versions(),
+        "origin": {
+            "command": origin.command,
+            "folder": origin.folder,
+            "paths": list(origin.paths),
+            "made": origin.made or made,
+        },
         "log": {
             "kind": log.kind,
             "n": log.n,
+            "clusters": number_of_clusters(evaluation),
             "digest": digest(evaluation),
             "actions": [str(a) for a in log.actions],
             "propensities": "logged" if log.propensity is not None else "unknown",
+            "columns": columns(log),
         },
         "settings": evaluation.settings,
         "level": level,
-        "logged": summary(logged, level),
+        "logged": summary(logged, level) | {"interval": interval_word(logged, level)},
         "headline": headline(evaluation.estimators).name,
-        "estimates": [
-            row | lift_of(evaluation[row["policy"], row["estimator"]], logged, level)
-            for row in evaluation.rows(level)
-        ],
+        "estimates": [_estimate(evaluation, row, level) for row in evaluation.rows(level)],
+        "comparison": _comparison(evaluation, level),
         "diagnostics": evaluation.diagnostics.rows(),
         "verdicts": {
             name: {"level": v.level, "reasons": list(v.reasons)}
             for name, v in ((p, evaluation.verdict(p, level=level)) for p in evaluation.policies)
         },
+        "gates": [
+            {
+                "expression": gate.expression,
+                "outcome": gate.outcome,
+                "passed": gate.passed,
+                "exit_code": gate.exit_code,
+                "level": gate.level,
+                "sentence": gate.sentence,
+                "assumption": gate.assumption,
+            }
+            for gate in gates
+        ],
     }
 
 
-def dump(evaluation: Evaluation, path: str | Path | None = None, level: float = 0.95) -> str:
+def _estimate(evaluation: Evaluation, row: dict[str, Any], level: float) -> dict[str, Any]:
+    e, logged = evaluation[row["policy"], row["estimator"]], evaluation.logged
+    gap = (e - logged).interval(level)
+    return {
+        **row,
+        "interval": interval_word(e, level),
+        "difference_low": gap.low,
+        "difference_high": gap.high,
+        **lift_of(e, logged, level),
+    }
+
+
+def interval_word(e: Estimate, level: float) -> str:
+    """What an interval is, in a word; a missing end is explained by it.
+
+    "stated": covers as stated; "insufficient": the least bad one, not an answer; "unbounded": the data set no
+    bound on a side, whose end is null; "undefined": there is no estimate.
+    """
+    if not e.is_defined:
+        return "undefined"
+    interval = e.interval(level)
+    if any(math.isnan(end) for end in interval):
+        return "undefined"
+    if not interval.sufficient:
+        return "insufficient"
+    return "stated" if all(math.isfinite(end) for end in interval) else "unbounded"
+
+
+def _comparison(evaluation: Evaluation, level: float) -> dict[str, Any] | None:
+    """Which policies may be the best, where several can be compared."""
+    if len(evaluation.policies) < 2:
+        return None
+    try:
+        best = evaluation.compare(level).best
+    except NotIdentifiedError as error:
+        return {"statement": str(error), "candidates": None}
+    return {"statement": best.statement, "candidates": list(best.names)}
+
+
+def dump(
+    evaluation: Evaluation,
+    path: str | Path | None = None,
+    level: float = 0.95,
+    gates: Sequence[GateResult] = (),
+) -> str:
     """Serialize, writing to ``path`` when given. Numbers that are not defined become null."""
-    return write(document(evaluation, level), path)
+    made = datetime.now(UTC).isoformat(timespec="seconds")
+    return write(document(evaluation, level, gates, made), path)
 
 
 def write(value: Any, path: str | Path | None = None) -> str:

@@ -82,6 +82,12 @@ def lift_of(e: Estimate, base: Estimate, level: float) -> Row:
     return {"lift": relative.estimate.value, "lift_low": low, "lift_high": high}
 
 
+def number_of_clusters(evaluation: Evaluation) -> int | None:
+    """Different clusters, None where units are independent."""
+    cluster = evaluation.problem.units.cluster
+    return None if cluster is None else len(np.unique(cluster))
+
+
 def by_group(
     evaluation: Evaluation, policy: str, codes: Ints, labels: list[str], level: float = 0.95
 ) -> list[Row]:

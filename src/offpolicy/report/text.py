@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+import unicodedata
 from typing import TYPE_CHECKING
 
+from offpolicy.errors import NotIdentifiedError
 from offpolicy.inference.change import change
+from offpolicy.inference.figures import capitalized
 from offpolicy.policies.target import LOGGING_POLICY
 
 if TYPE_CHECKING:
@@ -13,6 +16,9 @@ if TYPE_CHECKING:
 
     from offpolicy.evaluation.result import Evaluation
     from offpolicy.inference.estimate import Estimate
+
+# Control characters, formatting ones (which can turn the direction of text), lone surrogates, line ends.
+CONTROL = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 
 HEADINGS = ("policy", "estimator", "value", "std error", "{level} interval", "vs logged", "n")
 
@@ -26,13 +32,38 @@ def number(value: float, digits: int = 4) -> str:
     return "—" if math.isnan(value) else f"{value:.{digits}g}"
 
 
+def visible(text: str, *, lines: bool = False) -> str:
+    r"""Text whose control characters are shown as escapes: a name from the data cannot steer a terminal.
+
+    ``lines`` leaves line breaks and tabs as they are, for text of several lines.
+
+    >>> visible("new" + chr(27) + "[2J")
+    'new\\x1b[2J'
+    """
+    if text.isprintable():
+        return text
+    kept = "\n\t" if lines else ""
+    return "".join(
+        c if c in kept or unicodedata.category(c) not in CONTROL else _escape(c) for c in text
+    )
+
+
+def _escape(character: str) -> str:
+    return character.encode("unicode_escape").decode("ascii")
+
+
 def cells(evaluation: Evaluation, level: float = 0.95) -> list[tuple[str, ...]]:
     """The result as rows of text."""
     logged = evaluation.logged
-    rows = [((LOGGING_POLICY, "mean"), logged), *evaluation.estimates.items()]
+    own = {
+        (policy, e.name): evaluation[policy, e.name]
+        for policy in evaluation.policies
+        for e in evaluation.estimators
+    }
+    rows = [((LOGGING_POLICY, "mean"), logged), *own.items()]
     return [
         (
-            *names,
+            *(visible(name) for name in names),
             number(e.value),
             number(e.std_error, 2),
             _interval(*e.interval(level)),
@@ -76,6 +107,21 @@ def align(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 def headings(level: float) -> tuple[str, ...]:
     """Headings of the table of estimates, with the level of its intervals."""
     return tuple(h.format(level=f"{100 * level:g}%") for h in HEADINGS)
+
+
+def best_of(evaluation: Evaluation, level: float = 0.95) -> str:
+    """Which of several policies is the best, or that they cannot be told apart; empty for a single one."""
+    if len(evaluation.policies) < 2:
+        return ""
+    try:
+        best = evaluation.compare(level).best
+    except NotIdentifiedError as error:
+        return capitalized(str(error))
+    names = [visible(name) for name in best.names]
+    if len(names) == 1:
+        return f"{visible(best.leader)} is the best of all, the logging policy included ({best.statement})."
+    some = f"{', '.join(names[:-1])} and {names[-1]}"
+    return f"{some} cannot be told apart: {best.statement}."
 
 
 def table(evaluation: Evaluation, level: float = 0.95) -> str:

@@ -12,6 +12,7 @@ from offpolicy.errors import did_you_mean
 from offpolicy.trust.thresholds import THRESHOLDS, Level
 
 MARKS: dict[Level, str] = {"ok": "ok     ", "caution": "CAUTION", "alarm": "ALARM  "}
+NOT_RUN = "not run"
 SEVERITY: dict[Level, int] = {"ok": 0, "caution": 1, "alarm": 2}
 
 
@@ -59,8 +60,13 @@ class Finding:
         """Whether it speaks of products of ratios over an episode."""
         return THRESHOLDS[self.name].about_products
 
+    @property
+    def ran(self) -> bool:
+        """Whether the check could be made; where not, the sentence says why."""
+        return not math.isnan(self.value)
+
     def __str__(self) -> str:
-        return f"{MARKS[self.level]} {self.name}: {self.sentence}"
+        return f"{MARKS[self.level] if self.ran else NOT_RUN} {self.name}: {self.sentence}"
 
 
 def judged(
@@ -90,6 +96,16 @@ def not_applicable(name: str, why: str) -> Finding:
     return Finding(name, math.nan, "ok", why)
 
 
+def wrapped(finding: Finding) -> list[str]:
+    """Lines of a finding and its remedy, of a width that terminals have."""
+    lines = textwrap.wrap(str(finding), 100, subsequent_indent=" " * 8)
+    if finding.remedy:
+        lines += textwrap.wrap(
+            f"→ {finding.remedy}", 100, initial_indent=" " * 8, subsequent_indent=" " * 10
+        )
+    return lines
+
+
 class Findings(Mapping[str, Finding]):
     """The findings about one policy (or about the log) by name."""
 
@@ -113,14 +129,7 @@ class Findings(Mapping[str, Finding]):
         return sorted(raised, key=lambda f: -SEVERITY[f.level])
 
     def __str__(self) -> str:
-        lines = []
-        for finding in self.values():
-            lines += textwrap.wrap(str(finding), 100, subsequent_indent=" " * 8)
-            if finding.remedy:
-                lines += textwrap.wrap(
-                    f"→ {finding.remedy}", 100, initial_indent=" " * 8, subsequent_indent=" " * 10
-                )
-        return "\n".join(lines)
+        return "\n".join(line for finding in self.values() for line in wrapped(finding))
 
     def __repr__(self) -> str:
         return str(self)
@@ -181,6 +190,7 @@ class Diagnostics:
                 "name": f.name,
                 "value": f.value,
                 "level": f.level,
+                "ran": f.ran,
                 "sentence": f.sentence,
                 "remedy": f.remedy,
                 "details": f.details,

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from offpolicy.errors import UsageError, did_you_mean
@@ -75,11 +75,27 @@ class GateResult:
     exit_code : {0, 3, 4}
         Passed, failed, not enough evidence.
     sentence : str
+    expression : str
+        The gate as it was written.
+    level : float
+        Of the interval that decided.
+    assumption : str
+        What the answer rests on besides the numbers, as a sentence.
     """
 
     passed: bool | None
     exit_code: ExitCode
     sentence: str
+    expression: str = ""
+    level: float = 0.95
+    assumption: str = ""
+
+    @property
+    def outcome(self) -> Literal["passed", "failed", "not enough evidence"]:
+        """The result in a word."""
+        if self.passed is None:
+            return "not enough evidence"
+        return "passed" if self.passed else "failed"
 
 
 def worst(codes: Sequence[int]) -> int:
@@ -88,7 +104,41 @@ def worst(codes: Sequence[int]) -> int:
     >>> worst([]), worst([0, 4]), worst([0, 4, 3])
     (0, 4, 3)
     """
-    return next((code for code in (3, 4) if code in codes), 0)
+    if all(code == PASSED for code in codes):
+        return PASSED
+    return FAILED if FAILED in codes else UNSURE
+
+
+def expressions(asked: object, policies: Sequence[str]) -> list[str]:
+    """The gates that were asked for, each one readable; an empty or blank one is an error, never a pass.
+
+    >>> expressions(["lift > 0"], ["new"]), expressions(None, ["new"])
+    (['lift > 0'], [])
+    """
+    if asked is None:
+        return []
+    gates = asked if isinstance(asked, list | tuple) else [asked]
+    if not gates:
+        raise UsageError(f"gate: the list is empty. Leave it out, or write one. {EXAMPLES}")
+    for gate in gates:
+        if not isinstance(gate, str) or not gate.strip():
+            raise UsageError(
+                f"gate {gate!r}: nothing to judge, and so nothing can pass. {EXAMPLES}"
+            )
+        verify(gate, policies)
+    return list(gates)
+
+
+def assumption(ev: Evaluation) -> str:
+    """What every number of an evaluation rests on, as a sentence: the propensities."""
+    if ev.problem.weights_known:
+        return "This rests on the logged propensities being those the actions were drawn with."
+    if ev.problem.source.behavior_given:
+        return "This rests on the given propensities being those the actions were drawn with."
+    return (
+        "The propensities were estimated: this rests on the context holding everything that decided both "
+        "the action and the reward."
+    )
 
 
 def tokens(text: str) -> list[tuple[str, str]]:
@@ -213,6 +263,20 @@ def check(
     """
     check_level(level)
     gate = verify(expression, ev.policies)
+    result = _judged(ev, gate, expression, level, estimator)
+    rests_on = assumption(ev)
+    return replace(
+        result,
+        sentence=f"{result.sentence} {rests_on}",
+        expression=expression,
+        level=level,
+        assumption=rests_on,
+    )
+
+
+def _judged(
+    ev: Evaluation, gate: Expression, expression: str, level: float, estimator: str | None
+) -> GateResult:
     names = _policies(ev, gate)
     for name in names:
         verdict = ev.verdict(name, estimator, level=level)

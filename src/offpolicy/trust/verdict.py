@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import numpy as np
 
 from offpolicy.errors import UsageError, did_you_mean
-from offpolicy.inference.figures import capitalized
+from offpolicy.inference.figures import capitalized, plural_of
 from offpolicy.inference.intervals.power import trial_for_means
 from offpolicy.scores.catalog import headline
 
@@ -260,5 +260,5 @@ def _unit(ev: Evaluation) -> tuple[str, float]:
     if units.cluster is not None:
         name = log.names.cluster
         total = units.total()
-        return f"clusters ({name})", len(np.unique(units.cluster)) / total
+        return plural_of(name), len(np.unique(units.cluster)) / total
     return ("episodes" if log.kind == "trajectories" else "impressions"), 1.0

@@ -1,0 +1,51 @@
+"""``offpolicy check``: what a sceptic would check in the log itself."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from offpolicy.cli import logs, outputs, runfile, terminal
+from offpolicy.cli.wording import in_flags
+
+if TYPE_CHECKING:
+    import argparse
+
+    from offpolicy.cli.terminal import Color
+    from offpolicy.trust import Finding
+
+DONE, ALARM = 0, 3
+COLORS: dict[str, Color] = {"caution": "yellow", "alarm": "red"}
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print the findings; an alarm is not green."""
+    from offpolicy.report.schema import write
+    from offpolicy.trust import check_log
+
+    runfile.apply(options)
+    outputs.check(options)
+    findings = check_log(_in_memory(logs.open_log(options)))
+    alarms = [f for f in findings if f.level == "alarm"]
+    code = ALARM if alarms else DONE
+    if options.json:
+        write(findings.rows(), options.json)
+    for finding in findings:
+        show(finding)
+    if alarms:
+        names = ", ".join(f.name for f in alarms)
+        terminal.say(
+            f"\nalarm: {names}. Estimates from this log cannot be relied on as it is.", "red"
+        )
+    return code
+
+
+def show(finding: Finding) -> None:
+    """A finding with its remedy, in the words of the command line."""
+    from offpolicy.trust.finding import wrapped
+
+    terminal.say(in_flags("\n".join(wrapped(finding))), COLORS.get(finding.level))
+
+
+def _in_memory(log: Any) -> Any:
+    """A scanned log as weighted cells, on which the same checks run."""
+    return log if log.in_memory else log.compress()

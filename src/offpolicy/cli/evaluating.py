@@ -1,0 +1,131 @@
+"""``offpolicy evaluate``: estimate, judge the gates, write, and only then print.
+
+The exit code is settled before anything is printed, so that neither a closed pipe nor a file that cannot be written
+turns a failed gate green.
+"""
+
+from __future__ import annotations
+
+import shlex
+import textwrap
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from offpolicy.cli import logs, models, outputs, runfile, terminal
+from offpolicy.cli.wording import in_flags
+from offpolicy.errors import UsageError
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+    from offpolicy.cli.terminal import Color
+    from offpolicy.evaluation.result import Evaluation
+    from offpolicy.trust.gate import GateResult
+
+BAD = 1
+VERDICTS: dict[str, Color] = {"trust": "green", "caution": "yellow", "insufficient evidence": "red"}
+OUTCOMES: dict[str, Color] = {"passed": "green", "failed": "red", "not enough evidence": "yellow"}
+WIDTH = 100
+
+
+def run(options: argparse.Namespace) -> int:
+    """Answer, and return the exit code of the gates."""
+    from offpolicy.inference.intervals.sample import check_level
+    from offpolicy.trust.gate import check as judge
+    from offpolicy.trust.gate import worst
+
+    runfile.apply(options)
+    level = 0.95 if options.level is None else check_level(options.level)
+    outputs.check(options)
+    ev, gates = _evaluated(options)
+    results = [judge(ev, gate, level=level, estimator=options.gate_estimator) for gate in gates]
+    code = worst([result.exit_code for result in results])
+    failures = outputs.write(ev, options, level, results)
+    show(ev, level, results)
+    for failure in failures:
+        terminal.complain(f"offpolicy evaluate: {failure}")
+    return code or (BAD if failures else 0)
+
+
+def _evaluated(options: argparse.Namespace) -> tuple[Evaluation, list[str]]:
+    """The evaluation that was asked for, and its gates, which are read before anything is fitted."""
+    from offpolicy.cli.policies import parse_policies
+    from offpolicy.evaluation.evaluate import evaluate
+    from offpolicy.trust.gate import expressions
+
+    if options.gate is not None and not options.policy:
+        expressions(options.gate, ["policy"])
+    log = logs.open_log(options)
+    policies = parse_policies(options.policy, log)
+    gates = expressions(options.gate, list(policies))
+    ev = evaluate(
+        log,
+        policies,
+        estimators=options.estimator,
+        behavior_model=_behavior(log, options),
+        n_jobs=options.jobs,
+        **_settings(options),
+        **models.asked_for(log.kind, options),
+    )
+    return replace(ev, origin=_origin(options)), gates
+
+
+def _settings(options: argparse.Namespace) -> dict[str, Any]:
+    given = {k: getattr(options, k) for k in ("folds", "repeats", "discount", "seed")}
+    return {k: v for k, v in given.items() if v is not None}
+
+
+def _behavior(log: Any, options: argparse.Namespace) -> Any:
+    asked = options.behavior_model
+    if asked != "logged":
+        return asked
+    known = log if log.in_memory else log.roles
+    if known.propensity is None:
+        raise UsageError(
+            "--behavior-model logged: the log has no propensities. Name them: --propensity."
+        )
+    return None
+
+
+def _origin(options: argparse.Namespace) -> Any:
+    from offpolicy.report.provenance import Origin
+
+    paths = [options.config] if options.config else []
+    return Origin(
+        command=shlex.join(options.words_given),
+        paths=(*paths, options.log),
+        folder=str(Path.cwd()),
+        made=datetime.now(UTC).isoformat(timespec="seconds"),
+    )
+
+
+def show(ev: Evaluation, level: float, gates: Sequence[GateResult]) -> None:
+    """The plain sentence first, then why, then the figures, then the gates."""
+    from offpolicy.report.answer import answers
+    from offpolicy.report.text import best_of, table, visible
+
+    for answer in answers(ev, level):
+        terminal.say(f"{visible(answer.policy)}: {answer.level.upper()}", VERDICTS[answer.level])
+        terminal.say(_wrapped(answer.text, "  "))
+        for reason in answer.reasons:
+            text = f"{reason.text} {in_flags(reason.remedy)}".strip()
+            terminal.say(_wrapped(text, "  - "))
+        terminal.say()
+    best = best_of(ev, level)
+    if best:
+        terminal.say(_wrapped(best, ""))
+        terminal.say()
+    terminal.say(in_flags(table(ev, level)))
+    for gate in gates:
+        terminal.say()
+        terminal.say(in_flags(visible(gate.sentence)), OUTCOMES[gate.outcome])
+
+
+def _wrapped(text: str, indent: str) -> str:
+    rest = " " * len(indent)
+    return textwrap.fill(
+        text, WIDTH, initial_indent=indent, subsequent_indent=rest, break_long_words=False
+    )

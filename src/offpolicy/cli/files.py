@@ -1,0 +1,215 @@
+"""Tables in the files people have: CSV of any make, Parquet, JSON lines, and traces of decisions.
+
+Nothing is guessed quietly. The separator of a CSV follows from its first line; a decimal comma is named and asked
+for; which of the JSON formats a file has follows from its first object.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from offpolicy.errors import DataError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from offpolicy.logs.formats.lines import Reading
+
+Kind: TypeAlias = Literal["parquet", "csv", "dsjson", "trace", "json lines"]
+
+SEPARATORS = (",", ";", "\t", "|")
+SUFFIXES: dict[str, Kind | Literal["json"]] = {
+    ".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".tsv": "csv", ".txt": "csv",
+    ".json": "json", ".jsonl": "json", ".ndjson": "json", ".dsjson": "json",
+}  # fmt: skip
+DECIMAL_COMMA = re.compile(r"\s*[-+]?\d+,\d+\s*")
+WHOLE = re.compile(r"\s*[-+]?\d+\s*")
+SAMPLE_LINES = 1_000
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How a CSV is written."""
+
+    separator: str = ","
+    decimal: str = "."
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """A file that was read.
+
+    Attributes
+    ----------
+    frame : pandas.DataFrame
+    kind : str
+    dialect : Dialect or None
+        Of a CSV.
+    reading : Reading or None
+        Of a trace of decisions, which knows its roles and the lines that were left out.
+    """
+
+    frame: Any
+    kind: Kind
+    dialect: Dialect | None = None
+    reading: Reading | None = None
+
+
+def read_table(
+    path: str,
+    *,
+    separator: str | None = None,
+    decimal: str | None = None,
+    rows: int | None = None,
+) -> Table:
+    """Read a file as pandas.
+
+    Parameters
+    ----------
+    path : file
+    separator, decimal : str, optional
+        Of a CSV; default: the separator that its first line shows, and a point.
+    rows : int, optional
+        Read the first ones only, of a CSV.
+    """
+    import pandas as pd
+
+    file = Path(path)
+    kind = kind_of(file)
+    if kind == "parquet":
+        return Table(pd.read_parquet(file), kind)
+    if kind == "csv":
+        head = first_lines(file, SAMPLE_LINES)
+        dialect = Dialect(separator or separator_of(head[0] if head else ""), decimal or ".")
+        if decimal is None:
+            _check_decimals(file, head, dialect.separator)
+        try:
+            frame = pd.read_csv(file, sep=dialect.separator, decimal=dialect.decimal, nrows=rows)
+        except pd.errors.EmptyDataError as error:
+            raise DataError(f"{file.name} is empty.") from error
+        except (pd.errors.ParserError, UnicodeDecodeError) as error:
+            reason = str(error).strip().splitlines()[-1]
+            raise DataError(
+                f"{file.name} cannot be read as CSV separated by {dialect.separator!r}: {reason}. "
+                "Save it as UTF-8, or name the separator: --separator."
+            ) from error
+        return Table(frame, kind, dialect)
+    return _json_table(file, kind)
+
+
+def kind_of(file: Path) -> Kind:
+    """What a file holds, by its name and, for JSON, its first line."""
+    if not file.exists():
+        raise DataError(
+            f"there is no file {str(file)!r}. Check the path; quote a pattern: 'logs/*.parquet'."
+        )
+    if file.is_dir():
+        raise DataError(
+            f"{str(file)!r} is a folder. Name a file, or a pattern: '{file}/*.parquet'."
+        )
+    suffix = Path(file.name.removesuffix(".gz")).suffix.lower()
+    kind = SUFFIXES.get(suffix)
+    if kind is None:
+        raise DataError(
+            f"{file.name}: unknown kind of file. Give CSV, Parquet, JSON lines or dsjson."
+        )
+    return json_kind(first_lines(file, 1), file.name) if kind == "json" else kind
+
+
+def json_kind(lines: Sequence[str], name: str) -> Kind:
+    """Which of the JSON formats a file has, from its first line.
+
+    >>> json_kind(['{"action": "a", "reward": 1, "context": {}}'], "x.json"), json_kind(['{"ad": 3}'], "x.json")
+    ('trace', 'json lines')
+    """
+    line = lines[0].strip() if lines else ""
+    try:
+        first = json.loads(line)
+    except json.JSONDecodeError:
+        first = None
+    if not isinstance(first, dict):
+        raise DataError(
+            f"{name}: the first line is not one JSON object. Write one decision per line (JSON lines, "
+            "dsjson), or a CSV or Parquet table."
+        )
+    if "_multi" in first or "_multi" in (first.get("c") or {}) or "_label_cost" in first:
+        return "dsjson"
+    return "trace" if {"action", "reward", "context"} <= set(first) else "json lines"
+
+
+def first_lines(file: Path, number: int) -> list[str]:
+    """The first lines of a text file, gzipped or not, without those that are blank."""
+    from offpolicy.logs.formats.lines import open_text
+
+    try:
+        with open_text(file) as text:
+            return [line for line in islice(text, number) if line.strip()]
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"{file.name} is not UTF-8 text ({error.reason}). Save it as UTF-8."
+        ) from error
+
+
+def separator_of(header: str) -> str:
+    """The separator that the first line of a CSV shows: the one that splits it into most names.
+
+    >>> separator_of("age;device"), separator_of("age,device"), separator_of('"a;b",c,d')
+    (';', ',', ',')
+    """
+    fields = {s: len(next(csv.reader([header], delimiter=s), [])) for s in SEPARATORS}
+    return max(SEPARATORS, key=lambda s: fields[s])
+
+
+def decimal_commas(names: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """Columns whose every value is a number and some are written with a decimal comma.
+
+    >>> decimal_commas(["p", "name"], [["0,5", "a"], ["1", "b,c"]])
+    ['p']
+    """
+    numeric, commas = set(range(len(names))), set()
+    for row in rows:
+        for j, value in enumerate(row[: len(names)]):
+            if not value.strip():
+                continue
+            if DECIMAL_COMMA.fullmatch(value):
+                commas.add(j)
+            elif not WHOLE.fullmatch(value):
+                numeric.discard(j)
+    return [names[j] for j in sorted(numeric & commas)]
+
+
+def commas_in(lines: Sequence[str], separator: str) -> list[str]:
+    """The columns with decimal commas among the first lines of a CSV."""
+    if separator == "," or not lines:
+        return []
+    names, *rows = list(csv.reader(lines, delimiter=separator))
+    return decimal_commas(names, rows)
+
+
+def _check_decimals(file: Path, lines: Sequence[str], separator: str) -> None:
+    columns = commas_in(lines, separator)
+    if columns:
+        raise DataError(
+            f"{file.name}: numbers of {', '.join(map(repr, columns[:3]))} are written with a decimal comma. "
+            "Say so: --decimal ',' (or --decimal '.' where they are text)."
+        )
+
+
+def _json_table(file: Path, kind: Kind) -> Table:
+    from offpolicy.logs.formats import read_dsjson, read_jsonl
+
+    if kind == "json lines":
+        import pandas as pd
+
+        try:
+            return Table(pd.read_json(file, lines=True), kind)
+        except ValueError as error:
+            raise DataError(f"{file.name} is not JSON lines: {error}.") from error
+    reading = read_dsjson(file) if kind == "dsjson" else read_jsonl(file)
+    return Table(reading.frame, kind, reading=reading)

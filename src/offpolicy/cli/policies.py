@@ -28,7 +28,9 @@ def parse_policies(specs: Sequence[str] | None, log: Any) -> dict[str, Any]:
         if not separator or not name.strip() or not spec.strip():
             raise UsageError(f"--policy {text!r}: write name=SPEC, for example new=recommended_ad.")
         if not name.isprintable():
-            raise UsageError(f"--policy {text!r}: a name is plain text, without control characters.")
+            raise UsageError(
+                f"--policy {text!r}: a name is plain text, without control characters."
+            )
         if name.strip() in policies:
             raise UsageError(f"--policy: the name {name.strip()!r} is used twice.")
         policies[name.strip()] = from_words(spec.strip(), surface)

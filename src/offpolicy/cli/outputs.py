@@ -20,7 +20,7 @@ STEP_SUMMARY = "GITHUB_STEP_SUMMARY"  # CI systems name a file for each step's s
 
 
 def check(options: argparse.Namespace) -> None:
-    """Raise where a file that was asked for could not be written, or a package for it is missing."""
+    """Raise where a file that was asked for could not be written, or has a wrong name."""
     for flag in FILES:
         path = getattr(options, flag, None)
         if path:

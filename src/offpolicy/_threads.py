@@ -1,8 +1,18 @@
-"""How threads of numerical libraries wait for each other."""
+"""How many threads numerical libraries use, and how these wait for each other."""
 
 from __future__ import annotations
 
 import os
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SMALL_FIT = 50_000  # rows up to which threads wait for each other longer than they work
+
+_OWNED = threading.Lock()
 
 
 def spin_briefly() -> None:
@@ -14,3 +24,32 @@ def spin_briefly() -> None:
     """
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ.setdefault("GOMP_SPINCOUNT", "10000")
+
+
+def threads_for(rows: int) -> int:
+    """Threads of one fit or prediction, in LightGBM's words: 1 where it is small, else 0 (as many as it likes).
+
+    >>> threads_for(2_000), threads_for(1_000_000)
+    (1, 0)
+    """
+    return 1 if rows <= SMALL_FIT else 0
+
+
+@contextmanager
+def few_threads(rows: int) -> Iterator[None]:
+    """Let BLAS and OpenMP use one thread inside the block where the work is small.
+
+    Their settings belong to the process: who comes first sets them and puts them back, and blocks that are
+    entered meanwhile, here or on other threads, leave them alone.
+    """
+    if threads_for(rows) != 1 or not _OWNED.acquire(blocking=False):
+        yield
+        return
+    try:
+        import scipy.linalg  # noqa: F401  # only libraries that are loaded can be told
+        from threadpoolctl import threadpool_limits
+
+        with threadpool_limits(1):
+            yield
+    finally:
+        _OWNED.release()

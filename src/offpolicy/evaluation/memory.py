@@ -54,6 +54,11 @@ class InMemory:
             0, self.log, self.folds, self.nuisances, self.discount, self.columns, self.said
         )
 
+    def fit_notes(self, kind: int) -> list[str]:
+        """What fitted models of a kind have to say about themselves."""
+        notes: list[str] = self.nuisances.store.notes(kind)
+        return notes
+
     @property
     def weights_known(self) -> bool:
         """Whether the logged propensities are used as they are."""

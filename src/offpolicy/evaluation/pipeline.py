@@ -19,6 +19,7 @@ from offpolicy.inference.estimate import Estimate, embedded
 from offpolicy.inference.reach import masses
 from offpolicy.inference.score_table import Affine, EvidenceColumns, ScoreTable
 from offpolicy.models.fitting.predicted import Behavior
+from offpolicy.models.fitting.store import BEHAVIOR, MRDR, REWARD
 from offpolicy.report.calibration import CalibrationSums, calibration_sums
 from offpolicy.scores import catalog
 from offpolicy.scores.decisions import LARGEST_LOG_WEIGHT, Decisions, Ledger
@@ -343,8 +344,10 @@ class Pipeline:
         repeat = 0 if split == "full" else repeat
         if "behavior" in estimator.needs:
             notes += self._floor_note(split, repeat)
+            notes += self.source.fit_notes(BEHAVIOR)
         said = self.source.said
         if "value" in estimator.needs:
+            notes += self.source.fit_notes(REWARD if estimator.emphasis is None else MRDR)
             notes.append(said.get(self._value_names(target, estimator, repeat)[1], ""))
         if "marginal" in estimator.needs and (
             unseen := said.get(("marginal", split, repeat, target.name), 0)

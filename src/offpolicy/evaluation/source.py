@@ -74,6 +74,10 @@ class Source(Protocol):
         """What a reader of any estimate should know."""
         ...
 
+    def fit_notes(self, kind: int) -> list[str]:
+        """What fitted models of a kind have to say about themselves."""
+        ...
+
     @property
     def n_blocks(self) -> int:
         """Blocks that the columns are in."""

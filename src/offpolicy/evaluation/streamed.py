@@ -113,6 +113,10 @@ class Streamed:
         """Blocks that the columns are in."""
         return self.columns.blocks
 
+    def fit_notes(self, kind: int) -> list[str]:
+        """What fitted models of a kind have to say about themselves."""
+        return self.store.notes(kind)
+
     @property
     def weights_known(self) -> bool:
         """Whether the logged propensities are used as they are."""

@@ -185,6 +185,11 @@ class FittedClassifier:
     floor: float
     read: Callable[[Any], Any]
 
+    @property
+    def note(self) -> str:
+        """What the classifier has to say about itself."""
+        return str(getattr(self.model, "note", ""))
+
     def predict(self, X: Any, batch: Ints | None) -> Floats:
         """(m, K) probabilities; classes the fold lacks get 0, to be raised to the floor."""
         out = np.zeros((len(X), self.n_actions))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from offpolicy._threads import few_threads
 from offpolicy.errors import ModelError, first_rows
 from offpolicy.models.behavior.behavior import (
     BehaviorData,
@@ -130,7 +131,8 @@ class BehaviorFits:
     def _predicted(self, part: Part, rows: Ints) -> tuple[Floats, Any]:
         fit = self.fit(part)
         groups = groups_of(self.model, self.log, rows)
-        p = self._logged_probability(fit, rows, groups)
+        with few_threads(len(rows)):
+            p = self._logged_probability(fit, rows, groups)
         floor = floor_at(fit, groups)
         low = p < floor
         return np.where(low, floor, p), low
@@ -154,7 +156,8 @@ class BehaviorFits:
             groups,
             count,
         )
-        fit: FittedBehavior = model.fit_behavior(data, seed_of(self.seed, BEHAVIOR, part.key))
+        with few_threads(len(rows)):
+            fit: FittedBehavior = model.fit_behavior(data, seed_of(self.seed, BEHAVIOR, part.key))
         return fit
 
     def _table(self, model: Any, rows: Ints) -> Any:

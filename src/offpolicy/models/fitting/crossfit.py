@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from offpolicy._threads import few_threads
 from offpolicy.errors import ModelError
 from offpolicy.models.fitting.behavior_fits import behaviors_of
 from offpolicy.models.fitting.predicted import Behavior, Values
@@ -100,9 +101,10 @@ class CrossFit:
             if len(rows) == 0:  # a block of a larger log may hold none of a fold
                 continue
             features = self.tables.for_model(model)
-            q[rows], values = predict_values(
-                fit, features, log.context, rows, part_of(log.action, rows), targets
-            )
+            with few_threads(len(rows)):
+                q[rows], values = predict_values(
+                    fit, features, log.context, rows, part_of(log.action, rows), targets
+                )
             for name, value in values.items():
                 v[name][rows] = value
         return {name: Values(q, value) for name, value in v.items()}
@@ -143,7 +145,8 @@ class CrossFit:
             log.names.action,
             count,
         )
-        fit: FittedReward = model.fit_reward(data, seed_of(self.seed, kind, part.key))
+        with few_threads(len(rows)):
+            fit: FittedReward = model.fit_reward(data, seed_of(self.seed, kind, part.key))
         return fit
 
     def _training_rows(

@@ -47,7 +47,7 @@ def encode_table(table: Any) -> Encoded:
     for j, name in enumerate(table.columns):
         series = table[name]
         kind = getattr(series.dtype, "kind", "O")
-        if kind == "O" and series.dtype == object and _is_boolean(series):
+        if kind == "O" and series.dtype == object and is_boolean(series):
             series, kind = series.astype("boolean"), "b"
         if kind in "biuf" and not hasattr(series.dtype, "categories"):
             columns.append(series.to_numpy(dtype=np.float64, na_value=np.nan))
@@ -84,7 +84,7 @@ def _codes(series: Any, name: str) -> Floats:
     return np.asarray(coded.to_numpy(), dtype=np.float64)
 
 
-def _is_boolean(series: Any) -> bool:
+def is_boolean(series: Any) -> bool:
     """Whether an object column holds booleans and missing values, as some readers leave it."""
     import pandas as pd
 

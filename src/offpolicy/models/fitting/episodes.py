@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from offpolicy._threads import few_threads
 from offpolicy.errors import ModelError, did_you_mean
 from offpolicy.models.fitting.behavior_fits import behaviors_of
 from offpolicy.models.fitting.crossfit import CrossFit, given_values
@@ -114,7 +115,8 @@ class EpisodeFit:
         self, model: Any, target: Target, part: Part, *, emphasis: Floats | None, kind: int
     ) -> Any:
         data = self._data(target, part, emphasis)
-        return model.fit_values(data, seed_of(self.seed, kind, part.key))
+        with few_threads(len(data.rows)):
+            return model.fit_values(data, seed_of(self.seed, kind, part.key))
 
     def _data(self, target: Target, part: Part, emphasis: Floats | None = None) -> ValueData:
         rows = self.log.layout.rows_of(part.training)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from offpolicy.errors import ModelError
+from offpolicy.models.fitting.plain import fit_plain, needs_plain
 from offpolicy.policies.distribution import one_hot
 
 if TYPE_CHECKING:
@@ -42,13 +43,19 @@ def fitted(learner: Any, X: Any, y: Array, weight: Floats | None, seed: int) -> 
     if open_seeds:
         copy.set_params(**open_seeds)
     keywords = {} if weight is None else {weight_argument(copy): weight}
+    categories = reads_categories(copy)
     try:
+        if reads_numbers(copy) and needs_plain(X, keeps_categories=categories):
+            name = type(learner).__name__
+            return fit_plain(
+                X, weight, lambda Z: copy.fit(Z, y, **keywords), name, keeps_categories=categories
+            )
         return copy.fit(X, y, **keywords)
     except (ValueError, TypeError) as error:
         text = "could not convert" in str(error) or "promote" in str(error)
         remedy = (
-            " Text columns need an encoder: put a ColumnTransformer before the learner in a Pipeline, "
-            "or leave the model to 'auto'."
+            " A pipeline encodes text columns itself: put a ColumnTransformer before the learner, or give "
+            "the learner alone, whose text columns are encoded here."
             if text
             else ""
         )
@@ -76,17 +83,29 @@ def reads_categories(learner: Any) -> bool:
     Learners of scikit-learn itself read numbers only, but for pipelines (which encode by name) and the
     histogram trees (which read category dtypes); those of other libraries are trusted to know.
     """
+    declared = getattr(learner, "reads_categories", None)
+    if declared is not None:
+        return bool(declared)
+    histogram = any(c.startswith("HistGradientBoosting") for c in _of_sklearn(learner))
+    return not reads_numbers(learner) or histogram
+
+
+def reads_numbers(learner: Any) -> bool:
+    """Whether text must be encoded for it: a learner of scikit-learn's, with no pipeline inside."""
     parts = [learner, *learner.get_params(deep=True).values()] if is_learner(learner) else [learner]
     if any(hasattr(part, "steps") or hasattr(part, "transformers") for part in parts):
-        return True
-    of_sklearn = [
+        return False
+    return bool(_of_sklearn(learner)) and not is_lightgbm(learner)
+
+
+def _of_sklearn(learner: Any) -> list[str]:
+    """Classes that the learner inherits from scikit-learn's learners."""
+    return [
         c.__name__
         for c in type(learner).__mro__
         if c.__module__.startswith("sklearn.")
         and not c.__module__.startswith(("sklearn.base", "sklearn.utils"))
     ]
-    histogram = any(c.startswith("HistGradientBoosting") for c in of_sklearn)
-    return is_lightgbm(learner) or not of_sklearn or histogram
 
 
 def with_action(X: Any, codes: Ints, labels: tuple[Any, ...], name: str, learner: Any) -> Any:

@@ -45,6 +45,11 @@ class FitStore:
         kept = {key: fit for key, fit in self.fits.items() if key[0] not in kinds}
         return FitStore(kept, self.n_jobs)
 
+    def notes(self, *kinds: int) -> list[str]:
+        """What fits of some kinds have to say about themselves, each thing once."""
+        said = (getattr(fit, "note", "") for key, fit in self.fits.items() if key[0] in kinds)
+        return list(dict.fromkeys(note for note in said if note))
+
     def get(self, key: Key, make: Callable[[], Any]) -> Any:
         """The fit called ``key``, made now if need be."""
         if key not in self.fits:

@@ -260,7 +260,7 @@ def _dataset(
         label=reward,
         weight=weight,
         categorical_feature=categories,
-        params=model.parameters(boosted.objective_of(reward), 0, {}),
+        params=model.parameters(boosted.objective_of(reward), 0, {}, len(reward)),
         # Rows are not asked for again: a subset takes their bins.
         free_raw_data=True,
     )

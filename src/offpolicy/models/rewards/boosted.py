@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from offpolicy._threads import spin_briefly
+from offpolicy._threads import spin_briefly, threads_for
 from offpolicy.models.rewards.reward import ConstantReward, FittedReward, RewardData
 from offpolicy.models.rewards.tree_grid import TreeGrid
 
@@ -118,7 +118,8 @@ class _Booster:
 
     def predict(self, X: Encoded, codes: Ints) -> Floats:
         matrix, _ = joined(X, codes)
-        return np.asarray(self.model.predict(matrix), dtype=np.float64)
+        threads = threads_for(len(matrix))
+        return np.asarray(self.model.predict(matrix, num_threads=threads), dtype=np.float64)
 
     @cached_property
     def _grid(self) -> TreeGrid | None:
@@ -144,7 +145,7 @@ class BoostedReward:
     patience : int
         Rounds without improvement after which a fit stops.
     threads : int
-        LightGBM threads; 0 lets it decide.
+        LightGBM threads; 0 means one for up to 50,000 rows, and as many as it likes beyond.
 
     Examples
     --------
@@ -174,26 +175,32 @@ class BoostedReward:
                 training = rest.dataset(parameters)
                 return training, held.dataset(parameters, training)
 
-            settings, rounds = self.tuned(rest.objective, seed, parts)
+            settings, rounds = self.tuned(rest.objective, seed, len(rest.reward), parts)
         rows = _Rows.of(data, objective_of(data.reward))
         del data  # the rows are a copy, and large
-        parameters = self.parameters(rows.objective, seed, settings)
+        parameters = self.parameters(rows.objective, seed, settings, len(rows.reward))
         binned = rows.dataset(parameters).construct()
         del rows  # bins are all that training needs
         return _Booster(lightgbm().train(parameters, binned, num_boost_round=rounds))
 
-    def parameters(self, objective: str, seed: int, settings: dict[str, Any]) -> dict[str, Any]:
-        """LightGBM's parameters of one fit."""
+    def parameters(
+        self, objective: str, seed: int, settings: dict[str, Any], rows: int
+    ) -> dict[str, Any]:
+        """LightGBM's parameters of one fit on so many rows."""
         return {
             **PARAMETERS,
             "objective": objective,
             "seed": seed % 2**31,
-            "num_threads": self.threads,
+            "num_threads": self.threads or threads_for(rows),
             **settings,
         }
 
     def tuned(
-        self, objective: str, seed: int, parts: Callable[[dict[str, Any]], tuple[Any, Any]]
+        self,
+        objective: str,
+        seed: int,
+        rows: int,
+        parts: Callable[[dict[str, Any]], tuple[Any, Any]],
     ) -> tuple[dict[str, Any], int]:
         """Settings and rounds with the lowest validation loss.
 
@@ -201,7 +208,7 @@ class BoostedReward:
         """
         best: tuple[float, dict[str, Any], int] | None = None
         for settings in self.grid:
-            parameters = self.parameters(objective, seed, settings)
+            parameters = self.parameters(objective, seed, settings, rows)
             training, held = parts(parameters)
             model = lightgbm().train(
                 parameters,
@@ -228,9 +235,9 @@ def fit_dataset(
         cut = max(1, round(model.validation * len(rows)))
         held, train = np.sort(rows[order[:cut]]), np.sort(rows[order[cut:]])
         settings, rounds = model.tuned(
-            objective, seed, lambda _: (dataset.subset(train), dataset.subset(held))
+            objective, seed, len(train), lambda _: (dataset.subset(train), dataset.subset(held))
         )
-    parameters = model.parameters(objective, seed, settings)
+    parameters = model.parameters(objective, seed, settings, len(rows))
     return _Booster(lightgbm().train(parameters, dataset.subset(rows), num_boost_round=rounds))
 
 

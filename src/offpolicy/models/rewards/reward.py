@@ -131,6 +131,10 @@ class _WithAction:
     actions: tuple[Any, ...]
     name: str
 
+    @property
+    def note(self) -> str:
+        return note_of(self.model.model)
+
     def predict(self, X: Any, codes: Ints) -> Floats:
         return self.model.mean(with_action(X, codes, self.actions, self.name, self.model.model))
 
@@ -166,6 +170,11 @@ class PerAction:
 class _PerAction:
     models: dict[int, ConstantReward | FittedMean]
 
+    @property
+    def note(self) -> str:
+        notes = (note_of(getattr(fit, "model", None)) for fit in self.models.values())
+        return next((note for note in notes if note), "")
+
     def predict(self, X: Any, codes: Ints) -> Floats:
         out = np.empty(len(codes))
         for code in np.unique(codes):
@@ -177,6 +186,11 @@ class _PerAction:
             else:
                 out[rows] = model.mean(learner_input(table, model.model))
         return out
+
+
+def note_of(model: Any) -> str:
+    """What a fitted model has to say about itself, for readers of the estimate."""
+    return str(getattr(model, "note", ""))
 
 
 def _fit_or_constant(

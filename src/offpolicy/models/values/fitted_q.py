@@ -114,6 +114,11 @@ class _Fits:
     timed: bool
     models: dict[int, FittedReward]
 
+    @property
+    def note(self) -> str:
+        """What the regressions have to say about themselves."""
+        return next((n for fit in self.models.values() if (n := getattr(fit, "note", ""))), "")
+
     def add(
         self, t: int, model: Any, use: Ints, y: Floats, seed: int, previous: Any
     ) -> FittedReward | None:
@@ -209,13 +214,14 @@ class _WarmStart:
         after = deepcopy(previous)
         X = with_action(data.X, data.action, data.actions, data.action_name, self.learner)
         model = after.model.model
+        net = getattr(model, "learned", model)
         # A neural net remembers its best loss so far, which was for other targets: without this it would
         # stop at once, or return to the weights of the step before.
         for name, fresh in (("best_loss_", np.inf), ("best_validation_score_", -np.inf)):
-            if getattr(model, name, None) is not None:
-                setattr(model, name, fresh)
-        if hasattr(model, "_no_improvement_count"):
-            model._no_improvement_count = 0  # noqa: SLF001
-        keywords = {} if data.weight is None else {weight_argument(model): data.weight}
+            if getattr(net, name, None) is not None:
+                setattr(net, name, fresh)
+        if hasattr(net, "_no_improvement_count"):
+            net._no_improvement_count = 0  # noqa: SLF001
+        keywords = {} if data.weight is None else {weight_argument(net): data.weight}
         model.fit(X, data.reward, **keywords)
         return after

@@ -34,6 +34,7 @@ ORDER: tuple[tuple[str, ...], ...] = (
     ("trust",),
     ("report",),
     ("engines", "evaluation"),
+    ("decide",),
     ("cli",),
     ("__init__", "__main__"),
 )

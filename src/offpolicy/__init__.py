@@ -20,6 +20,8 @@ _NAMES = {
     "Evaluation": "offpolicy.evaluation.result",
     "KFold": "offpolicy.splits.folds",
     "evaluate": "offpolicy.evaluation.evaluate",
+    "learn_policy": "offpolicy.decide.learn",
+    "select": "offpolicy.decide.select",
     "scan": "offpolicy.engines.scan",
     "SparkBoosted": "offpolicy.engines.spark_boosted",
     "PerAction": "offpolicy.models.rewards.reward",
@@ -48,6 +50,8 @@ __all__ = ["__version__", *sorted(_NAMES), *sorted(_MODULES)]  # noqa: PLE0604
 if TYPE_CHECKING:
     from offpolicy import errors as errors
     from offpolicy import policies as policies
+    from offpolicy.decide.learn import learn_policy as learn_policy
+    from offpolicy.decide.select import select as select
     from offpolicy.engines.scan import scan as scan
     from offpolicy.engines.spark_boosted import SparkBoosted as SparkBoosted
     from offpolicy.evaluation.evaluate import evaluate as evaluate

@@ -1,0 +1,132 @@
+"""Columns of a context cut into a few bins, so that a tree can be searched by adding up histograms.
+
+A number's bins are its quantiles: bin j holds what is at most the j-th cut. A text's bins are its most
+frequent values. What is missing, or was not seen, has a bin of its own, the last.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from offpolicy.errors import PolicyError
+from offpolicy.logs.frame import Columns, is_frame
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from offpolicy._arrays import Array, Floats, Ints
+
+MOST_BINS = 63
+
+
+@dataclass(frozen=True)
+class Feature:
+    """One column and its bins.
+
+    Attributes
+    ----------
+    name : str or int
+        Column of a frame, or of an array.
+    cuts : tuple of float
+        Upper ends of a number's bins; empty for text.
+    levels : tuple of str
+        Values of a text column; empty for numbers.
+    has_missing : bool
+        Whether a number was missing in the log.
+    """
+
+    name: str | int
+    cuts: tuple[float, ...] = ()
+    levels: tuple[str, ...] = ()
+    has_missing: bool = False
+
+    @property
+    def is_text(self) -> bool:
+        """Whether values are compared for equality instead of size."""
+        return bool(self.levels)
+
+    @property
+    def bins(self) -> int:
+        """Number of bins, with the one for what is missing."""
+        return len(self.levels) + 1 if self.is_text else len(self.cuts) + 2
+
+    @property
+    def label(self) -> str:
+        """The column's name as people read it."""
+        return self.name if isinstance(self.name, str) else f"context {self.name}"
+
+    def codes(self, values: Array) -> Ints:
+        """Bin of each value.
+
+        >>> Feature("x", cuts=(1.0, 2.0)).codes(np.array([0.5, 1.0, 1.5, 9.0, np.nan])).tolist()
+        [0, 0, 1, 2, 3]
+        >>> Feature("x", levels=("a", "b")).codes(np.array(["b", "c", None], dtype=object)).tolist()
+        [1, 2, 2]
+        """
+        if self.is_text:
+            place = {level: i for i, level in enumerate(self.levels)}
+            return np.array(
+                [place.get(str(v), len(place)) for v in values.tolist()], dtype=np.int64
+            )
+        numbers = np.asarray(values, dtype=np.float64)
+        codes = np.searchsorted(np.array(self.cuts), numbers, side="left")
+        return np.where(np.isnan(numbers), len(self.cuts) + 1, codes)
+
+    def goes_left(self, codes: Ints, at: int) -> Array:
+        """Which bins a split sends left: the bin itself for text, all up to it for numbers."""
+        return codes == at if self.is_text else codes <= at
+
+
+def learn_features(context: Any, names: Sequence[str] | None) -> list[Feature]:
+    """Bins of every column of a context that has more than one value."""
+    found = [_feature(name, column_of(context, name)) for name in _names(context, names)]
+    return [f for f in found if f is not None]
+
+
+def _names(context: Any, names: Sequence[str] | None) -> list[str | int]:
+    if names is not None:
+        return list(names)
+    array = np.asarray(context)
+    return list(range(array.shape[1])) if array.ndim == 2 else [0]
+
+
+def column_of(context: Any, name: str | int) -> Array:
+    """One column of a frame or of an array."""
+    if is_frame(context):
+        columns = Columns(context)
+        if name not in columns.names:
+            raise PolicyError(f"the policy was learned with a column {name!r}, which is not there.")
+        return columns.values(str(name))
+    array = np.asarray(context)
+    return array if array.ndim == 1 else array[:, int(name)]
+
+
+def _feature(name: str | int, values: Array) -> Feature | None:
+    if values.dtype.kind in "biuf":
+        return _number(name, np.asarray(values, dtype=np.float64))
+    present = [str(v) for v in values.tolist() if v is not None and v == v]  # noqa: PLR0124  (NaN)
+    levels, counts = np.unique(np.array(present, dtype=object), return_counts=True)
+    frequent = np.sort(np.argsort(-counts, kind="stable")[:MOST_BINS])
+    return Feature(name, levels=tuple(levels[frequent].tolist())) if len(levels) > 1 else None
+
+
+def _number(name: str | int, values: Floats) -> Feature | None:
+    present = values[~np.isnan(values)]
+    different = np.unique(present)
+    if len(different) < 2:
+        return None
+    if len(different) > MOST_BINS:
+        inner = np.quantile(present, np.arange(1, MOST_BINS) / MOST_BINS, method="inverted_cdf")
+        cuts = np.unique(inner)
+        cuts = cuts[cuts < different[-1]]
+    else:
+        cuts = different[:-1]
+    return Feature(name, cuts=tuple(cuts.tolist()), has_missing=len(present) < len(values))
+
+
+def coded(context: Any, features: Sequence[Feature]) -> list[Ints]:
+    """(n,) bins of each feature."""
+    return [f.codes(column_of(context, f.name)) for f in features]

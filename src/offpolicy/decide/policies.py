@@ -1,0 +1,203 @@
+"""Learned policies: a tree that people can read, and boosted regressions of the scores."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from offpolicy.decide.features import Feature, coded
+from offpolicy.decide.tree import Leaf, Node, choose
+from offpolicy.policies.context import n_rows
+from offpolicy.policies.distribution import one_hot
+from offpolicy.policies.labels import require_actions
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from offpolicy._arrays import Bools, Floats, Ints
+
+
+@dataclass(frozen=True, eq=False)
+class TreePolicy:
+    """A tree of yes-or-no questions about the context, with an action at each leaf.
+
+    Attributes
+    ----------
+    root : Node
+    features : tuple of Feature
+        Columns that the tree may ask about.
+    labels : tuple
+        Labels of the actions that leaves name.
+    """
+
+    root: Node
+    features: tuple[Feature, ...]
+    labels: tuple[Hashable, ...]
+    actions: tuple[Hashable, ...] | None = field(default=None, kw_only=True, repr=False)
+    respects_eligible: ClassVar[bool] = False
+
+    def bind(self, actions: tuple[Hashable, ...]) -> TreePolicy:
+        """Return the policy for these actions, in this order."""
+        require_actions(
+            sorted({self.labels[leaf.action] for leaf in leaves(self.root)}, key=str),
+            actions,
+            "the tree",
+        )
+        return replace(self, actions=tuple(actions))
+
+    def choices(self, context: Any, *, eligible: Bools | None = None) -> Ints:
+        """Return the (n,) codes of the chosen actions."""
+        if isinstance(self.root, Leaf):
+            found = np.full(n_rows(context), self.root.action, dtype=np.int64)
+        else:
+            found = choose(self.root, self.features, coded(context, self.features))
+        known = self.labels if self.actions is None else self.actions
+        place = np.array(
+            [known.index(a) if a in known else -1 for a in self.labels], dtype=np.int64
+        )
+        return place[found]
+
+    def probabilities(self, context: Any, *, eligible: Bools | None = None) -> Floats:
+        """Return 1 for the chosen action, 0 for the others; (n, K)."""
+        return one_hot(self.choices(context), len(self.actions or self.labels))
+
+    def table(self) -> list[dict[str, Any]]:
+        """One row for each leaf: its conditions, its action, and how many logged rows it holds."""
+        return [
+            {
+                "when": " and ".join(when) or "always",
+                "action": self.labels[leaf.action],
+                "rows": leaf.rows,
+            }
+            for when, leaf in paths(self.root, self.features)
+        ]
+
+    def to_sql(self, *, column: str = "action") -> str:
+        """The tree as an SQL expression: ``CASE WHEN … THEN … END AS action``."""
+        lines = [
+            f"  WHEN {' AND '.join(when) or 'TRUE'} THEN {sql_literal(self.labels[leaf.action])}"
+            for when, leaf in paths(self.root, self.features, as_sql=True)
+        ]
+        return "\n".join(["CASE", *lines, f"END AS {sql_name(column)}"])
+
+    def to_json(self) -> str:
+        """The tree as JSON: nested objects with column, at_most or equals, yes and no."""
+        return json.dumps(_as_json(self.root, self), indent=1, default=str)
+
+    def __str__(self) -> str:
+        lines = [f"{row['when']}: {row['action']} ({row['rows']:,} rows)" for row in self.table()]
+        return "\n".join(lines)
+
+
+def leaves(node: Node) -> list[Leaf]:
+    """The leaves, from left to right."""
+    return [node] if isinstance(node, Leaf) else [*leaves(node.left), *leaves(node.right)]
+
+
+def paths(
+    node: Node, features: tuple[Feature, ...], *, as_sql: bool = False
+) -> list[tuple[list[str], Leaf]]:
+    """The conditions that lead to each leaf, in words or in SQL."""
+    if isinstance(node, Leaf):
+        return [([], node)]
+    yes, no = (condition_in_sql if as_sql else condition)(features[node.feature], node.at)
+    return [
+        ([said, *when], leaf)
+        for said, side in ((yes, node.left), (no, node.right))
+        for when, leaf in paths(side, features, as_sql=as_sql)
+    ]
+
+
+def condition(feature: Feature, at: int) -> tuple[str, str]:
+    """A question's yes and no, in words.
+
+    >>> condition(Feature("age", cuts=(30.0, 50.0)), 0)
+    ('age ≤ 30', 'age > 30')
+    """
+    if feature.is_text:
+        return (
+            f"{feature.label} is {feature.levels[at]}",
+            f"{feature.label} is not {feature.levels[at]}",
+        )
+    if at >= len(feature.cuts):
+        return f"{feature.label} is known", f"{feature.label} is missing"
+    cut = f"{feature.cuts[at]:.6g}"
+    missing = " or missing" if feature.has_missing else ""
+    return f"{feature.label} ≤ {cut}", f"{feature.label} > {cut}{missing}"
+
+
+def condition_in_sql(feature: Feature, at: int) -> tuple[str, str]:
+    """A question's yes and no as SQL; a missing value goes right.
+
+    >>> print(*condition_in_sql(Feature("device", levels=("it's", "tv")), 0))
+    "device" = 'it''s' ("device" <> 'it''s' OR "device" IS NULL)
+    """
+    name = sql_name(feature.label)
+    if feature.is_text:
+        text = sql_literal(feature.levels[at])
+        return f"{name} = {text}", f"({name} <> {text} OR {name} IS NULL)"
+    if at >= len(feature.cuts):
+        return f"{name} IS NOT NULL", f"{name} IS NULL"
+    cut = repr(feature.cuts[at])
+    return f"{name} <= {cut}", f"({name} > {cut} OR {name} IS NULL)"
+
+
+def sql_name(name: str) -> str:
+    """A quoted identifier."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def sql_literal(value: Any) -> str:
+    """A literal: numbers as they are, text quoted."""
+    if isinstance(value, bool | np.bool_):
+        return "TRUE" if value else "FALSE"
+    if isinstance(value, int | float | np.integer | np.floating):
+        return repr(value.item() if isinstance(value, np.generic) else value)
+    return "'" + str(value).replace("'", "''") + "'"
+
+
+def _as_json(node: Node, tree: TreePolicy) -> dict[str, Any]:
+    if isinstance(node, Leaf):
+        return {"action": tree.labels[node.action], "rows": node.rows}
+    feature = tree.features[node.feature]
+    known = node.at < len(feature.cuts)
+    asked: dict[str, Any] = {"column": feature.name}
+    if feature.is_text:
+        asked["equals"] = feature.levels[node.at]
+    else:
+        asked["at_most"] = feature.cuts[node.at] if known else None
+    return {**asked, "yes": _as_json(node.left, tree), "no": _as_json(node.right, tree)}
+
+
+@dataclass(frozen=True, eq=False)
+class BoostedPolicy:
+    """The action whose boosted regression of the scores is highest."""
+
+    models: tuple[Any, ...]
+    features: tuple[Feature, ...]
+    labels: tuple[Hashable, ...]
+    actions: tuple[Hashable, ...] | None = field(default=None, kw_only=True, repr=False)
+    respects_eligible: ClassVar[bool] = False
+
+    def bind(self, actions: tuple[Hashable, ...]) -> BoostedPolicy:
+        """Return the policy for these actions, in this order."""
+        require_actions(list(self.labels), actions, "the learned policy")
+        return replace(self, actions=tuple(actions))
+
+    def choices(self, context: Any, *, eligible: Bools | None = None) -> Ints:
+        """Return the (n,) codes of the chosen actions."""
+        matrix = np.column_stack(coded(context, self.features))
+        found: Ints = np.column_stack([m.predict(matrix) for m in self.models]).argmax(axis=1)
+        known = self.labels if self.actions is None else self.actions
+        place: Ints = np.array([known.index(a) for a in self.labels], dtype=np.int64)
+        return np.asarray(place[found])
+
+    def probabilities(self, context: Any, *, eligible: Bools | None = None) -> Floats:
+        """Return 1 for the chosen action, 0 for the others; (n, K)."""
+        return one_hot(self.choices(context), len(self.actions or self.labels))
+
+    def __str__(self) -> str:
+        return f"boosted regressions of {len(self.labels)} actions on {len(self.features)} columns"

@@ -1,0 +1,180 @@
+"""`select`: which policy to adopt, if any, with a stated rate of adopting one that is no better.
+
+For each policy the difference to the logging policy has a one-sided lower bound that holds for all policies
+together; the one with the highest is adopted where it is above 0, and else the logging policy is kept. With
+logged propensities and independent units the bound needs no large sample: with rewards r ≥ low,
+
+    z = 1 + (w − 1)(r − low)/scale ≥ 0  has mean  1 + (value − logged value)/scale,
+
+where the scale is the range of rewards (of the logged ones, where none is declared). Where propensities are
+estimated, or units are clusters or carry weights, the bound is the lower end of the difference's own interval.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from offpolicy.decide.bounds import bernstein, smoothed
+from offpolicy.errors import UsageError, did_you_mean
+from offpolicy.policies.target import LOGGING_POLICY
+from offpolicy.scores.catalog import headline
+
+if TYPE_CHECKING:
+    from offpolicy.evaluation.result import Evaluation
+    from offpolicy.inference.estimate import Estimate
+
+Method = Literal["auto", "smoothing", "bernstein", "interval"]
+METHODS = ("auto", "smoothing", "bernstein", "interval")
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A policy's claim.
+
+    Attributes
+    ----------
+    policy : str
+    difference : float
+        Estimated difference to the logging policy.
+    bound : float
+        Its lower bound; −∞ where the log says nothing.
+    method : str
+        How the bound came about.
+    """
+
+    policy: str
+    difference: float
+    bound: float
+    method: str
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What to adopt.
+
+    Attributes
+    ----------
+    chosen : str
+        Name of the policy, or "logging policy" where none is shown to be better.
+    rate : float
+        Probability, at most, of adopting a policy that is not better than the logging policy.
+    candidates : tuple of Candidate
+        All policies, the best bound first.
+    """
+
+    chosen: str
+    rate: float
+    candidates: tuple[Candidate, ...]
+
+    @property
+    def keeps_logging(self) -> bool:
+        """Whether nothing is adopted."""
+        return self.chosen == LOGGING_POLICY
+
+    def __str__(self) -> str:
+        lines = [
+            f"{c.policy}: {c.difference:+.4g} against the logging policy, at least {c.bound:+.4g} ({c.method})"
+            for c in self.candidates
+        ]
+        said = (
+            "Keep the logging policy: no policy is shown to be better"
+            if self.keeps_logging
+            else f"Adopt {self.chosen}"
+        )
+        return "\n".join([*lines, f"{said} (wrong adoptions: at most {100 * self.rate:.3g}%)."])
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def select(
+    ev: Evaluation,
+    *,
+    rate: float = 0.05,
+    method: Method = "auto",
+    estimator: str | None = None,
+) -> Selection:
+    """Choose a policy to adopt, or keep the logging policy.
+
+    Parameters
+    ----------
+    ev : Evaluation
+        Of one or more policies on a bandit log.
+    rate : float
+        Probability, at most, of adopting a policy that earns no more than the logging policy.
+    method : {"auto", "smoothing", "bernstein", "interval"}
+        "smoothing" (logarithmic smoothing) and "bernstein" hold at any sample size, for logged propensities
+        and independent units; "bernstein" needs a largest possible weight. "interval" takes the lower end of
+        the difference's interval. "auto": smoothing where it holds, else the interval.
+    estimator : str, optional
+        Whose estimates to show, and whose intervals to take; default: the recommended one.
+
+    Examples
+    --------
+    >>> import numpy as np, offpolicy as op
+    >>> rng = np.random.default_rng(0)
+    >>> a = rng.integers(2, size=2000)
+    >>> r = (rng.random(2000) < 0.2 + 0.2 * a).astype(float)
+    >>> log = op.BanditLog.from_arrays(None, a, r, np.full(2000, 0.5))
+    >>> ev = op.evaluate(log, {"one": op.policies.Fixed(1), "zero": op.policies.Fixed(0)})
+    >>> op.select(ev).chosen
+    'one'
+    """
+    if not 0 < rate < 1:
+        raise UsageError(f"rate= must be between 0 and 1. Got {rate!r} instead.")
+    if method not in METHODS:
+        raise UsageError(f"method= must be one of {list(METHODS)}.{did_you_mean(method, METHODS)}")
+    each = rate / len(ev.policies)
+    name = headline(ev.estimators).name if estimator is None else estimator
+    found = [_candidate(ev, policy, name, each, method) for policy in ev.policies]
+    ranked = tuple(sorted(found, key=lambda c: -c.bound))
+    chosen = ranked[0].policy if ranked[0].bound > 0 else LOGGING_POLICY
+    return Selection(chosen, rate, ranked)
+
+
+def _candidate(ev: Evaluation, policy: str, estimator: str, rate: float, method: str) -> Candidate:
+    e = ev[policy, estimator]
+    if not e.is_defined or ev.verdict(policy, estimator).level == "insufficient evidence":
+        return Candidate(policy, e.value - ev.logged.value, -math.inf, "not enough evidence")
+    exact = _is_exact(ev, e)
+    if method in {"smoothing", "bernstein"} and not exact:
+        raise UsageError(
+            f"method={method!r} needs logged propensities and independent units without weights; this log "
+            "has other ones. Leave method= out."
+        )
+    difference = e - ev.logged
+    if method == "interval" or not exact:
+        interval = difference.interval(1 - 2 * rate)
+        bound = interval.low if interval.sufficient else -math.inf
+        return Candidate(policy, difference.value, bound, interval.method)
+    bound, how = _bound(e.known(), rate, method)
+    return Candidate(policy, difference.value, bound, how)
+
+
+def _is_exact(ev: Evaluation, e: Estimate) -> bool:
+    """Whether weights are known, not estimated, and units are independent and alike."""
+    problem = ev.problem
+    return problem.log.kind == "bandit" and problem.source.weights_known and e.known() is not None
+
+
+def _bound(evidence: Any, rate: float, method: str) -> tuple[float, str]:
+    weight, reward, count = evidence.weights, evidence.rewards, evidence.count
+    low = float(reward.min()) if evidence.reward_low is None else evidence.reward_low
+    high = float(reward.max()) if evidence.reward_high is None else evidence.reward_high
+    scale = high - low
+    if scale <= 0:
+        return -math.inf, "all rewards are equal"
+    z = np.maximum(1 + (weight - 1) * (reward - low) / scale, 0.0)
+    if method == "bernstein":
+        if evidence.weight_high is None:
+            raise UsageError(
+                "method='bernstein' needs the largest weight that can occur, which follows from propensities "
+                "of all actions. Use method='smoothing'."
+            )
+        bound = bernstein(z, rate, max(1.0, evidence.weight_high), count)
+        return scale * (bound - 1), "empirical Bernstein"
+    return scale * (smoothed(z, rate, count) - 1), "logarithmic smoothing"

@@ -1,0 +1,117 @@
+"""Which policy to adopt: bounds that hold, and a choice that keeps the logging policy when in doubt."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import offpolicy as op
+from offpolicy.decide.bounds import bernstein, explored, smoothed
+from offpolicy.errors import UsageError
+
+
+def world(rng, n=1500, gain=0.0):
+    a = rng.integers(4, size=n)
+    r = (rng.random(n) < 0.1 + gain * (a == 0)).astype(float)
+    return op.BanditLog.from_arrays(rng.normal(size=(n, 2)), a, r, np.full(n, 0.25))
+
+
+def candidates(rng, k=10):
+    def policy(theta):
+        def probabilities(x):
+            e = np.exp(x @ theta)
+            return e / e.sum(axis=1, keepdims=True)
+
+        return probabilities
+
+    return {f"p{i}": policy(2 * rng.normal(size=(2, 4))) for i in range(k)}
+
+
+def test_the_smoothed_bound_inverts_its_own_product():
+    rng = np.random.default_rng(0)
+    z = rng.exponential(size=200)
+    bound = smoothed(z, 0.05)
+
+    def product(mean, c):
+        return np.prod(1 + c * (z / mean - 1))
+
+    from offpolicy.decide.bounds import BETS
+
+    assert np.mean([product(bound, c) for c in BETS]) == pytest.approx(20, rel=1e-6)
+
+
+def test_counts_are_repeated_rows():
+    z = np.array([0.0, 2.0, 5.0])
+    count = np.array([50.0, 30.0, 20.0])
+    rows = np.repeat(z, count.astype(int))
+    assert smoothed(z, 0.05, count) == pytest.approx(smoothed(rows, 0.05))
+    assert bernstein(z, 0.05, 5.0, count) == pytest.approx(bernstein(rows, 0.05, 5.0))
+    p = np.full(3, 0.5)
+    assert explored(z, p, p, 0.05, count) == pytest.approx(
+        explored(rows, np.full(100, 0.5), np.full(100, 0.5), 0.05)
+    )
+
+
+@pytest.mark.parametrize("method", ["smoothed", "bernstein", "explored"])
+def test_bounds_fail_no_more_often_than_they_say(method):
+    rng = np.random.default_rng(1)
+    wrong = 0
+    for _ in range(400):
+        p = np.where(rng.random(100) < 0.5, 0.1, 0.9)
+        r = (rng.random(100) < 0.3).astype(float)
+        drawn = rng.random(100) < p
+        z = drawn * r / p
+        bound = {
+            "smoothed": lambda z=z: smoothed(z, 0.1),
+            "bernstein": lambda z=z: bernstein(z, 0.1, 10.0),
+            "explored": lambda r=r, d=drawn, p=p: explored(r * d, np.ones(100), p, 0.1),
+        }[method]()
+        wrong += bound > 0.3
+    assert wrong / 400 <= 0.1 + 2 * math.sqrt(0.1 * 0.9 / 400)
+
+
+def test_a_better_policy_is_adopted_and_a_worse_one_is_not():
+    rng = np.random.default_rng(0)
+    log = world(rng, 4000, gain=0.3)
+    ev = op.evaluate(log, {"good": op.policies.Fixed(0), "bad": op.policies.Fixed(1)})
+    found = op.select(ev)
+    assert found.chosen == "good"
+    assert not found.keeps_logging
+    assert "Adopt good" in str(found)
+    assert op.select(op.evaluate(log, {"bad": op.policies.Fixed(1)})).keeps_logging
+
+
+def test_where_nothing_is_better_adoption_is_as_rare_as_it_says():
+    adopted = 0
+    for seed in range(20):
+        rng = np.random.default_rng([7, seed])
+        ev = op.evaluate(world(rng, 800), candidates(rng), estimators=["IPW"])
+        adopted += not op.select(ev).keeps_logging
+    assert adopted <= 3  # at most 5% is promised; 4 of 20 would be 1.6% likely
+
+
+def test_estimated_propensities_and_clusters_take_the_interval():
+    rng = np.random.default_rng(0)
+    log = world(rng, 4000, gain=0.3)
+    ev = op.evaluate(log, {"good": op.policies.Fixed(0)}, behavior_model="shares")
+    assert op.select(ev).candidates[0].method not in {
+        "logarithmic smoothing",
+        "empirical Bernstein",
+    }
+    with pytest.raises(UsageError, match="logged propensities"):
+        op.select(ev, method="smoothing")
+
+
+def test_equal_rewards_select_nothing():
+    log = op.BanditLog.from_arrays(None, [0, 1] * 50, np.ones(100), np.full(100, 0.5))
+    assert op.select(op.evaluate(log, op.policies.Fixed(1))).keeps_logging
+
+
+@pytest.mark.parametrize("change", [{"rate": 0.0}, {"rate": 2}, {"method": "best"}])
+def test_bad_arguments_are_named(change):
+    log = op.BanditLog.from_arrays(None, [0, 1] * 50, np.tile([0.0, 1.0], 50), np.full(100, 0.5))
+    ev = op.evaluate(log, op.policies.Fixed(1))
+    with pytest.raises(UsageError, match=next(iter(change))):
+        op.select(ev, **change)

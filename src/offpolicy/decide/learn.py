@@ -18,6 +18,7 @@ from offpolicy.decide.policies import BoostedPolicy, TreePolicy
 from offpolicy.decide.tree import Search
 from offpolicy.errors import UsageError, did_you_mean
 from offpolicy.evaluation.evaluate import evaluate
+from offpolicy.models.rewards.boosted import lightgbm
 from offpolicy.policies.simple import Fixed
 
 if TYPE_CHECKING:
@@ -232,15 +233,13 @@ def _tree(log: BanditLog, scores: Floats, task: Task) -> TreePolicy:
 
 
 def _boosted(log: BanditLog, scores: Floats, task: Task) -> BoostedPolicy:
-    from lightgbm import LGBMRegressor
-
     rows = _rows(log)
     features = learn_features(rows, log.context.names)
     matrix = np.column_stack(coded(rows, features))
     text = [j for j, f in enumerate(features) if f.is_text]
     models = []
     for g in scores.T:
-        model = LGBMRegressor(
+        model = lightgbm().LGBMRegressor(
             n_estimators=100,
             learning_rate=0.05,
             num_leaves=2 ** min(task.depth + 1, 5),

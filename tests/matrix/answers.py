@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 EXACT = 1e-9
 ESTIMATORS = (
     "auto", "DM", "IPW", "SNIPW", "DR-full", "DR-half", "DML", "SNDR", "SNDR-full", "SWITCH", "DRos",
-    "MRDR", "OCV",
+    "MRDR", "MinVar",
 )  # fmt: skip
 # Estimates that get every interval; the others get two.
 DEEP = ("auto", "DML", "SNIPW", "IPW", "DR-half")

@@ -66,7 +66,7 @@ VARIANTS = {
     "three folds": {"folds": 3, "estimators": FEW},
     "KFold": {"folds": op.KFold(4), "seed": 5, "estimators": FEW},
     "halves": {"estimators": HALVES},
-    "in sample and out of fold": {"estimators": ("DM-cf", "IPW-cf", "SNIPW-cf", "OCV-full")},
+    "in sample and out of fold": {"estimators": ("DM-cf", "IPW-cf", "SNIPW-cf", "MinVar-full")},
     "shares": {"behavior_model": "shares", "estimators": FEW},
     "columns": {"policies": worlds.COLUMNS, "estimators": FEW},
     "another seed": {"seed": 11, "estimators": FEW},

@@ -22,7 +22,7 @@ ESTIMATORS = [
     "SWITCH",
     "DRos",
     "MRDR",
-    "OCV",
+    "MinVar",
     "auto",
 ]
 

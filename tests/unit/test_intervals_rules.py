@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -63,9 +65,10 @@ def test_few_clusters_are_insufficient():
 def test_rare_binary_rewards_use_clopper_pearson_also_for_doubly_robust_scores():
     w, r = np.repeat([0.0, 50.0], [980, 20]), np.zeros(1000)
     psi = 0.01 + w * (r - 0.01)
-    choice = choose(Sample.of_mean(psi), Evidence(w, r, weight_high=50.0))
+    evidence = Evidence(w, r, weight_high=50.0, reward_low=0.0, reward_high=1.0)
+    choice = choose(Sample.of_mean(psi), evidence)
     assert choice.method == "clopper-pearson"
-    i = automatic(Sample.of_mean(psi), Evidence(w, r, weight_high=50.0))
+    i = automatic(Sample.of_mean(psi), evidence)
     assert i.high == pytest.approx(1 - 0.025 ** (1 / 20))
     assert i.low <= psi.mean()
     assert i.note == choice.reason
@@ -73,8 +76,18 @@ def test_rare_binary_rewards_use_clopper_pearson_also_for_doubly_robust_scores()
 
 def test_no_success_at_all_is_never_a_zero_width_interval():
     w, r = np.repeat([0.0, 50.0], [980, 20]), np.zeros(1000)
-    assert automatic(Sample.of_mean(w * r), Evidence(w, r)).width > 0.1
+    known = Evidence(w, r, reward_low=0.0, reward_high=1.0)
+    assert automatic(Sample.of_mean(w * r), known).width > 0.1
     assert not choose(Sample.of_mean(w * r)).sufficient
+
+
+@pytest.mark.parametrize("reward", [0.0, 0.1, 1.0, 2.0, -3.0])
+def test_equal_rewards_say_nothing_about_others_whatever_they_are(reward):
+    w, r = np.repeat([0.5, 1.5], 500), np.full(1000, reward)
+    found = automatic(Sample.of_mean(w * r + 1e-17 * np.arange(1000)), Evidence(w, r))
+    assert not found.sufficient
+    assert tuple(found) == (-math.inf, math.inf)
+    assert "every reward of the log is the same" in found.reason
 
 
 def test_a_difference_does_not_use_intervals_of_the_value():
@@ -166,7 +179,7 @@ def test_rows_of_the_evidence_are_not_those_of_the_sample():
 
 
 def test_units_of_no_count_do_not_matter():
-    empty = Evidence(np.array([1.0, 99.0]), np.array([1.0, 0.5]), np.array([50.0, 0.0]))
+    empty = Evidence(np.array([1.0, 1.0, 99.0]), np.array([1.0, 0.0, 0.5]), np.array([50.0, 9.0, 0.0]))
     assert empty.completed().binary
     assert empty.weights.max() == 1
 

@@ -138,22 +138,43 @@ def test_one_lift(ev):
         assert text[key] == f"{100 * lift.estimate.value:+.1f}% [{low:+.1f}, {high:+.1f}]"
 
 
-def test_a_negative_base_has_no_lift_anywhere():
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_lift_is_relative_to_the_size_of_its_base_everywhere(sign):
     rng = np.random.default_rng(0)
     a = rng.integers(2, size=3000)
-    cost = -1.5 - 0.5 * a + 0.1 * rng.normal(size=3000)
+    cost = sign * (1.5 + 0.5 * a + 0.1 * rng.normal(size=3000))
     log = op.BanditLog.from_arrays(None, a, cost, np.full(3000, 0.5))
     ev = op.evaluate(log, {"dear": op.policies.Fixed(1)}, estimators=["SNIPW"])
+    e = ev["dear", "SNIPW"]
+    lift = (e.value - ev.logged.value) / abs(ev.logged.value)
+    assert lift * sign > 0.1
+    assert e.lift(ev.logged).value == pytest.approx(lift)
+    row = json.loads(ev.to_json())["estimates"][0]
+    assert row["lift"] == pytest.approx(lift)
+    assert row["lift_refused"] is None
+    assert cells(ev)[1][5].startswith(f"{100 * lift:+.1f}%")
+    assert "%" in answers(ev)[0].cells[2]
+    assert check(ev, "lift > 0").exit_code == (0 if sign > 0 else 3)
+    assert check(ev, "dear - logged > 0").exit_code == (0 if sign > 0 else 3)
+
+
+def test_a_base_that_may_be_0_has_no_lift_anywhere():
+    rng = np.random.default_rng(0)
+    a = rng.integers(2, size=3000)
+    log = op.BanditLog.from_arrays(None, a, a - 0.5 + rng.normal(size=3000), np.full(3000, 0.5))
+    ev = op.evaluate(log, {"new": op.policies.Fixed(1)}, estimators=["SNIPW"])
     assert not has_lift(ev.logged)
-    assert json.loads(ev.to_json())["estimates"][0]["lift"] is None
+    row = json.loads(ev.to_json())["estimates"][0]
+    assert row["lift"] is None
+    assert "holds 0" in row["lift_refused"]
     assert "%" not in cells(ev)[1][5]
     assert "%" not in answers(ev)[0].cells[2]
-    gap = ev["dear", "SNIPW"] - ev.logged
+    gap = ev["new", "SNIPW"] - ev.logged
     assert measured(abs(gap.value), gap.std_error) in answers(ev)[0].cells[2]
     result = check(ev, "lift > 0")
     assert result.exit_code == 4
-    assert "'dear - logged" in result.sentence.replace('"', "'")
-    assert check(ev, "dear - logged > 0").exit_code == 3
+    assert "'new - logged" in result.sentence.replace('"', "'")
+    assert check(ev, "new - logged > 0").exit_code == 0
 
 
 def test_the_report_takes_its_reasons_from_the_verdict():

@@ -7,6 +7,7 @@ import pytest
 import offpolicy as op
 from offpolicy.errors import UsageError
 from offpolicy.report import calibration, charts, curves, segments, tables
+from offpolicy.inference.change import change
 from offpolicy.report.answer import ChangeWords, answers, question
 from offpolicy.report.provenance import command, digest
 from offpolicy.report.segments import grouped
@@ -344,13 +345,14 @@ def test_no_overlap_is_said_in_the_answer():
     assert only.cells[:3] == ("—", "not identified", "—")
 
 
-def test_a_negative_log_is_compared_by_differences_and_not_by_ratios():
+def test_a_negative_log_is_a_base_like_any_other():
     base = op.Estimate.from_scores(np.array([-1.0, -2.0, -3.0] * 20))
     better = op.Estimate.from_scores(np.array([-0.5, -1.5, -2.0] * 20))
-    change = ChangeWords.of(better, base, 0.95)
-    assert "%" not in change.short
-    assert change.sign == 1
-    assert change.words.endswith("more than the log")
+    words = ChangeWords.of(change(better, base, 0.95))
+    assert words.short.startswith("+33%")
+    assert words.sign == 1
+    assert words.words.endswith("more than the log")
+    assert ChangeWords.of(change(better, base, 0.95), minimize=True).sign == -1
 
 
 def test_an_axis_is_not_spoiled_by_one_wide_interval():

@@ -112,9 +112,9 @@ def test_few_successes_make_a_caution_and_an_exact_interval():
     assert ev.verdict().level == "caution"
 
 
-def test_the_direct_method_alone_is_a_caution():
+def test_the_direct_method_alone_is_no_evidence():
     verdict = op.evaluate(LOG, op.policies.Fixed(1), estimators=["DM"]).verdict()
-    assert verdict.level == "caution"
+    assert verdict.level == "insufficient evidence"
     assert any("direct method" in r for r in verdict.reasons)
 
 

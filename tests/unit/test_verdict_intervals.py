@@ -121,13 +121,30 @@ def test_differences_of_rare_events_are_bracketed_by_their_parts():
     assert tuple(found) == pytest.approx((top.low - bottom.high, top.high - bottom.low))
 
 
-def test_a_lift_over_almost_nothing_is_fiellers():
+def test_a_lift_over_what_may_be_nothing_is_refused():
     noise = Estimate.from_scores(RNG.normal(size=400))
     other = Estimate.from_scores(RNG.normal(size=400), units=noise.units)
     lift = other.lift(noise).interval()
-    assert lift.method == "fieller"
-    assert np.isinf(lift.high)
-    assert "four standard errors" in lift.note
+    assert not lift.sufficient
+    assert lift.unbounded == "on both sides"
+    assert "holds 0" in lift.reason
+    assert "refused" in repr(other.lift(noise))
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_lift_over_a_near_base_is_fiellers_and_mirrors(sign):
+    rng = np.random.default_rng(3)
+    base = Estimate.from_scores(sign * (1.0 + 3.0 * rng.normal(size=400)))
+    other = Estimate.from_scores(sign * (1.5 + 3.0 * rng.normal(size=400)), units=base.units)
+    lift = other.lift(base)
+    found = lift.interval()
+    assert found.method == "fieller"
+    assert lift.value == pytest.approx((other.value - base.value) / abs(base.value))
+    assert found.covers(lift.value)
+    mirrored = Estimate.from_scores(-other.psi[0], units=base.units).lift(
+        Estimate.from_scores(-base.psi[0], units=base.units)
+    )
+    assert tuple(mirrored.interval()) == pytest.approx((-found.high, -found.low))
 
 
 def test_pairs_carry_the_covariance():

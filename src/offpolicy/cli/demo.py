@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 ESTIMATORS = (
     "DM", "IPW", "SNIPW", "DR-full", "DR-half", "DML", "SNDR", "SWITCH", "DRos", "MRDR",
-    "OCV", "auto",
+    "MinVar", "auto",
 )  # fmt: skip
 
 

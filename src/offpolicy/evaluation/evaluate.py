@@ -40,6 +40,7 @@ def evaluate(
     horizon: int | None = None,
     seed: int = 0,
     n_jobs: int | None = None,
+    minimize: bool = False,
 ) -> Evaluation:
     """Estimate what policies would have earned, from a log of another policy.
 
@@ -67,8 +68,8 @@ def evaluate(
         Number of folds for cross-fitting, or one label per unit (episodes of a frame: in sorted order). The
         fold of a unit is a hash of its id, or of its number, and the seed.
     repeats : int
-        How often to redraw the folds. The estimate is the mean over repetitions and its variance the mean
-        of (standard error² + (estimate − mean)²).
+        How often to redraw the folds. Scores are averaged over repetitions unit by unit; the estimate and its
+        standard error are those of the averaged scores.
     discount : float
         γ, for trajectories.
     horizon : int, optional
@@ -79,6 +80,9 @@ def evaluate(
     n_jobs : int, optional
         Threads that fit models while scores are made; −1 takes one for each core. None fits and scores in
         turn. The numbers are the same.
+    minimize : bool
+        Whether a lower value is better, as for costs. The numbers are the same; what is called better, best and
+        worth a test is not.
 
     Returns
     -------
@@ -97,6 +101,8 @@ def evaluate(
     True
     """
     _check_arguments(log, reward_model, value_model, ratio_model, discount, seed, n_jobs)
+    if not isinstance(minimize, bool):
+        raise UsageError(f"minimize= must be True or False. Got {minimize!r} instead.")
     named = targets.adapted_policies(policies, log)
     plan = Plan.of(folds, repeats, seed)
     if horizon is not None:
@@ -124,10 +130,11 @@ def evaluate(
         "behavior_model": describe(behavior_model, log),
         "folds": source.folds.k,
         "repeats": source.folds.repeats,
-        "repeats_rule": "mean; variance = mean(se² + (estimate − mean)²)",
+        "repeats_rule": "mean of the scores over repetitions; standard error of that mean",
         "discount": discount,
         **_estimand(log, float(discount)),
         "seed": seed,
+        "minimize": minimize,
         **log.about,
     }
     pipeline = Pipeline(source, ScoreTable(source.units()), float(discount))

@@ -16,6 +16,7 @@ import numpy as np
 from offpolicy.errors import NotIdentifiedError
 from offpolicy.evaluation.block import behavior_name, values_name
 from offpolicy.inference.estimate import Estimate, embedded
+from offpolicy.inference.intervals.pool import Moments
 from offpolicy.inference.reach import masses
 from offpolicy.inference.score_table import Affine, EvidenceColumns, ScoreTable
 from offpolicy.models.fitting.predicted import Behavior
@@ -116,17 +117,41 @@ class Pipeline:
             }
         finally:
             self.source.close()
-        return {(name, e.name): made[name, e.name] for e in estimators for name in targets}
+        return self._referred(made, targets, estimators)
+
+    def _referred(
+        self,
+        made: dict[tuple[str, str], Estimate],
+        targets: dict[str, Target],
+        estimators: Sequence[Estimator],
+    ) -> dict[tuple[str, str], Estimate]:
+        """The estimates in the order asked for; those with a bias refer to one whose interval covers."""
+        sound = [e for e in estimators if e.is_robust]
+        lead = catalog.headline(sound).name if sound else None
+        out = {}
+        for e in estimators:
+            why = e.why_biased(weights_known=self.weights_known)
+            for name in targets:
+                estimate = made[name, e.name]
+                if why:
+                    reference = None if lead is None else made[name, lead]
+                    estimate = replace(estimate, bias=why, reference=reference)
+                out[name, e.name] = estimate
+        return out
 
     def logged(self) -> Estimate:
         """The logging policy's own value: the mean of Σ γ^t R_t."""
         if "return" not in self.table.columns:
             self.table.put("return", self._returns())
-        evidence = None
-        if self.units.are_plain:
-            if "one" not in self.table.columns:
-                self.table.put("one", np.ones(self.units.n_rows))
-            evidence = EvidenceColumns("one", "return", 1.0, is_product=True)
+            self.table.put("one", np.ones(self.units.n_rows))
+        evidence = EvidenceColumns(
+            "one",
+            "return",
+            1.0,
+            is_product=True,
+            residual=self._residual(None),
+            is_plain=self.units.are_plain,
+        )
         return Estimate(self.table, (Affine.column("return"),), "logged", evidence=evidence)
 
     def _returns(self) -> Floats:
@@ -296,9 +321,10 @@ class Pipeline:
     ) -> EvidenceColumns | None:
         """Weights and rewards, for the intervals that use them.
 
-        Intervals made from weights and rewards are about equally weighted independent units.
+        Intervals made from weights and rewards are about equally weighted independent units; of others, what the
+        whole log shows about rewards is known all the same.
         """
-        if not estimator.uses_products or not self.units.are_plain:
+        if not estimator.uses_products:
             return None
         split = estimator.split
         repeat = 0 if split == "full" else repeat
@@ -313,7 +339,27 @@ class Pipeline:
         bound = self.source.largest_weight(target) if self.weights_known else None
         # With one step and one draw of the folds the score is weight × reward, and no mean of such.
         product = estimator.is_product and self.log.layout.is_single and self._draws(split) == 1
-        return EvidenceColumns(name, "return", bound, product, scored=scored)
+        modeled = "value" in estimator.needs and self.log.layout.is_single
+        q = self._value_names(target, estimator, repeat)[0] if modeled else None
+        return EvidenceColumns(
+            name,
+            "return",
+            bound,
+            product,
+            scored=scored,
+            residual=self._residual(q),
+            is_plain=self.units.are_plain,
+        )
+
+    def _residual(self, q: Any) -> Moments:
+        """Moments of what a model of single decisions leaves of the rewards of all units; of rewards without one."""
+        key = ("residual", self.number, q)
+        if key not in self._cache:
+            reward = self.table.columns["return"]
+            left = reward if q is None else reward - self.columns[q]
+            self._cache[key] = Moments.of(left, self.units.mass)
+        made: Moments = self._cache[key]
+        return made
 
     def _draws(self, split: Split) -> int:
         """How often folds were drawn for a split; a full-sample estimate uses none."""

@@ -54,6 +54,11 @@ class Evaluation:
         """Names of the policies."""
         return list(self.targets)
 
+    @property
+    def minimize(self) -> bool:
+        """Whether a lower value is better."""
+        return bool(self.settings.get("minimize", False))
+
     @cached_property
     def logged(self) -> Estimate:
         """Estimate of the logging policy's own value."""
@@ -101,19 +106,24 @@ class Evaluation:
         return replace(self, problem=problem, estimates=estimates, settings=settings)
 
     def rows(self, level: float = 0.95) -> list[dict[str, Any]]:
-        """One dictionary per policy and estimator: what `frame` and the reports show."""
+        """One dictionary per policy and estimator: what `frame` and the reports show.
+
+        Where ``refused`` gives a reason there is no interval: no method can be expected to cover.
+        """
         table = []
         for (policy, estimator), e in self.estimates.items():
             interval = e.interval(level)
+            low, high = interval.shown
             table.append(
                 {
                     "policy": policy,
                     "estimator": estimator,
                     "value": e.value,
                     "std_error": e.std_error,
-                    "low": interval.low,
-                    "high": interval.high,
+                    "low": low,
+                    "high": high,
                     "method": interval.method,
+                    "refused": interval.reason or None,
                     "n": e.n,
                     "difference": (e - self.logged).value,
                     "difference_std_error": (e - self.logged).std_error,
@@ -186,7 +196,14 @@ class Evaluation:
         """
         from offpolicy.inference.comparison import compare
 
-        return compare(self, level, estimator)
+        key = (level, estimator)
+        if key not in self._comparisons:
+            self._comparisons[key] = compare(self, level, estimator)
+        return self._comparisons[key]
+
+    @cached_property
+    def _comparisons(self) -> dict[tuple[float, str | None], Comparison]:
+        return {}
 
     def to_json(
         self,
@@ -276,9 +293,9 @@ class Evaluation:
         return plot(self, kind, ax=ax, policy=policy, segments=segments, level=level)
 
     def __repr__(self) -> str:
-        from offpolicy.report.text import table
+        from offpolicy.report.text import best_of, table
 
-        return table(self)
+        return "\n".join(filter(None, (best_of(self), table(self))))
 
     def _repr_html_(self) -> str:
         from offpolicy.report.notebook import evaluation_html

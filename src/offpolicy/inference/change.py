@@ -1,14 +1,16 @@
 """An estimate against a base, the same in text, tables, report and gate.
 
-The change is a lift, e / base − 1, where the base is clearly positive. Where the base may be 0 or is negative
-the sign of a ratio says nothing (costs of −2.0 against −1.5 would be a lift of +33%): there the difference
-speaks.
+The change is a lift, (value − base)/|base|: positive where the value is larger, whatever the sign of the base
+(costs of −1.5 against −2.0 are +25%). Where the base's interval holds 0, or is refused, a ratio to it says nothing:
+the lift is undefined, and the difference speaks.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from offpolicy.inference.confidence import no_base
 
 if TYPE_CHECKING:
     from offpolicy.inference.estimate import Estimate
@@ -33,18 +35,25 @@ class Change:
 
     @property
     def sign(self) -> int:
-        """1 or −1 where the interval is wholly above or below 0, else 0."""
+        """1 or −1 where the interval is wholly above or below 0, else 0; 0 where it is refused."""
+        if not self.interval.sufficient:
+            return 0
         return 1 if self.interval.low > 0 else -1 if self.interval.high < 0 else 0
+
+    def better(self, *, minimize: bool = False) -> int:
+        """1 where the change is for the better, −1 where it is for the worse, 0 where it may be none."""
+        return -self.sign if minimize else self.sign
 
 
 def has_lift(base: Estimate, level: float = 0.95) -> bool:
-    """Whether a ratio to ``base`` means something: its whole interval lies above 0.
+    """Whether a ratio to ``base`` means something: its interval does not hold 0.
 
     >>> from offpolicy.inference.estimate import Estimate
-    >>> has_lift(Estimate.from_scores([2.0, 1.0] * 50)), has_lift(Estimate.from_scores([-2.0, 1.0] * 50))
-    (True, False)
+    >>> bases = [2.0, 1.0] * 50, [-2.0, -1.0] * 50, [-2.0, 2.0] * 50
+    >>> [has_lift(Estimate.from_scores(b)) for b in bases]
+    [True, True, False]
     """
-    return base.is_defined and base.interval(level).low > 0
+    return base.is_defined and no_base(base, level) is None
 
 
 def lift(e: Estimate, base: Estimate, level: float = 0.95) -> Change | None:

@@ -1,30 +1,28 @@
-"""Several policies at once: simultaneous intervals, adjusted p-values, and which of them may be the best.
+"""Several policies at once: intervals that hold together, adjusted p-values, and which may be the best.
 
-Scores of all policies are paired on the same units; their joint covariance comes from the standard errors
-of differences, cov(a, b) = (se_a² + se_b² − se_{a−b}²)/2, which keeps clusters, weights and repetitions.
+Values, differences to the logging policy and lifts over it are a `family` each. "k is worse than the leader" is
+claimed at a level that holds for all pairs together, however the leader was picked; the leader's interval, being
+one of a family, is corrected for having been chosen.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from offpolicy.errors import NotIdentifiedError
-from offpolicy.inference.intervals.multiple import (
-    BestPolicy,
-    adjusted_p_values,
-    best_policy,
-    simultaneous,
-)
+from offpolicy.inference.change import Change, has_lift
+from offpolicy.inference.confidence import PLENTIFUL
+from offpolicy.inference.family import adjusted, covariance, together, units
+from offpolicy.inference.intervals.multiple import BestPolicy, largest_gap
+from offpolicy.inference.intervals.rules import MANY_UNITS
 from offpolicy.policies.target import LOGGING_POLICY
 from offpolicy.scores.catalog import headline
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from offpolicy._arrays import Floats
     from offpolicy.evaluation.result import Evaluation
     from offpolicy.inference.estimate import Estimate
     from offpolicy.inference.intervals.sample import Interval
@@ -39,18 +37,22 @@ class Comparison:
     level : float
         Probability with which all intervals of a column hold together.
     values : {policy: Interval}
-        Simultaneous intervals of the values.
+        Simultaneous intervals of the values; that of ``best.leader`` holds although it was chosen.
     differences : {policy: Interval}
         Simultaneous intervals of the differences to the logging policy.
+    lifts : {policy: Interval}
+        Likewise of the differences relative to the size of the logged value; empty where that may be 0.
     p_values : {policy: float}
-        Two-sided p-values of these differences, adjusted for their number (step-down max-t).
+        Two-sided p-values of the differences, adjusted for their number; NaN where the interval is refused.
     best : BestPolicy
-        Which policies, the logging policy among them, may be the best.
+        Which policies, the logging policy among them, may be the best: the highest, or the lowest where lower is
+        better.
     """
 
     level: float
     values: dict[str, Interval]
     differences: dict[str, Interval]
+    lifts: dict[str, Interval]
     p_values: dict[str, float]
     best: BestPolicy
 
@@ -58,50 +60,98 @@ class Comparison:
         lines = [f"All intervals of a column hold together with probability {self.level:g}."]
         for name, value in self.values.items():
             gap = self.differences[name]
+            p = self.p_values[name]
+            tail = "" if math.isnan(p) else f" (adjusted p = {p:.2g})"
             lines.append(
-                f"{name}: value {value.low:.4g} to {value.high:.4g}, difference to the logging policy "
-                f"{gap.low:+.3g} to {gap.high:+.3g} (adjusted p = {self.p_values[name]:.2g})"
+                f"{name}: value {_words(value, '.4g')}, difference to the logging policy "
+                f"{_words(gap, '+.3g')}{tail}"
             )
         return "\n".join([*lines, f"Best: {self.best.statement}."])
 
     def __repr__(self) -> str:
         return str(self)
 
+    def change(self, ev: Evaluation, policy: str, estimator: str) -> Change:
+        """A policy against the log, by intervals that hold together with those of the other policies."""
+        e, base = ev[policy, estimator], ev.logged
+        if policy in self.lifts:
+            return Change(e.lift(base), self.lifts[policy], is_lift=True)
+        return Change(e - base, self.differences[policy], is_lift=False)
 
-def covariance(estimates: Sequence[Estimate]) -> Floats:
-    """Joint covariance of estimates on the same units."""
-    size = len(estimates)
-    out = np.diag([e.std_error**2 for e in estimates])
-    for i in range(size):
-        for j in range(i):
-            gap = (estimates[i] - estimates[j]).std_error ** 2
-            out[i, j] = out[j, i] = (out[i, i] + out[j, j] - gap) / 2
-    return out
+
+def _words(interval: Interval, digits: str) -> str:
+    if not interval.sufficient:
+        return f"refused ({interval.reason})"
+    return f"{interval.low:{digits}} to {interval.high:{digits}}"
 
 
 def compare(ev: Evaluation, level: float = 0.95, estimator: str | None = None) -> Comparison:
     """Compare every policy of an evaluation; see `Evaluation.compare`."""
     name = estimator or headline(ev.estimators).name
     chosen = {policy: ev[policy, name] for policy in ev.policies}
-    for policy, e in chosen.items():
-        if not e.is_defined:
-            raise NotIdentifiedError(
-                f"policy {policy!r} cannot be compared: {e.notes[-1] if e.notes else 'not identified'}. "
-                "Leave it out."
-            )
-    everyone = [*chosen.values(), ev.logged]
-    names = [*chosen, LOGGING_POLICY]
-    theta, sigma = np.array([e.value for e in everyone]), covariance(everyone)
-    contrast = np.hstack([np.eye(len(chosen)), -np.ones((len(chosen), 1))])
-    gaps, spread = contrast @ theta, contrast @ sigma @ contrast.T
-    live = np.diag(spread) > 1e-20 * (1 + theta[-1] ** 2)
-    p = np.ones(len(chosen))
-    if live.any():
-        p[live] = adjusted_p_values(gaps[live], spread[np.ix_(live, live)])
+    if not any(e.is_defined for e in chosen.values()):
+        policy, e = next(iter(chosen.items()))
+        raise NotIdentifiedError(
+            f"policy {policy!r} cannot be compared: {e.notes[-1] if e.notes else 'not identified'}. "
+            "Leave it out."
+        )
+    values = together(list(chosen.values()), level)
+    differences = together([e - ev.logged for e in chosen.values()], level, tested=True)
+    lifts = {}
+    if has_lift(ev.logged, level):
+        defined = {p: e.lift(ev.logged) for p, e in chosen.items() if e.is_defined}
+        lifts = dict(zip(defined, together(list(defined.values()), level).intervals, strict=True))
     return Comparison(
         level,
-        dict(zip(chosen, simultaneous(theta[:-1], sigma[:-1, :-1], level), strict=True)),
-        dict(zip(chosen, simultaneous(gaps, spread, level), strict=True)),
-        dict(zip(chosen, p.tolist(), strict=True)),
-        best_policy(names, theta, sigma, level),
+        dict(zip(chosen, values.intervals, strict=True)),
+        dict(zip(chosen, differences.intervals, strict=True)),
+        lifts,
+        dict(zip(chosen, differences.p_values, strict=True)),
+        best(chosen | {LOGGING_POLICY: ev.logged}, level, minimize=ev.minimize),
     )
+
+
+def best(everyone: dict[str, Estimate], level: float, *, minimize: bool = False) -> BestPolicy:
+    """Policies that the one with the best estimate does not beat; it holds the best one at ``level``.
+
+    Each pair is judged at a level that holds for all pairs together.
+    """
+    judged = {n: e for n, e in everyone.items() if e.is_defined and e.interval(level).sufficient}
+    unjudged = tuple(n for n in everyone if n not in judged)
+    if not judged:
+        return BestPolicy((), "", level, math.nan, unjudged)
+    sign = -1.0 if minimize else 1.0
+    leader = max(judged, key=lambda n: sign * judged[n].value)
+    others = [n for n in judged if n != leader]
+    if not others:
+        return BestPolicy((leader,), leader, level, math.inf, unjudged)
+    leads = _advantages(judged, leader, level, minimize=minimize)
+    unbeaten = [n for n in judged if n == leader or not leads[n] > 0]
+    return BestPolicy(tuple(unbeaten), leader, level, min(leads.values()), unjudged)
+
+
+def _advantages(
+    judged: dict[str, Estimate], leader: str, level: float, *, minimize: bool
+) -> dict[str, float]:
+    """Lower limit of the leader's advantage over each of the others, all pairs together."""
+    number = len(judged)
+    each = adjusted(level, number * (number - 1) // 2)
+    first, sign = judged[leader], -1.0 if minimize else 1.0
+    gaps = {n: first - e for n, e in judged.items() if n != leader}
+    own = {n: gap.interval(each) for n, gap in gaps.items()}
+
+    def lead(interval: Interval) -> float:
+        if not interval.sufficient:
+            return -math.inf
+        return -interval.high if minimize else interval.low
+
+    leads = {n: lead(i) for n, i in own.items()}
+    if number < 3 or not all(i.sufficient and i.method in PLENTIFUL for i in own.values()):
+        return leads
+    size = units(list(judged.values()))
+    few = size < MANY_UNITS
+    maxima = largest_gap(covariance(list(judged.values())), degrees=size - 1 if few else None)
+    factor = float(np.quantile(maxima, level)) * (math.sqrt(size / (size - 1)) if few else 1.0)
+    return {
+        n: max(leads[n], sign * gap.value - factor * gap.std_error) for n, gap in gaps.items()
+    }

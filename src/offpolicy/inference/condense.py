@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from offpolicy._arrays import quantiles
 from offpolicy.inference.intervals.cells import Scale, Table, pointed
+from offpolicy.inference.intervals.evidence import median
 from offpolicy.inference.intervals.resample import ONE_BY_ONE, TAIL
 from offpolicy.inference.intervals.sample import Sample, frequencies
 
@@ -88,7 +88,7 @@ def condense_evidence(evidence: Evidence, limit: int = LIMIT) -> Evidence:
         return evidence
     a, x = np.ones(rows) if w is None else w, np.zeros(rows) if r is None else r
     c = frequencies(evidence.count, rows)
-    middle = float(quantiles(x, [0.5], evidence.count)[0])
+    middle = median(x, evidence.count)
     product = a * x
     extreme = _extremes([-a, product, -product, -np.abs(x - middle)], evidence.units)
     extreme[[np.argmin(x), np.argmax(x)]] = True

@@ -1,9 +1,11 @@
 """Confidence intervals of an `Estimate` by name; ``auto`` picks by stated rules and says what and why.
 
-``auto`` follows `intervals.choose`. A difference or a lift for which these rules find too little
-evidence may still be bracketed: each of its two parts gets its own interval at level (1 + level)/2, and the
-two hold together with probability at least ``level`` (Bonferroni). A lift over a baseline within four
-standard errors of 0 is given by Fieller's method, which says so when it is unbounded.
+``auto`` follows `intervals.choose`. A difference for which these rules find too little evidence may still be
+bracketed: each of its two parts gets its own interval at level (1 + level)/2, and the two hold together with
+probability at least ``level`` (Bonferroni). A lift (value − base)/|base| is refused where the base's interval
+holds 0. With a base at least ten standard errors from 0 it follows the rules of a difference; with a nearer one
+Fieller's method where the evidence on both parts is plentiful, and otherwise the parts' own intervals. An estimate
+whose bias is not in its standard error takes the interval of its reference, widened to hold its own value, or none.
 """
 
 from __future__ import annotations
@@ -36,7 +38,8 @@ RESAMPLED = ("bootstrap", "bca")
 BATCHED = ("batch-pooled", "batch-stabilized")
 RATIOS = ("delta", "fieller", "log-scale")
 METHODS = ("auto", *FROM_SCORES, *FROM_WEIGHTS, *BOUNDED, *RESAMPLED, *BATCHED, *RATIOS)
-NEAR_ZERO = 4.0
+NEAR_ZERO = 10.0
+PLENTIFUL = ("normal", "t")
 
 
 def interval(
@@ -98,14 +101,62 @@ def _need_range(name: str, evidence: Evidence | None) -> None:
 def _auto(estimate: Estimate, sample: Sample, evidence: Evidence | None, level: float) -> Interval:
     if estimate.parts is not None and estimate.parts[0].is_same_as(estimate.parts[1]):
         return Interval(0.0, 0.0, level, "exact", "the two are the same on every unit of the log")
-    if estimate.relation == "lift" and _baseline_near_zero(estimate):
-        interval = _ratio(estimate, level, "fieller")
-        why = "the baseline is within four standard errors of 0"
-        return replace(interval, note="; ".join(x for x in (why, interval.note) if x))
+    if estimate.bias:
+        return _referred(estimate, level)
+    if estimate.relation == "lift":
+        base = estimate.parts[1] if estimate.parts is not None else estimate
+        if (why := no_base(base, level)) is not None:
+            return Interval(-math.inf, math.inf, level, "none", why, sufficient=False)
+        if abs(base.value) < NEAR_ZERO * base.std_error:
+            return _near_zero(estimate, sample, evidence, level)
     interval = automatic(sample, evidence, level)
     if interval.sufficient or estimate.parts is None:
         return interval
     return _bracket(estimate, level) or interval
+
+
+def no_base(base: Estimate, level: float) -> str | None:
+    """Why a lift over ``base`` is undefined; None where it is defined."""
+    interval = base.interval(level)
+    if not interval.sufficient:
+        return f"the lift is undefined: {base.label} has no interval ({interval.reason})"
+    if interval.covers(0.0):
+        return (
+            f"the lift is undefined: the {100 * level:g}% interval of {base.label} "
+            f"({interval.low:.4g} to {interval.high:.4g}) holds 0"
+        )
+    return None
+
+
+def _near_zero(
+    estimate: Estimate, sample: Sample, evidence: Evidence | None, level: float
+) -> Interval:
+    """A lift over a base that is less than ten standard errors from 0."""
+    assert estimate.parts is not None
+    methods = {automatic(sample, evidence, level).method}
+    methods |= {part.interval(level).method for part in estimate.parts}
+    if methods <= set(PLENTIFUL):
+        interval = _ratio(estimate, level, "fieller")
+        why = f"the base is within {NEAR_ZERO:g} standard errors of 0"
+        return replace(interval, note="; ".join(x for x in (why, interval.note) if x))
+    reasons = [part.interval((1 + level) / 2).reason for part in estimate.parts]
+    why = next(filter(None, reasons), "the base may be 0 at the level that both parts need")
+    refused = Interval(-math.inf, math.inf, level, "none", why, sufficient=False)
+    return _bracket(estimate, level) or refused
+
+
+def _referred(estimate: Estimate, level: float) -> Interval:
+    """The reference's interval, widened to hold the estimate; refused where there is none."""
+    reference = estimate.reference
+    if reference is None or not reference.is_defined:
+        remedy = "Compute DML as well, whose interval bounds it"
+        why = f"{estimate.bias}. {remedy}"
+        return Interval(-math.inf, math.inf, level, "none", why, sufficient=False)
+    interval = reference.interval(level)
+    note = f"{estimate.bias}; the interval is that of {reference.label}, widened to hold this value"
+    if not interval.sufficient:
+        return replace(interval, note=f"{estimate.bias}, and {reference.label}: {interval.reason}")
+    return replace(holding(interval, estimate.value), method="bias-aware", note=note)
 
 
 def _bracket(estimate: Estimate, level: float) -> Interval | None:
@@ -118,9 +169,9 @@ def _bracket(estimate: Estimate, level: float) -> Interval | None:
     note = f"few large scores carry it; from the intervals of both parts ({ends[0].method}, {ends[1].method})"
     if estimate.relation == "difference":
         return Interval(a - d, b - c, level, "bonferroni", note)
-    if c <= 0:
+    if c <= 0 <= d:
         return None
-    corners = [x / y - 1 for x in (a, b) for y in (c, d)]
+    corners = [(x - y) / abs(y) for x in (a, b) for y in (c, d)]
     return Interval(min(corners), max(corners), level, "bonferroni", note)
 
 
@@ -169,7 +220,11 @@ def _ratio(estimate: Estimate, level: float, name: str) -> Interval:
         "fieller": intervals.fieller,
         "log-scale": intervals.log_scale,
     }
-    return made[name](pair, level)
+    interval = made[name](pair, level)
+    if pair.denominator > 0:
+        return interval
+    # (e − d)/|d| is −(e/d − 1) for a negative base.
+    return replace(interval, low=-interval.high, high=-interval.low)
 
 
 def pair_of(top: Estimate, bottom: Estimate) -> intervals.Pair:
@@ -181,8 +236,3 @@ def pair_of(top: Estimate, bottom: Estimate) -> intervals.Pair:
     limit = math.sqrt(a * b)
     return intervals.Pair(top.value, bottom.value, a, b, min(max(covariance, -limit), limit))
 
-
-def _baseline_near_zero(estimate: Estimate) -> bool:
-    assert estimate.parts is not None
-    bottom = estimate.parts[1]
-    return abs(bottom.value) < NEAR_ZERO * bottom.std_error

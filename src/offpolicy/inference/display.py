@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from offpolicy.inference.estimate import Estimate
+    from offpolicy.inference.intervals.sample import Interval
 
 NUMBER = ' style="text-align:right;font-variant-numeric:tabular-nums"'
 TEXT = ' style="text-align:left"'
@@ -32,9 +33,16 @@ def estimate_html(e: Estimate, level: float = 0.95) -> str:
 
 def reach_of(e: Estimate, level: float) -> str:
     """The interval of an estimate in words, with the digits that its standard error supports."""
-    low, high = e.interval(level)
+    return interval_text(e, e.interval(level))
+
+
+def interval_text(e: Estimate, interval: Interval) -> str:
+    """An interval of an estimate in words."""
     if not e.is_defined:
         return "not identified"
+    if not interval.sufficient:
+        return "refused"
+    low, high = interval
     return f"{measured(low, e.std_error)} to {measured(high, e.std_error)}"
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
-from offpolicy.errors import UsageError
+from offpolicy.errors import DataError, UsageError, first_rows
 from offpolicy.inference.intervals.sample import Interval, Sample
 from offpolicy.inference.score_table import MOST_ROWS, SMALL, Affine, EvidenceColumns, ScoreTable
 from offpolicy.inference.units import Units
@@ -50,6 +50,10 @@ class Estimate:
         Weights, rewards and their ranges, for the intervals that use them.
     parts : (Estimate, Estimate) or None
         What a difference or a lift is made of; ``relation`` says which.
+    bias : str
+        Why its own standard error does not bound its error; empty where it does.
+    reference : Estimate or None
+        An estimate of the same quantity whose interval covers, for one that has a bias.
 
     Examples
     --------
@@ -69,6 +73,8 @@ class Estimate:
     evidence: EvidenceColumns | None = field(default=None, repr=False)
     relation: Literal["difference", "lift"] | None = None
     parts: tuple[Estimate, Estimate] | None = field(default=None, repr=False)
+    bias: str = ""
+    reference: Estimate | None = field(default=None, repr=False)
 
     @classmethod
     def from_scores(
@@ -98,21 +104,9 @@ class Estimate:
         return np.stack([self.table.scores(row) for row in self.rows])
 
     @cached_property
-    def _moments(self) -> tuple[Floats, Floats]:
-        """(R,) values and standard errors of the repetitions."""
-        values, errors = [], []
-        for row in self.rows:
-            psi = self.table.scores(row)
-            values.append(self.units.mean(psi))
-            errors.append(
-                self.units.sample(psi).std_error if math.isfinite(values[-1]) else math.nan
-            )
-        return np.array(values), np.array(errors)
-
-    @property
     def values(self) -> Floats:
         """(R,) estimate of each repetition."""
-        return self._moments[0]
+        return np.array([self.units.mean(self.table.scores(row)) for row in self.rows])
 
     @property
     def value(self) -> float:
@@ -124,11 +118,24 @@ class Estimate:
         """Whether the data identify it at all."""
         return bool(np.isfinite(self.values).all())
 
-    @property
+    @cached_property
     def std_error(self) -> float:
-        """√ of the mean over repetitions of (standard error² + (estimate − overall)²)."""
-        values, errors = self._moments
-        return float(np.sqrt(np.mean(errors**2 + (values - values.mean()) ** 2)))
+        """Standard error of the mean of the scores, averaged over repetitions unit by unit.
+
+        The scores of one repetition carry the noise of its folds; their average carries what is left of it.
+        """
+        if not self.is_defined:
+            return math.nan
+        return self.units.sample(self.table.scores(Affine.mean(self.rows))).std_error
+
+    @property
+    def fold_spread(self) -> float:
+        """Standard deviation of the estimate over draws of the folds; NaN where they were drawn once.
+
+        >>> Estimate.from_scores([[0.0, 1.0], [0.0, 3.0]]).fold_spread == 0.5**0.5
+        True
+        """
+        return float(self.values.std(ddof=1)) if len(self.rows) > 1 else math.nan
 
     @property
     def n(self) -> int:
@@ -152,14 +159,12 @@ class Estimate:
     def sample(self) -> Sample:
         """The scored units (clusters) and their scores, averaged over repetitions.
 
-        Residuals are scaled so that the sample has the standard error of the estimate, which counts the
-        spread between repetitions and, for half-sample splits, only the scored half.
+        Residuals are scaled so that the sample has the standard error of the estimate, which for half-sample
+        splits counts the scored half only.
         """
         if "sample" in self._kept:
             return self._kept["sample"]  # type: ignore[return-value]
-        psi = self.table.scores(self.rows[0])
-        if len(self.rows) > 1:
-            psi = np.mean([self.table.scores(row) for row in self.rows], axis=0)
+        psi = self.table.scores(Affine.mean(self.rows))
         sample = self.table.sample(psi, self._scored)
         spread = sample.std_error
         factor = self.std_error / spread if spread > 0 else 1.0
@@ -215,40 +220,54 @@ class Estimate:
 
     def known(self) -> Evidence | None:
         """Weights, rewards and their ranges; None where units are clusters or carry analysis weights."""
-        return None if self.evidence is None else self.table.evidence(self.evidence)
+        plain = self.evidence is not None and self.evidence.is_plain
+        return self.table.evidence(self.evidence) if plain and self.evidence else None
 
     def _evidence(
         self, reward_range: tuple[float, float] | None, weight_high: float | None
     ) -> Evidence | None:
-        evidence = self.known()
-        if evidence is None or (reward_range is None and weight_high is None):
-            return evidence
+        if self.evidence is None:
+            return None
+        evidence = self.table.evidence(self.evidence)
         if reward_range is not None:
+            self._check_range(reward_range)
             evidence = replace(evidence, reward_low=reward_range[0], reward_high=reward_range[1])
         return evidence if weight_high is None else replace(evidence, weight_high=weight_high)
 
-    def p_value(self, null: float = 0.0, alternative: Alternative = "two-sided") -> float:
-        """Normal p-value of the hypothesis that the estimated quantity equals ``null``.
+    def _check_range(self, given: tuple[float, float]) -> None:
+        """Refuse a range that a reward of the log contradicts."""
+        assert self.evidence is not None
+        reward = self.table.columns[self.evidence.reward] / self.evidence.scale
+        bad = (reward < given[0]) | (reward > given[1])
+        if bad.any():
+            raise DataError(
+                f"reward_range=({given[0]:g}, {given[1]:g}): the reward lies outside in "
+                f"{first_rows(bad, reward)}. Give a range that holds every reward that can occur."
+            )
 
-        ``alternative`` "greater" tests against a larger value, "less" against a smaller one.
+    def p_value(
+        self, null: float = 0.0, alternative: Alternative = "two-sided", *, method: str = "auto"
+    ) -> float:
+        """P-value of the hypothesis that the estimated quantity equals ``null``, by inverting the interval.
+
+        It is the smallest α for which the interval at level 1 − α leaves ``null`` out, so that p < 0.05 where and
+        only where the 95% interval does. NaN where the interval is refused.
+
+        Parameters
+        ----------
+        null : float
+        alternative : {"two-sided", "greater", "less"}
+            "greater" tests against a larger value, "less" against a smaller one.
+        method : str
+            Of the interval, as in `interval`.
         """
-        from scipy import stats
+        from offpolicy.inference.inversion import p_value
 
         if alternative not in {"two-sided", "greater", "less"}:
             raise UsageError(
                 f"alternative= must be 'two-sided', 'greater' or 'less'. Got {alternative!r} instead."
             )
-        if not self.is_defined:
-            return math.nan
-        if self.std_error == 0:
-            z = 0.0 if self.value == null else math.copysign(math.inf, self.value - null)
-        else:
-            z = (self.value - null) / self.std_error
-        if alternative == "greater":
-            return float(stats.norm.sf(z))
-        if alternative == "less":
-            return float(stats.norm.cdf(z))
-        return float(2 * stats.norm.sf(abs(z)))
+        return p_value(self, float(null), alternative, method)
 
     def __sub__(self, other: Estimate) -> Estimate:
         """Estimate of the difference: scores paired unit by unit."""
@@ -259,7 +278,9 @@ class Estimate:
         return self._derived(other, rows, f"{self.label} − {other.label}", "difference")
 
     def lift(self, other: Estimate) -> Estimate:
-        """Estimate of self / other − 1 by the delta method, scores paired.
+        """Estimate of (self − other) / |other| by the delta method, scores paired.
+
+        Positive where self is larger, whatever the sign of other: −1.5 against −2.0 is +25%.
 
         >>> units = Units(2)
         >>> a = Estimate.from_scores([2.0, 4.0], units=units)
@@ -271,9 +292,10 @@ class Estimate:
         for (a, b), top, bottom in zip(self._paired(other), *self._repeated(other), strict=True):
             if bottom == 0:
                 raise UsageError(f"the lift over {other.label} is undefined: its value is 0.")
-            ratio = top / bottom
-            rows.append((a - b.scaled(ratio)).scaled(1 / bottom, ratio - 1))
-        return self._derived(other, tuple(rows), f"{self.label} / {other.label} − 1", "lift")
+            ratio, size = top / bottom, abs(bottom)
+            # The linearized score (a − ratio·b)/|b| has mean 0; the lift itself is its constant.
+            rows.append((a - b.scaled(ratio)).scaled(1 / size, (top - bottom) / size))
+        return self._derived(other, tuple(rows), f"lift of {self.label} over {other.label}", "lift")
 
     def within(self, members: Bools) -> Estimate | None:
         """The mean of the same score over some units alone; None where the split leaves nothing to average.
@@ -294,11 +316,31 @@ class Estimate:
             table.put(r, psi if scored is None else self.value + (psi - self.value) / stretch)
         evidence = None
         if self.evidence is not None:
-            evidence = replace(self.evidence, weight="weight", reward="reward", scored=None)
+            evidence = replace(
+                self.evidence,
+                weight="weight",
+                reward="reward",
+                scored=None,
+                carried=None if self.evidence.carried is None else Affine.column("carried"),
+                # What the whole log shows, a few of its units may have missed.
+                levels=self.table.levels(self.evidence),
+                has_levels=True,
+            )
             table.put("weight", self.table.columns[self.evidence.weight][members])
             table.put("reward", self.table.columns[self.evidence.reward][members])
+            if self.evidence.carried is not None:
+                table.put("carried", self.table.scores(self.evidence.carried)[members])
         rows = tuple(Affine.column(r) for r in range(len(self.rows)))
-        return replace(self, table=table, rows=rows, scored=None, evidence=evidence, parts=None)
+        reference = None if self.reference is None else self.reference.within(members)
+        return replace(
+            self,
+            table=table,
+            rows=rows,
+            scored=None,
+            evidence=evidence,
+            parts=None,
+            reference=reference,
+        )
 
     def is_same_as(self, other: Estimate) -> bool:
         """Whether two estimates agree in every weight and score, so that nothing is left to estimate.
@@ -356,26 +398,34 @@ class Estimate:
         notes = tuple(dict.fromkeys((*self.notes, *other.notes)))
         # Halves of the same split pair; a half and the whole are both scores of all units.
         scored = self.scored if self.scored == other.scored else None
-        scale = 1.0 if relation == "difference" else abs(other.value)
+        bias, reference = self.bias or other.bias, None
+        sound = [e.reference if e.bias else e for e in (self, other)]
+        if bias and sound[0] is not None and sound[1] is not None:
+            one, two = sound
+            reference = one - two if relation == "difference" else one.lift(two)
         return replace(
             self,
             rows=rows,
             label=label,
             notes=notes,
             scored=scored,
-            evidence=_joint_evidence(self, other, scale) if scored is None else None,
+            evidence=_joint_evidence(self, other, relation) if scored is None else None,
             relation=relation,
             parts=(self, other),
+            bias=bias,
+            reference=reference,
         )
 
     def __repr__(self) -> str:
         if not self.is_defined:
             reason = self.notes[-1] if self.notes else "not identified"
             return f"Estimate({self.label}: not identified: {reason})"
-        low, high = self.interval()
+        interval = self.interval()
+        low, high = interval
+        ends = f"[{low:.6g}, {high:.6g}]" if interval.sufficient else f"refused: {interval.reason}"
         return (
             f"Estimate({self.label} = {self.value:.6g}, std_error {self.std_error:.3g}, "
-            f"95% interval [{low:.6g}, {high:.6g}], n = {self.n:,})"
+            f"95% interval {ends}, n = {self.n:,})"
         )
 
     def _repr_html_(self) -> str:
@@ -384,15 +434,32 @@ class Estimate:
         return estimate_html(self)
 
 
-def _joint_evidence(a: Estimate, b: Estimate, scale: float) -> EvidenceColumns | None:
-    """Evidence on a difference: the heavier weights of the two, rewards in units of ``scale``."""
+def _joint_evidence(
+    a: Estimate, b: Estimate, relation: Literal["difference", "lift"]
+) -> EvidenceColumns | None:
+    """Evidence on a difference: the heavier weights of the two, rewards in units of the base of a lift."""
     known = [e.evidence for e in (a, b) if e.evidence is not None and e.evidence.scored is None]
+    scale = 1.0 if relation == "difference" else abs(b.value)
     if not known or scale == 0:
         return None
     worse = min(known, key=lambda e: a.table.effective_size(e.weight))
     bounds = [e.weight_high for e in known]
     high = None if None in bounds else max(w for w in bounds if w is not None)
-    return replace(worse, weight_high=high, scale=scale, is_value=False, is_product=False)
+    carried, residual = worse.carried, worse.residual
+    if len(known) == 2:
+        # What a model leaves of a reward enters both: one's residual stands for the other's as well.
+        ratio = 1.0 if relation == "difference" else a.value / b.value
+        carried = (known[0].carries - known[1].carries.scaled(ratio)).scaled(1 / scale)
+        residual = known[0].residual if known[0].residual is not None else known[1].residual
+    return replace(
+        worse,
+        weight_high=high,
+        scale=scale,
+        is_value=False,
+        is_product=False,
+        carried=carried,
+        residual=residual,
+    )
 
 
 def embedded(psi: Floats, units: Units, rows: Ints) -> tuple[Floats, Bools]:

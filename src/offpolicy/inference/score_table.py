@@ -14,10 +14,13 @@ import numpy as np
 
 from offpolicy.inference.columns import Columns
 from offpolicy.inference.condense import condense, condense_evidence
-from offpolicy.inference.intervals.evidence import Evidence
+from offpolicy.inference.intervals.evidence import Evidence, two_values
+from offpolicy.inference.intervals.pool import Moments, Pool
 from offpolicy.inference.intervals.tails import effective_size
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from offpolicy._arrays import Bools, Floats
     from offpolicy.inference.columns import Name
     from offpolicy.inference.intervals.sample import Sample
@@ -56,6 +59,14 @@ class Affine:
         kept = tuple((name, a) for name, a in total.items() if a)
         return Affine(self.constant + other.constant, kept)
 
+    @classmethod
+    def mean(cls, expressions: Sequence[Affine]) -> Affine:
+        """The mean of several expressions."""
+        out = expressions[0]
+        for other in expressions[1:]:
+            out = out + other
+        return out if len(expressions) == 1 else out.scaled(1 / len(expressions))
+
     def __sub__(self, other: Affine) -> Affine:
         return self + other.scaled(-1.0)
 
@@ -76,6 +87,16 @@ class EvidenceColumns:
         Which units count, where a split scores some only.
     scale : float
         Rewards are divided by it: a lift is in units of its baseline.
+    residual : Moments or None
+        Of what a model leaves of the rewards of all units of the log: the tails that units of this policy may have
+        missed.
+    carried : Affine or None
+        Weight at which a unit's residual enters the estimate, as an expression; ``weight`` by default.
+    is_plain : bool
+        Whether units are independent and count alike; otherwise only residuals and their weights are known.
+    levels : (low, high) or None
+        The two values that all rewards of the whole log take, or the only one twice; looked up unless
+        ``has_levels``.
     """
 
     weight: Name
@@ -85,6 +106,16 @@ class EvidenceColumns:
     is_value: bool = True
     scored: Name | None = None
     scale: float = 1.0
+    residual: Moments | None = None
+    carried: Affine | None = None
+    is_plain: bool = True
+    levels: tuple[float, float] | None = None
+    has_levels: bool = False
+
+    @property
+    def carries(self) -> Affine:
+        """Weight of a unit's residual in the estimate."""
+        return Affine.column(self.weight) if self.carried is None else self.carried
 
 
 @dataclass(eq=False)
@@ -145,9 +176,37 @@ class ScoreTable:
         sample = self.units.sample(psi, scored)
         return condense(sample) if len(sample.numerator) > MOST_ROWS else sample
 
+    def levels(self, which: EvidenceColumns) -> tuple[float, float] | None:
+        """The two values of the rewards of the whole log, scored or not; the only one twice."""
+        if which.has_levels:
+            return which.levels
+        key = ("levels", which.reward)
+        if key not in self._cache:
+            self._cache[key] = two_values(self.columns[which.reward])
+        ends: tuple[float, float] | None = self._cache[key]
+        return ends
+
+    def pool(self, which: EvidenceColumns) -> Pool | None:
+        """How the residuals of the whole log would carry an estimate of these weights."""
+        if which.residual is None:
+            return None
+        key = ("pool", which.residual, which.carries, which.scored)
+        if key not in self._cache:
+            weights, mass = self.scores(which.carries), self.units.mass
+            if which.scored is not None:
+                scored = self.columns[which.scored]
+                weights, mass = weights[scored], None if mass is None else mass[scored]
+            self._cache[key] = Pool.of(which.residual, weights, mass)
+        made: Pool = self._cache[key]
+        return made
+
     def evidence(self, which: EvidenceColumns) -> Evidence:
         """Weights, rewards and their ranges; condensed where there are very many."""
-        key = replace(which, is_product=False, is_value=True, scale=1.0, weight_high=None)
+        ends = self.levels(which)
+        shown: dict[str, Any] = {"pool": self.pool(which), "constant": ends is not None and ends[0] == ends[1]}
+        if not which.is_plain:
+            return Evidence(**shown)
+        key = EvidenceColumns(which.weight, which.reward, scored=which.scored)
         known: Evidence = self._cache.get(key) or self._evidence(key)
         if self.units.n_rows <= SMALL or self.units.n_rows > MOST_ROWS:
             self._cache[key] = known
@@ -156,7 +215,11 @@ class ScoreTable:
             weight_high=which.weight_high,
             is_product=which.is_product,
             is_value=which.is_value,
-        ).completed()
+            is_complete=True,
+            **shown,
+        )
+        if ends is not None and ends[0] < ends[1]:
+            known = replace(known, reward_low=ends[0], reward_high=ends[1])
         if which.scale == 1.0:
             return known
 
@@ -177,7 +240,7 @@ class ScoreTable:
             scored = self.columns[which.scored]
             weights, rewards = weights[scored], rewards[scored]
             count = None if count is None else count[scored]
-        evidence = Evidence(weights, rewards, count).completed()
+        evidence = Evidence(weights, rewards, count)
         return condense_evidence(evidence) if len(weights) > MOST_ROWS else evidence
 
     def effective_size(self, weight: Name) -> float:

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from offpolicy.inference.change import change
-from offpolicy.inference.display import reach_of
+from offpolicy.inference.display import interval_text, reach_of
 from offpolicy.inference.figures import DASH, capitalized, count, measured, percent, plain
 from offpolicy.scores.catalog import headline
 
 if TYPE_CHECKING:
     from offpolicy.evaluation.result import Evaluation
-    from offpolicy.inference.estimate import Estimate
+    from offpolicy.inference.change import Change
     from offpolicy.trust import Findings
     from offpolicy.trust.verdict import ABTest, Verdict
 
@@ -92,9 +92,9 @@ def answers(evaluation: Evaluation, level: float = 0.95) -> list[Answer]:
     unordered = [_answer(evaluation, policy, level) for policy in evaluation.policies]
 
     def promise(a: Answer) -> tuple[int, float]:
-        gain = evaluation[a.policy, a.estimator] - evaluation.logged
-        low = gain.interval(level)[0]
-        return ORDER.get(a.level, 3), float("inf") if math.isnan(low) else -low
+        gain = (evaluation[a.policy, a.estimator] - evaluation.logged).interval(level)
+        least = -gain.high if evaluation.minimize else gain.low
+        return ORDER.get(a.level, 3), float("inf") if math.isnan(least) else -least
 
     return sorted(unordered, key=promise)
 
@@ -106,8 +106,14 @@ def _answer(evaluation: Evaluation, policy: str, level: float) -> Answer:
     reward = evaluation.problem.log.names.reward
     per = f"{reward} per {decision(evaluation.problem.log)}"
     value = measured(e.value, e.std_error)
-    between = reach_of(e, level)
-    against = ChangeWords.of(e, logged, level)
+    single = len(evaluation.policies) == 1 or not e.is_defined
+    family = None if single else evaluation.compare(level)
+    # The best of several policies is not as good as it looks: its interval holds together with the others'.
+    between = reach_of(e, level) if family is None else interval_text(e, family.values[policy])
+    against = ChangeWords.undefined()
+    if e.is_defined:
+        own = change(e, logged, level) if family is None else family.change(evaluation, policy, name)
+        against = ChangeWords.of(own, minimize=evaluation.minimize)
     test = verdict.test
     parts: list[Fragment] = [(policy, "name")]
     if not e.is_defined:
@@ -136,7 +142,7 @@ def _answer(evaluation: Evaluation, policy: str, level: float) -> Answer:
         tuple(parts),
         _reasons(verdict, evaluation.diagnostics[policy]),
         cells,
-        _numbers(evaluation, policy, level, against, test),
+        _numbers(evaluation, policy, level, between, against, test),
     )
 
 
@@ -158,7 +164,7 @@ def _reasons(verdict: Verdict, findings: Findings) -> tuple[Reason, ...]:
 
 @dataclass(frozen=True)
 class ChangeWords:
-    """A policy against the log, in words: relative where the log's value is clearly positive."""
+    """A policy against the log, in words: relative where the log's value is clearly not 0."""
 
     words: str
     tail: str
@@ -166,11 +172,13 @@ class ChangeWords:
     sign: int
 
     @classmethod
-    def of(cls, e: Estimate, logged: Estimate, level: float) -> ChangeWords:
-        """Compare, pairing scores unit by unit."""
-        if not e.is_defined:
-            return cls("", "", DASH, 0)
-        against = change(e, logged, level)
+    def undefined(cls) -> ChangeWords:
+        """Nothing is known."""
+        return cls("", "", DASH, 0)
+
+    @classmethod
+    def of(cls, against: Change, *, minimize: bool = False) -> ChangeWords:
+        """A lift or a difference in words; ``sign`` says whether it is for the better."""
         value, error = against.estimate.value, against.estimate.std_error
         low, high = against.interval
 
@@ -180,6 +188,9 @@ class ChangeWords:
             return percent(x, 0 if error >= 0.0095 else 1 if error >= 0.00095 else 2)
 
         mark = "+" if value >= 0 else "−"
+        if not against.interval.sufficient:
+            short = f"{mark}{text(abs(value))} (refused)"
+            return cls(f"{short} against the log", ", an interval of which is refused", short, 0)
         size, reach = text(abs(value)), text((high - low) / 2)
         short = f"{mark}{size} ± {reach}"
         # An interval that leans to one side is not told by a single ±.
@@ -188,11 +199,12 @@ class ChangeWords:
             short = f"{mark}{size} ({text(low)} to {text(high)})"
         if against.sign == 0:
             return cls(f"{short} against the log", ", which is within noise", short, 0)
+        sign = against.better(minimize=minimize)
         word = "more" if against.sign > 0 else "less"
         if lopsided:
             tail = f" ({text(low)} to {text(high)})"
-            return cls(f"{size} {word} than the log", tail, short, against.sign)
-        return cls(f"{size} ± {reach} {word} than the log", "", short, against.sign)
+            return cls(f"{size} {word} than the log", tail, short, sign)
+        return cls(f"{size} ± {reach} {word} than the log", "", short, sign)
 
     @property
     def parts(self) -> tuple[str, str]:
@@ -214,12 +226,17 @@ def _advice(against: ChangeWords, test: ABTest | None) -> str:
 
 
 def _numbers(
-    evaluation: Evaluation, policy: str, level: float, against: ChangeWords, test: ABTest | None
+    evaluation: Evaluation,
+    policy: str,
+    level: float,
+    between: str,
+    against: ChangeWords,
+    test: ABTest | None,
 ) -> tuple[tuple[str, str, str], ...]:
     e, logged = evaluation[policy, headline(evaluation.estimators).name], evaluation.logged
     size = evaluation.diagnostics[policy, "effective_sample_size"]
     return (
-        ("Estimated value", measured(e.value, e.std_error), reach_of(e, level)),
+        ("Estimated value", measured(e.value, e.std_error), between),
         ("Logged value", measured(logged.value, logged.std_error), reach_of(logged, level)),
         ("Against the log", *against.parts),
         ("Effective sample", plain(size.value), f"of {count(size.details['units'])}"),

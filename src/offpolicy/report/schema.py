@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from offpolicy.evaluation.result import Evaluation
     from offpolicy.inference.estimate import Estimate
     from offpolicy.trust.gate import GateResult
+    from offpolicy.inference.intervals.sample import Interval
 
 SCHEMA = "offpolicy.evaluation.result/3"
 SCHEMA_FILE = "result.schema.json"
@@ -92,8 +93,9 @@ def _estimate(evaluation: Evaluation, row: dict[str, Any], level: float) -> dict
     return {
         **row,
         "interval": interval_word(e, level),
-        "difference_low": gap.low,
-        "difference_high": gap.high,
+        "difference_low": gap.shown[0],
+        "difference_high": gap.shown[1],
+        "difference_refused": gap.reason or None,
         **lift_of(e, logged, level),
     }
 
@@ -101,7 +103,7 @@ def _estimate(evaluation: Evaluation, row: dict[str, Any], level: float) -> dict
 def interval_word(e: Estimate, level: float) -> str:
     """What an interval is, in a word; a missing end is explained by it.
 
-    "stated": covers as stated; "insufficient": the least bad one, not an answer; "unbounded": the data set no
+    "stated": covers as stated; "insufficient": refused, for the reason given beside it; "unbounded": the data set no
     bound on a side, whose end is null; "undefined": there is no estimate.
     """
     if not e.is_defined:
@@ -115,14 +117,32 @@ def interval_word(e: Estimate, level: float) -> str:
 
 
 def _comparison(evaluation: Evaluation, level: float) -> dict[str, Any] | None:
-    """Which policies may be the best, where several can be compared."""
+    """Policies against each other by intervals that hold together, and which of them may be the best."""
     if len(evaluation.policies) < 2:
         return None
     try:
-        best = evaluation.compare(level).best
+        made = evaluation.compare(level)
     except NotIdentifiedError as error:
         return {"statement": str(error), "candidates": None}
-    return {"statement": best.statement, "candidates": list(best.names)}
+    return {
+        "statement": made.best.statement,
+        "candidates": list(made.best.names),
+        "leader": made.best.leader,
+        "unjudged": list(made.best.unjudged),
+        "better": "lower" if evaluation.minimize else "higher",
+        "values": _ends(made.values),
+        "differences": _ends(made.differences),
+        "lifts": _ends(made.lifts),
+        "p_values": made.p_values,
+    }
+
+
+def _ends(intervals: dict[str, Interval]) -> dict[str, Any]:
+    return {
+        name: dict(zip(("low", "high"), i.shown, strict=True))
+        | {"method": i.method, "unbounded": i.unbounded or None, "refused": i.reason or None}
+        for name, i in intervals.items()
+    }
 
 
 def dump(

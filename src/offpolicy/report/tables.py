@@ -6,12 +6,14 @@ or an interval of a score that an estimate already has.
 
 from __future__ import annotations
 
+import math
 from itertools import combinations, pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from offpolicy.inference.change import lift
+from offpolicy.inference.confidence import no_base
+from offpolicy.inference.family import adjusted
 from offpolicy.scores.catalog import headline
 
 if TYPE_CHECKING:
@@ -68,18 +70,38 @@ def differences(
 
 
 def summary(e: Estimate, level: float) -> Row:
-    """An estimate with its interval."""
-    low, high = e.interval(level)
-    return {"value": e.value, "low": low, "high": high, "std_error": e.std_error, "n": e.n}
+    """An estimate with its interval; without ends, and with the reason, where that is refused."""
+    interval = e.interval(level)
+    low, high = interval.shown
+    return {
+        "value": e.value,
+        "low": low,
+        "high": high,
+        "refused": interval.reason or None,
+        "std_error": e.std_error,
+        "n": e.n,
+    }
 
 
 def lift_of(e: Estimate, base: Estimate, level: float) -> Row:
-    """Relative change, None where the base is not clearly positive."""
-    relative = lift(e, base, level)
-    if relative is None:
-        return {"lift": None, "lift_low": None, "lift_high": None}
-    low, high = relative.interval
-    return {"lift": relative.estimate.value, "lift_low": low, "lift_high": high}
+    """Relative change (value − base)/|base|; None where the base may be 0, and why."""
+    nothing = {"lift": None, "lift_low": None, "lift_high": None, "lift_unbounded": None}
+    if not e.is_defined:
+        return {**nothing, "lift_refused": "not identified"}
+    if (why := no_base(base, level)) is not None:
+        return {**nothing, "lift_refused": why}
+    relative = e.lift(base)
+    interval = relative.interval(level)
+    if not interval.sufficient:
+        return {**nothing, "lift": relative.value, "lift_refused": interval.reason}
+    low, high = (x if math.isfinite(x) else None for x in interval)
+    return {
+        "lift": relative.value,
+        "lift_low": low,
+        "lift_high": high,
+        "lift_unbounded": interval.unbounded or None,
+        "lift_refused": None,
+    }
 
 
 def number_of_clusters(evaluation: Evaluation) -> int | None:
@@ -93,13 +115,15 @@ def by_group(
 ) -> list[Row]:
     """Estimate and logged value inside groups of units, in the order of ``labels``.
 
-    Repeated half-sample splits score different units each time and have no subgroup mean: no rows.
+    The intervals of all groups hold together. Repeated half-sample splits score different units each time and
+    have no subgroup mean: no rows.
     """
     lead = headline(evaluation.estimators)
     e, logged = evaluation[policy, lead.name], evaluation.logged
     if not e.is_defined or (lead.split == "half" and len(e.rows) > 1):
         return []
     total = float(_mass(logged).sum())
+    each = adjusted(level, len(labels))
     rows: list[Row] = []
     for code, label in enumerate(labels):
         members = codes == code
@@ -108,7 +132,7 @@ def by_group(
             continue
         share = float(_mass(base).sum()) / total
         own = {"logged": base.value, "n": base.n, "share": share}
-        rows.append({"group": label, **summary(part, level), **own})
+        rows.append({"group": label, **summary(part, each), **own})
     return rows
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from offpolicy.evaluation.result import Evaluation
     from offpolicy.inference.estimate import Estimate
+    from offpolicy.inference.intervals.sample import Interval
 
 # Control characters, formatting ones (which can turn the direction of text), lone surrogates, line ends.
 CONTROL = {"Cc", "Cf", "Cs", "Zl", "Zp"}
@@ -66,7 +67,7 @@ def cells(evaluation: Evaluation, level: float = 0.95) -> list[tuple[str, ...]]:
             *(visible(name) for name in names),
             number(e.value),
             number(e.std_error, 2),
-            _interval(*e.interval(level)),
+            _interval(e.interval(level)),
             _against(e, logged, level),
             f"{e.n:,}",
         )
@@ -80,13 +81,26 @@ def _against(e: Estimate, logged: Estimate, level: float) -> str:
         return ""
     against = change(e, logged, level)
     value, (low, high) = against.estimate.value, against.interval
+    ends = f"[{low:+.3g}, {high:+.3g}]"
     if against.is_lift:
-        return f"{100 * value:+.1f}% [{100 * low:+.1f}, {100 * high:+.1f}]"
-    return f"{value:+.3g} [{low:+.3g}, {high:+.3g}]"
+        ends = f"[{100 * low:+.1f}, {100 * high:+.1f}]"
+    size = f"{100 * value:+.1f}%" if against.is_lift else f"{value:+.3g}"
+    return f"{size} {ends}" if against.interval.sufficient else f"{size} (refused)"
 
 
-def _interval(low: float, high: float) -> str:
-    return "not identified" if math.isnan(low) else f"[{number(low)}, {number(high)}]"
+def _interval(interval: Interval) -> str:
+    if math.isnan(interval.low):
+        return "not identified"
+    if not interval.sufficient:
+        return "refused"
+    return f"[{number(interval.low)}, {number(interval.high)}]"
+
+
+def refusals(evaluation: Evaluation, level: float) -> list[str]:
+    """Why an estimate has no interval, one line for each that has none."""
+    rows = evaluation.estimates.values()
+    intervals = [(e.label, e.interval(level)) for e in rows if e.is_defined]
+    return [f"{label}: no interval: {i.reason}" for label, i in intervals if not i.sufficient]
 
 
 def align(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -110,24 +124,32 @@ def headings(level: float) -> tuple[str, ...]:
 
 
 def best_of(evaluation: Evaluation, level: float = 0.95) -> str:
-    """Which of several policies is the best, or that they cannot be told apart; empty for a single one."""
+    """Which of several policies is the best, or that they cannot be told apart; empty for a single one.
+
+    The interval of the leader is one that holds although it was chosen.
+    """
     if len(evaluation.policies) < 2:
         return ""
     try:
-        best = evaluation.compare(level).best
+        comparison = evaluation.compare(level)
     except NotIdentifiedError as error:
         return capitalized(str(error))
-    names = [visible(name) for name in best.names]
-    if len(names) == 1:
-        return f"{visible(best.leader)} is the best of all, the logging policy included ({best.statement})."
-    some = f"{', '.join(names[:-1])} and {names[-1]}"
-    return f"{some} cannot be told apart: {best.statement}."
+    best, better = comparison.best, "lower" if evaluation.minimize else "higher"
+    lines = [f"{capitalized(visible(best.statement))[:-1]} ({better} is better)."]
+    own = comparison.values.get(best.leader)
+    if own is not None and own.sufficient:
+        lines.append(
+            f"{visible(best.leader)}: {_interval(own)}, corrected for having been chosen among "
+            f"{len(evaluation.policies)} policies."
+        )
+    return " ".join(lines)
 
 
 def table(evaluation: Evaluation, level: float = 0.95) -> str:
     """The whole result as text: estimates, then what a reader should know about them."""
     text = align(headings(level), cells(evaluation, level))
     notes = [f"{e.label}: {note}" for e in evaluation.estimates.values() for note in e.notes]
+    notes = [*refusals(evaluation, level), *notes]
     settings = evaluation.settings
     model = settings["reward_model"] or settings["value_model"]
     foot = (
@@ -136,3 +158,4 @@ def table(evaluation: Evaluation, level: float = 0.95) -> str:
     )
     about = [settings["estimand"]] if "estimand" in settings else []
     return "\n".join([text, "", *about, foot, *notes])
+

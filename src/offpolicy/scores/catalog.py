@@ -57,7 +57,12 @@ class Estimator:
     is_product : bool
         The score is importance weight × reward and nothing else.
     biased : bool
-        The score trades bias for variance on purpose: that it differs from others says nothing about the log.
+        The score trades bias for variance on purpose: that it differs from others says nothing about the log, and
+        its own standard error does not bound its error.
+    is_robust : bool
+        The score is right when π_b or the value model is: its interval covers what biased ones estimate.
+    needs_known_weights : bool
+        Coefficients rest on weights of mean 1, which a fitted π_b need not give.
     rank : int
         Which estimate speaks for a policy: the computed one of lowest rank.
 
@@ -81,6 +86,8 @@ class Estimator:
     takes_counts: bool = False
     is_product: bool = False
     biased: bool = False
+    is_robust: bool = False
+    needs_known_weights: bool = False
     rank: int = 100
 
     @property
@@ -102,6 +109,20 @@ class Estimator:
     def uses_products(self) -> bool:
         """Whether the score multiplies ratios over the steps of an episode."""
         return "behavior" in self.needs and "marginal" not in self.needs
+
+    def why_biased(self, *, weights_known: bool) -> str:
+        """Why the standard error does not bound the error; empty where it does.
+
+        >>> named("DML").why_biased(weights_known=False), named("DM").why_biased(weights_known=True)[:34]
+        ('', 'its standard error leaves out the ')
+        """
+        if self.is_direct:
+            return "its standard error leaves out the error of its model"
+        if self.biased:
+            return "its standard error leaves out the bias that it trades for variance"
+        if self.needs_known_weights and not weights_known:
+            return "its standard error takes the fitted π_b for the true one"
+        return ""
 
     def __post_init__(self) -> None:
         if self.split not in {"crossfit", "full", "half"}:
@@ -128,16 +149,27 @@ FAMILIES: dict[str, Estimator] = {
             linear_in_reward=True, is_product=True, rank=14,
         ),
         Estimator("SNIPW", scores.self_normalized, "full", BEHAVIOR, whole_log_means=True, rank=9),
-        Estimator("DR", scores.doubly_robust, "full", BOTH, linear_in_reward=True, rank=11),
-        Estimator("SNDR", scores.self_normalized_dr, "crossfit", BOTH, whole_log_means=True, rank=5),
+        Estimator(
+            "DR", scores.doubly_robust, "full", BOTH, linear_in_reward=True, is_robust=True, rank=11
+        ),
+        Estimator(
+            "SNDR", scores.self_normalized_dr, "crossfit", BOTH,
+            whole_log_means=True, is_robust=True, rank=5,
+        ),
         Estimator("SWITCH", tuned_switch, "crossfit", BOTH, takes_counts=True, biased=True),
         Estimator("DRos", tuned_shrinkage, "crossfit", BOTH, takes_counts=True, biased=True),
-        Estimator("MRDR", scores.doubly_robust, "crossfit", BOTH, "mrdr", linear_in_reward=True),
-        Estimator("OCV", optimal_control, "crossfit", BOTH, takes_counts=True, rank=3),
+        Estimator(
+            "MRDR", scores.doubly_robust, "crossfit", BOTH, "mrdr",
+            linear_in_reward=True, is_robust=True,
+        ),
+        Estimator(
+            "MinVar", optimal_control, "crossfit", BOTH,
+            takes_counts=True, needs_known_weights=True, rank=3,
+        ),
         Estimator("auto", best_combination, "crossfit", BOTH, takes_counts=True, rank=1),
         Estimator("TIS", scores.trajectory_weighted, "full", BEHAVIOR, None, TRAJECTORIES),
         Estimator("WIS", scores.trajectory_normalized, "full", BEHAVIOR, None, TRAJECTORIES),
-        Estimator("WDR", scores.self_normalized_dr, "crossfit", BOTH, None, TRAJECTORIES, rank=6),
+        Estimator("WDR", scores.self_normalized_dr, "crossfit", BOTH, None, TRAJECTORIES, is_robust=True, rank=6),
         Estimator("MAGIC", magic, "crossfit", BOTH, None, TRAJECTORIES, biased=True),
         Estimator("DRL", scores.marginalized, "crossfit", ALL, None, TRAJECTORIES, rank=4),
     )
@@ -171,8 +203,14 @@ def named(name: str) -> Estimator:
         family = name.removesuffix(suffix)
         if name.endswith(suffix) and family in FAMILIES:
             own = FAMILIES[family]
-            # In-sample versions of a cross-fitted estimator speak after it.
-            return replace(own, name=name, split=split, rank=own.rank + (split != own.split))
+            # In-sample versions of a cross-fitted estimator speak after it, and for no other.
+            return replace(
+                own,
+                name=name,
+                split=split,
+                rank=own.rank + (split != own.split),
+                is_robust=own.is_robust and split != "full",
+            )
     raise UsageError(f"no estimator is called {name!r}.{did_you_mean(name, known_names())}")
 
 

@@ -5,7 +5,7 @@ IPW, SNIPW and DR differ in what they subtract from ρR: two variables of mean z
     ψ(α, β) = Σ γ^t {ρ_t R_t − α_t (ρ_t − ρ_{t−1}) − β_t (ρ_t q_t − ρ_{t−1} v_t)}.
 
 (0, 0) is IPW, (0, 1) is DR, (V, 0) is SNIPW to first order. Regressing ρR on the two gives the α and β of
-smallest variance (OCV): asymptotically no worse than any of them. The coefficients of a unit are fitted on
+smallest variance (MinVar): asymptotically no worse than any of them. The coefficients of a unit are fitted on
 all other units, which costs no more than one regression: β_{−i} = β − G x_i e_i / (1 − h_i), h_i = x_i'G x_i.
 
 With few large weights two free coefficients are one too many. The recommended ``auto`` starts from
@@ -16,7 +16,7 @@ mean weight:
 
 A useless value model leaves SNIPW, a good one SNDR (for episodes: WDR); δ is shrunk by its own noise. The
 coefficients converge to the best ones, so that choosing them costs nothing to first order, and the estimate
-is asymptotically no worse than SNIPW, SNDR or OCV with β ∈ [0, 1]. Its scores are those of a jackknife: a
+is asymptotically no worse than SNIPW, SNDR or MinVar with β ∈ [0, 1]. Its scores are those of a jackknife: a
 unit with leverage h pulls the estimate towards itself, so its deviation counts 1 / (1 − h) times.
 """
 

@@ -3,7 +3,8 @@
     expression := quantity (">" | ">=" | "<" | "<=") number ["%"]
     quantity   := "lift" | "value" | policy | policy "lift" | policy "value" | policy "-" policy
 
-The quantity's interval decides: wholly on the right side of the bar passes (exit code 0), wholly on the
+Of several policies any may be gated after a look at the others, so that the interval of each is one that holds
+together with theirs. The quantity's interval decides: wholly on the right side of the bar passes (exit code 0), wholly on the
 other side fails (3), and an interval that holds the bar, or a verdict of insufficient evidence on any
 policy involved, is not enough evidence (4), which is not green.
 """
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from offpolicy.errors import UsageError, did_you_mean
 from offpolicy.inference.change import has_lift
+from offpolicy.inference.family import adjusted
 from offpolicy.inference.intervals.sample import check_level
 from offpolicy.trust.verdict import policy_name, speaker
 
@@ -287,26 +289,44 @@ def _judged(
             )
     if gate.kind == "lift" and not has_lift(ev.logged, level):
         why = (
-            "The logged value is not clearly above 0, so that a lift over it says nothing. Gate the "
+            "The logged value may be 0, so that a lift over it says nothing. Gate the "
             f'difference: "{names[0]} - {LOGGED} > …".'
         )
         return GateResult(None, UNSURE, f"gate {expression!r}: not enough evidence. {why}")
     estimate = _estimate(ev, gate, estimator)
-    interval = estimate.interval(level)
+    interval = _interval(ev, gate, estimate, level, estimator)
     if not interval.sufficient or math.isnan(interval.low):
         return GateResult(
-            None, UNSURE, f"gate {expression!r}: not enough evidence ({interval.note})."
+            None, UNSURE, f"gate {expression!r}: not enough evidence ({interval.reason})."
         )
-    return _decided(expression, gate, estimate, interval)
+    return _decided(expression, gate, estimate, interval, len(ev.policies))
+
+
+def _interval(
+    ev: Evaluation, gate: Expression, estimate: Estimate, level: float, estimator: str | None
+) -> Interval:
+    """The interval that decides: of several policies, one that holds whichever of them is gated."""
+    if len(ev.policies) == 1:
+        return estimate.interval(level)
+    policy = gate.policy or ev.policies[0]
+    if gate.kind == "difference" and (gate.other != LOGGED or LOGGED in ev.targets):
+        count = len(ev.policies) + 1  # the logging policy is one of them
+        wide = estimate.interval(adjusted(level, count * (count - 1) // 2))
+        return replace(wide, level=level)
+    comparison = ev.compare(level, estimator)
+    if gate.kind == "difference":
+        return comparison.differences[policy]
+    return (comparison.lifts if gate.kind == "lift" else comparison.values)[policy]
 
 
 def _decided(
-    expression: str, gate: Expression, estimate: Estimate, interval: Interval
+    expression: str, gate: Expression, estimate: Estimate, interval: Interval, policies: int
 ) -> GateResult:
     above, below = interval.low > gate.bar, interval.high < gate.bar
     summary = (
         f"{estimate.label} is {estimate.value:.4g}, {100 * interval.level:g}% interval "
-        f"{interval.low:.4g} to {interval.high:.4g} ({interval.method})"
+        f"{interval.low:.4g} to {interval.high:.4g} ({interval.method}"
+        f"{f', corrected for {policies} policies' if policies > 1 else ''})"
     )
     if above or below:
         passed = above if gate.sign == ">" else below

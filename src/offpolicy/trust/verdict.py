@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import numpy as np
 
 from offpolicy.errors import UsageError, did_you_mean
+from offpolicy.inference.change import Change
 from offpolicy.inference.figures import capitalized, plural_of
 from offpolicy.inference.intervals.power import trial_for_means
 from offpolicy.scores.catalog import headline
@@ -153,8 +154,9 @@ def judge(
     decided = not interval.sufficient or any(f.decides for f in findings)
     refusal = [] if interval.sufficient else [capitalized(interval.note)]
     modeled = [DIRECT] if chosen.is_direct else []
+    change = difference_to_log(ev, name, chosen.name, level)
     test = ab_test(ev, None if decided else estimate.value - ev.logged.value)
-    conclusion = _conclusion(ev, estimate, interval, test, decided=decided)
+    conclusion = _conclusion(ev, estimate, interval, change, test, decided=decided)
     return Verdict(
         "insufficient evidence" if decided else "caution" if findings or modeled else "trust",
         [*refusal, *_texts(findings), *modeled, *conclusion],
@@ -179,32 +181,41 @@ def _conclusion(
     ev: Evaluation,
     estimate: Estimate,
     interval: Interval,
+    change: Change,
     test: ABTest | None,
     *,
     decided: bool,
 ) -> list[str]:
     logged = ev.logged
+    ends = f"{interval.low:.4g} to {interval.high:.4g}, {interval.method}"
     summary = (
         f"{estimate.label} is {estimate.value:.4g} ({100 * interval.level:.4g}% interval "
-        f"{interval.low:.4g} to {interval.high:.4g}, {interval.method}); "
-        f"the logged value is {logged.value:.4g}."
+        f"{ends if interval.sufficient else 'refused'}); the logged value is {logged.value:.4g}."
     )
     if decided:
         advice = "These data cannot tell whether it is better. "
         advice += f"To find out, {test}." if test else "No test size follows from them."
         return [summary, advice]
-    change = (estimate - logged).interval(interval.level)
-    if change.low > 0 and test is not None:
+    if change.better(minimize=ev.minimize) > 0 and test is not None:
         return [summary, f"Worth an A/B test of {test.total:,} {test.unit}: {test}."]
-    if change.high < 0:
+    if change.better(minimize=ev.minimize) < 0:
+        worse = "costs more" if ev.minimize else "earns less"
         return [
             summary,
-            "The log gives no reason to test it: it earns less than the logging policy.",
+            f"The log gives no reason to test it: it {worse} than the logging policy.",
         ]
-    advice = (
-        f"The difference to the logging policy may be 0 ({change.low:.3g} to {change.high:.3g})"
-    )
+    low, high = change.interval
+    ends = f"{low:.3g} to {high:.3g}" if change.interval.sufficient else change.interval.reason
+    advice = f"The difference to the logging policy may be 0 ({ends})"
     return [summary, f"{advice}; {test}." if test else f"{advice}."]
+
+
+def difference_to_log(ev: Evaluation, policy: str, estimator: str, level: float) -> Change:
+    """A policy's difference to the log, by an interval that holds together with those of the other policies."""
+    gap = ev[policy, estimator] - ev.logged
+    if len(ev.policies) == 1:
+        return Change(gap, gap.interval(level), is_lift=False)
+    return Change(gap, ev.compare(level, estimator).differences[policy], is_lift=False)
 
 
 def ab_test(ev: Evaluation, difference: float | None) -> ABTest | None:

@@ -25,7 +25,7 @@ from offpolicy_studies.folder import locate, write_results
 from offpolicy_studies.monte_carlo import Z, mean, root_mean_square, share, simulate
 
 ESTIMATORS = (
-    "DM", "IPW", "SNIPW", "DR-full", "DML", "SNDR", "OCV", "auto", "SWITCH", "DRos",
+    "DM", "IPW", "SNIPW", "DR-full", "DML", "SNDR", "MinVar", "auto", "SWITCH", "DRos",
 )  # fmt: skip
 RECOMMENDED = "auto"
 LEADING = ("DML", RECOMMENDED)

@@ -13,6 +13,7 @@ least 94% coverage, N > 25·skewness², reads κ < 0.2.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,7 @@ from offpolicy.inference.intervals.sample import column, frequencies
 from offpolicy.inference.intervals.tails import effective_size, tail_index
 
 if TYPE_CHECKING:
+    from offpolicy.inference.intervals.pool import Pool
     from offpolicy.inference.intervals.sample import Floats, Sample
 
 NO_FOURTH_MOMENT = 0.25  # Pareto index from which on a variance cannot be estimated well
@@ -45,7 +47,7 @@ class Evidence:
     weight_high : float
         Largest weight that can occur.
     reward_low, reward_high : float
-        Range of the rewards; 0 and 1 are understood when only these two values occur.
+        Range of the rewards; understood when only two values occur, whichever they are.
     score_low, score_high : float
         Range of the scores num/den.
     is_value : bool
@@ -53,10 +55,16 @@ class Evidence:
         difference of two policies does not), so that intervals made from w and r are about it.
     is_product : bool
         Whether the scores are weight × reward, so that nothing but the two is in them.
+    pool : Pool
+        What the whole log shows about rewards, at the weights of this estimate.
+    constant : bool
+        Whether every reward of the whole log is the same, so that it says nothing about other rewards.
+    is_complete : bool
+        Whether the range is what the whole log shows: of some of its units, rewards may take fewer values.
 
     Examples
     --------
-    >>> e = Evidence(np.array([0.0, 50.0]), np.array([0.0, 0.0]), np.array([980.0, 20.0]))
+    >>> e = Evidence(np.array([0.0, 50.0]), np.array([20.0, 0.0]), np.array([980.0, 20.0]))
     >>> e.completed().binary, e.units
     (True, 1000.0)
     """
@@ -71,6 +79,9 @@ class Evidence:
     score_high: float | None = None
     is_value: bool = True
     is_product: bool = False
+    pool: Pool | None = None
+    constant: bool = False
+    is_complete: bool = False
 
     def __post_init__(self) -> None:
         length: int | None = None
@@ -95,12 +106,16 @@ class Evidence:
                 object.__setattr__(self, name, None if values is None else values[count > 0])
 
     def completed(self) -> Evidence:
-        """Fill in the range of rewards that are all 0 or 1."""
-        if self.rewards is None or self.reward_low is not None or self.reward_high is not None:
+        """Fill in the range of rewards that take two values: 0 and 1, or any other two."""
+        given = self.reward_low is not None or self.reward_high is not None
+        if self.rewards is None or given or self.is_complete:
             return self
-        if bool(((self.rewards == 0) | (self.rewards == 1)).all()):
-            return replace(self, reward_low=0.0, reward_high=1.0)
-        return self
+        ends = two_values(self.rewards)
+        if ends is None:
+            return self
+        if ends[0] == ends[1]:
+            return replace(self, constant=True)
+        return replace(self, reward_low=ends[0], reward_high=ends[1])
 
     @property
     def units(self) -> float:
@@ -135,6 +150,16 @@ class Evidence:
         return self.score_low is not None and self.score_high is not None
 
 
+def two_values(values: Floats) -> tuple[float, float] | None:
+    """The two values that a column takes, the smaller first, or its only one twice; None where it takes more.
+
+    >>> two_values(np.array([20.0, 0.0, 20.0])), two_values(np.ones(3)), two_values(np.arange(3.0))
+    ((0.0, 20.0), (1.0, 1.0), None)
+    """
+    low, high = float(values.min()), float(values.max())
+    return (low, high) if bool(((values == low) | (values == high)).all()) else None
+
+
 def effective_units(sample: Sample, evidence: Evidence | None = None) -> float:
     """Number of units, discounted for unequal sizes and weights: (Σ c d)² / Σ c d².
 
@@ -152,16 +177,27 @@ def effective_units(sample: Sample, evidence: Evidence | None = None) -> float:
 def lumpiness(sample: Sample, evidence: Evidence | None = None) -> float:
     """Skewness κ of the estimate after one more unit at the worst possible score.
 
+    Where the range of the rewards is not known, it is not below the skewness that the rewards of the whole log
+    would give the estimate (`Pool`).
+
     >>> from offpolicy.inference.intervals import Sample
     >>> round(lumpiness(Sample.of_mean([0.0, 1.0], count=[9900, 100])), 3)
     0.098
     """
     c, e = sample.counts, sample.residual
-    square, cube = float(c @ (e * e)), float(c @ (e * e * e))
-    if square == 0:
+    largest = float(np.abs(e).max())
+    if largest == 0:
         return 1.0
-    extremes = (0.0, *_unseen(sample, (evidence or Evidence()).completed()))
-    return max(float(abs(cube + x**3) / (square + x * x) ** 1.5) for x in extremes)
+    e = e / largest
+    square, cube = float(c @ (e * e)), float(c @ (e * e * e))
+    evidence = (evidence or Evidence()).completed()
+    # Cubes of very large residuals leave the range of a float: the ratio does not need them.
+    unit = math.sqrt(square)
+    extremes = (0.0, *(x / (unit * largest) for x in _unseen(sample, evidence)))
+    cube /= unit**3
+    own = max(float(abs(cube + x**3) / (1 + x * x) ** 1.5) for x in extremes)
+    known = evidence.bounded_rewards or evidence.bounded_scores
+    return own if known or evidence.pool is None else max(own, evidence.pool.skewness)
 
 
 def _unseen(sample: Sample, evidence: Evidence) -> list[float]:
@@ -179,6 +215,18 @@ def _unseen(sample: Sample, evidence: Evidence) -> list[float]:
     return [peak, -peak, *_heavy_rewards(evidence, theta)]
 
 
+def median(values: Floats, count: Floats | None = None) -> float:
+    """The middle of the lower and the upper median, which mirrors with the values.
+
+    A row that stands for many counts as many, so that a compressed log is judged as its rows are.
+
+    >>> median(np.array([1.0, 2.0, 4.0, 9.0])), median(-np.array([1.0, 2.0, 4.0, 9.0]))
+    (3.0, -3.0)
+    """
+    lower, upper = quantiles(values, [0.5], count)[0], -quantiles(-values, [0.5], count)[0]
+    return float(lower + upper) / 2
+
+
 def _heavy_rewards(evidence: Evidence, theta: float) -> list[float]:
     """Residuals of the most extreme rewards of the log, had the target earned them.
 
@@ -191,8 +239,7 @@ def _heavy_rewards(evidence: Evidence, theta: float) -> list[float]:
         return []
     c = frequencies(evidence.count, len(w))
     total = float(c @ w)
-    # A row that stands for many counts as many, so that a compressed log is judged as its rows are.
-    middle = quantiles(r, [0.5], evidence.count)[0]
+    middle = median(r, evidence.count)
     if total <= 0 or not tail_index(np.abs(r - middle), evidence.count) > NO_FOURTH_MOMENT:
         return []
     typical = float(c @ (w * w)) / total

@@ -66,12 +66,19 @@ def empirical_likelihood(
     return Interval(lower, upper, level, "empirical-likelihood", note, sufficient=not flat)
 
 
-def cautious_likelihood(sample: Sample, level: float = 0.95, *, reach: float = 4.0) -> Interval:
+def cautious_likelihood(
+    sample: Sample,
+    level: float = 0.95,
+    *,
+    reach: float = 4.0,
+    unseen: tuple[float, float] | None = None,
+) -> Interval:
     """Empirical likelihood for scores of unknown range: larger ones than seen may exist.
 
     On either side an unseen unit of mean size may carry mass, its residual ``reach`` times the
-    largest seen on that side. A heuristic, not a theorem: it restores coverage for skewed scores
-    from few units, where the plain interval trusts that the tail has been seen.
+    largest seen on that side, or as far out as ``unseen``, the extreme residuals that other units of the
+    log have shown. A heuristic, not a theorem: it restores coverage for skewed scores from few units,
+    where the plain interval trusts that the tail has been seen.
 
     >>> s = Sample.of_mean([0.0, 0.1, 0.1, 0.2, 0.2, 0.4, 0.5, 0.9, 1.5, 2.0])
     >>> cautious_likelihood(s).high > 1.2 * empirical_likelihood(s).high
@@ -84,8 +91,9 @@ def cautious_likelihood(sample: Sample, level: float = 0.95, *, reach: float = 4
     center, e = sample.estimate * size, sample.residual
     low = high = None
     if e.any():
-        low = center + reach * float(e.min()), size
-        high = center + reach * float(e.max()), size
+        ends = (0.0, 0.0) if unseen is None else unseen
+        low = center + min(reach * float(e.min()), ends[0]), size
+        high = center + max(reach * float(e.max()), ends[1]), size
     lower, upper = _region(sample, check_level(level), low, high)
     flat = lower == upper
     note = (

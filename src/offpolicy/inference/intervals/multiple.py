@@ -104,26 +104,33 @@ class BestPolicy:
         1 − the rate at which the best policy is left out of ``names``.
     margin : float
         Simultaneous lower limit of the leader's advantage over the best of the others.
+    unjudged : tuple of str
+        Policies on which there is not enough evidence to say anything; they are not among ``names``.
     """
 
     names: tuple[str, ...]
     leader: str
     level: float
     margin: float
+    unjudged: tuple[str, ...] = ()
 
     @property
     def settled(self) -> bool:
-        """Whether a single policy is left."""
-        return len(self.names) == 1
+        """Whether a single policy is left, and the log could judge all of them."""
+        return len(self.names) == 1 and not self.unjudged
 
     @property
     def statement(self) -> str:
         """The finding in a sentence, with its error rate."""
         error = f"error rate {1 - self.level:.3g}"
-        if self.settled:
-            return f"{self.leader} is the best policy ({error})"
+        if not self.names:
+            return "the log cannot judge any of the policies"
+        unknown = f"; on {', '.join(self.unjudged)} it cannot say" if self.unjudged else ""
+        if len(self.names) == 1:
+            among = " of those the log can judge" if unknown else ""
+            return f"{self.leader} is the best policy{among} ({error}){unknown}"
         some = ", ".join(self.names)
-        return f"the best policy is one of {some} ({error}); the data do not say which"
+        return f"the best policy is one of {some} ({error}); they cannot be told apart{unknown}"
 
 
 def best_policy(
@@ -152,18 +159,54 @@ def best_policy(
     leader = int(np.argmax(theta))
     if number == 1:
         return BestPolicy(tuple(names), names[0], level, math.inf)
-    first, second = np.nonzero(~np.eye(number, dtype=bool))
-    contrast = np.zeros((len(first), number))
-    contrast[np.arange(len(first)), first] = 1.0
-    contrast[np.arange(len(first)), second] = -1.0
-    spread = contrast @ sigma @ contrast.T
-    factor = float(np.quantile(_standard_draws(spread, draws, seed).max(axis=1), level))
-    low = contrast @ theta - factor * np.sqrt(np.diag(spread))
-    beaten = np.zeros(number, dtype=bool)
-    beaten[second[low > 0]] = True
-    margin = float(low[first == leader].min())
+    factor = float(np.quantile(largest_gap(sigma, draws=draws, seed=seed), level))
+    low = theta[:, None] - theta - factor * gap_errors(sigma)
+    beaten = (low > 0).any(axis=0)
+    margin = float(np.delete(low[leader], leader).min())
     unbeaten = tuple(str(names[k]) for k in range(number) if not beaten[k])
     return BestPolicy(unbeaten, str(names[leader]), level, margin)
+
+
+def gap_errors(sigma: Floats) -> Floats:
+    """(P, P) standard errors of the differences of all pairs."""
+    d = np.diag(sigma)
+    return np.sqrt(np.maximum(d[:, None] + d - 2 * sigma, 0.0))
+
+
+def largest_gap(
+    sigma: Floats, *, degrees: float | None = None, draws: int = 20_000, seed: int = 0
+) -> Floats:
+    """Draws of the largest t statistic of the differences of all ordered pairs.
+
+    Drawn among the P estimates, so that no matrix of all pairs is needed.
+    """
+    errors = gap_errors(sigma)
+    live = errors > 1e-12 * errors.max(initial=0.0)
+    scale = np.where(live, errors, np.inf)
+    z = _draws(sigma, draws, seed)
+    largest = np.zeros(draws)
+    for k in range(len(sigma)):
+        np.maximum(largest, ((z[:, [k]] - z) / scale[k]).max(axis=1), out=largest)
+    return largest / _shrink(degrees, draws, seed)
+
+
+def largest_t(
+    sigma: Floats, *, degrees: float | None = None, draws: int = 20_000, seed: int = 0
+) -> Floats:
+    """Draws of the largest |t| of several estimates; Student's with ``degrees`` of freedom.
+
+    >>> bool(2.1 < np.quantile(largest_t(np.eye(2)), 0.95) < 2.4)
+    True
+    """
+    return np.abs(_standard_draws(sigma, draws, seed)).max(axis=1) / _shrink(degrees, draws, seed)
+
+
+def _shrink(degrees: float | None, draws: int, seed: int) -> Floats:
+    """√(χ²/ν): what the estimated variances of few units add to every t statistic at once."""
+    if degrees is None:
+        return np.ones(draws)
+    rng = np.random.default_rng([seed, 1])
+    return np.asarray(np.sqrt(rng.chisquare(degrees, draws) / degrees))
 
 
 def _joint(estimates: ArrayLike, cov: ArrayLike) -> tuple[Floats, Floats]:
@@ -176,13 +219,19 @@ def _joint(estimates: ArrayLike, cov: ArrayLike) -> tuple[Floats, Floats]:
 
 def _standard_draws(sigma: Floats, draws: int, seed: int) -> Floats:
     """Draws of the t statistics; a coordinate without variance is always 0."""
-    if draws < 1:
-        raise UsageError(f"The 'draws' parameter must be at least 1. Got {draws}.")
     errors = np.sqrt(np.maximum(np.diag(sigma), 0.0))
     live: NDArray[np.bool_] = errors > 1e-12 * errors.max(initial=0.0)
     scale = np.where(live, errors, 1.0)
-    correlation = np.where(np.outer(live, live), sigma / np.outer(scale, scale), 0.0)
-    values, vectors = np.linalg.eigh(correlation)
+    return _draws(
+        np.where(np.outer(live, live), sigma / np.outer(scale, scale), 0.0), draws, seed
+    )
+
+
+def _draws(sigma: Floats, draws: int, seed: int) -> Floats:
+    """(draws, P) normal draws with covariance ``sigma``."""
+    if draws < 1:
+        raise UsageError(f"The 'draws' parameter must be at least 1. Got {draws}.")
+    values, vectors = np.linalg.eigh(sigma)
     # Identical policies make the matrix singular, so its square root comes from eigenvectors.
     root = vectors * np.sqrt(np.maximum(values, 0.0))
     rng = np.random.default_rng(seed)

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
+
+from scipy import special
 
 from offpolicy.errors import UsageError
 from offpolicy.inference.intervals.binary import clopper_pearson
 from offpolicy.inference.intervals.concentration import empirical_bernstein
 from offpolicy.inference.intervals.evidence import Evidence, effective_units, lumpiness
 from offpolicy.inference.intervals.likelihood import cautious_likelihood, empirical_likelihood
+from offpolicy.inference.intervals.sample import Interval
 from offpolicy.inference.intervals.sequence import confidence_sequence
 from offpolicy.inference.intervals.tails import HEAVY_TAIL, tail_index, tail_is_visible
 from offpolicy.inference.intervals.wald import normal, student
 from offpolicy.inference.intervals.weight_likelihood import cressie_read
 
 if TYPE_CHECKING:
-    from offpolicy.inference.intervals.sample import Interval, Sample
+    from offpolicy.inference.intervals.sample import Sample
 
 SMOOTH = 0.10
 LUMPY = 0.25
@@ -24,6 +28,11 @@ DOMINATED = 0.50
 FEW_UNITS = 10
 MANY_UNITS = 200
 INSUFFICIENT = "insufficient evidence"
+CONSTANT = (
+    "every reward of the log is the same, so that it does not say how far other rewards may lie. Give their range: "
+    "reward_range=(low, high)"
+)
+NORMAL_QUANTILE = 1.959964  # of the level for which SMOOTH is stated
 
 
 class Choice(NamedTuple):
@@ -34,11 +43,25 @@ class Choice(NamedTuple):
     sufficient: bool = True
 
 
-def choose(sample: Sample, evidence: Evidence | None = None) -> Choice:
+def smooth(level: float) -> float:
+    """Largest skewness for which a normal interval is taken: 0.10 at 95% and below, less farther out.
+
+    The first error of a normal tail area at z is about κ z³/6 of itself.
+
+    >>> smooth(0.95), round(smooth(0.999), 3)
+    (0.1, 0.035)
+    """
+    z = float(special.ndtri(0.5 + level / 2))
+    return SMOOTH * min(1.0, (NORMAL_QUANTILE / z) ** 2)
+
+
+def choose(sample: Sample, evidence: Evidence | None = None, level: float = 0.95) -> Choice:
     """Pick the interval method for a sample, and say why.
 
     In this order, with κ the estimate's skewness as `lumpiness` computes it:
 
+    0. Every reward of the whole log is the same and no range is given: insufficient evidence, whatever
+       that reward is.
     1. Weights without a known bound whose Pareto tail index exceeds 0.7, the largest of which
        carries at least what such a tail would give it: insufficient evidence.
     2. Fewer than 10 units (discounted for unequal sizes and weights) or κ > 0.25 (fewer than about
@@ -47,10 +70,10 @@ def choose(sample: Sample, evidence: Evidence | None = None) -> Choice:
        rewards are known; ``confidence-sequence`` where only that of rewards is;
        ``empirical-bernstein`` for scores of known range; ``cautious-likelihood`` when at least 10
        units and κ ≤ 0.5; otherwise insufficient evidence.
-    3. 0.10 < κ ≤ 0.25: a likelihood interval, which follows the skewness. ``cressie-read`` where
-       the ranges of weights and rewards are known and the score is their product (IPW: a model
-       would be lost on it); ``empirical-likelihood`` for scores of known range; else
-       ``cautious-likelihood``.
+    3. 0.10 < κ ≤ 0.25 (from less than 0.10 on for levels above 95%): a likelihood interval, which follows
+       the skewness. ``cressie-read`` where the ranges of weights and rewards are known and the score is
+       their product (IPW: a model would be lost on it); ``empirical-likelihood`` for scores of known
+       range; else ``cautious-likelihood``.
     4. Fewer than 200 units: ``t``. Otherwise ``normal``.
 
     Where evidence is insufficient no method here can be expected to cover as stated; the choice says
@@ -62,6 +85,8 @@ def choose(sample: Sample, evidence: Evidence | None = None) -> Choice:
         The scores.
     evidence : Evidence, optional
         Weights, rewards and ranges.
+    level : float
+        Of the interval.
 
     Returns
     -------
@@ -74,11 +99,13 @@ def choose(sample: Sample, evidence: Evidence | None = None) -> Choice:
     >>> choose(Sample.of_mean([0.0, 1.0], count=[500, 500])).method
     'normal'
     >>> import numpy as np
-    >>> rare = Evidence(np.array([0.0, 50.0]), np.array([0.0, 0.0]), np.array([980.0, 20.0]))
+    >>> rare = Evidence(np.array([0.0, 50.0]), np.array([20.0, 0.0]), np.array([980.0, 20.0]))
     >>> choose(Sample.of_mean([0.0], count=[1000]), rare).method
     'clopper-pearson'
     """
     evidence = (evidence or Evidence()).completed()
+    if evidence.constant and not evidence.bounded_rewards:
+        return Choice("none", f"{INSUFFICIENT}: {CONSTANT}", sufficient=False)
     if (tail := _unbounded_tail(evidence)) is not None:
         reason = (
             f"{INSUFFICIENT}: the weights have no known bound and a Pareto tail index of "
@@ -93,7 +120,7 @@ def choose(sample: Sample, evidence: Evidence | None = None) -> Choice:
     if units < FEW_UNITS or lumps > LUMPY:
         enough = units >= FEW_UNITS and lumps <= DOMINATED
         return _exact(sample, evidence, why) or _likely(sample, why, enough=enough)
-    if lumps > SMOOTH:
+    if lumps > smooth(level):
         return _skewed(sample, evidence, why)
     method = "t" if sample.total < MANY_UNITS else "normal"
     return Choice(method, f"{sample.total:,.0f} independent units with balanced scores")
@@ -109,7 +136,9 @@ def automatic(sample: Sample, evidence: Evidence | None = None, level: float = 0
     >>> automatic(Sample.of_mean([0.0, 1.0], count=[500, 500])).method
     'normal'
     """
-    method, reason, sufficient = choose(sample, evidence)
+    method, reason, sufficient = choose(sample, evidence, level)
+    if method == "none":
+        return Interval(-math.inf, math.inf, level, method, reason, sufficient=False)
     interval = by_name(method, sample, evidence, level)
     return replace(interval, note=reason, sufficient=sufficient)
 
@@ -134,7 +163,11 @@ def by_name(
             _given("score_high", evidence.score_high),
         )
         return empirical_bernstein(sample, level, low=low, high=high)
-    simple = {"cautious-likelihood": cautious_likelihood, "t": student, "normal": normal}
+    if method == "cautious-likelihood":
+        pool = evidence.pool
+        unseen = None if pool is None else (pool.low, pool.high)
+        return cautious_likelihood(sample, level, unseen=unseen)
+    simple = {"t": student, "normal": normal}
     if method not in simple:
         raise UsageError(f"No automatic interval method is called {method!r}.")
     return simple[method](sample, level)

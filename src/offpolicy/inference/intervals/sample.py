@@ -64,6 +64,26 @@ class Interval:
         return 2
 
     @property
+    def reason(self) -> str:
+        """Why the interval is refused, in a few words; empty where it is an answer."""
+        return "" if self.sufficient else self.note.removeprefix("insufficient evidence: ")
+
+    @property
+    def shown(self) -> tuple[float, float]:
+        """The ends as tables show them: NaN where the interval is refused."""
+        return (self.low, self.high) if self.sufficient else (math.nan, math.nan)
+
+    @property
+    def unbounded(self) -> str:
+        """On which side the data set no bound: "below", "above", "on both sides", or empty.
+
+        >>> Interval(-math.inf, 1.0, 0.95, "fieller").unbounded
+        'below'
+        """
+        below, above = self.low == -math.inf, self.high == math.inf
+        return "on both sides" if below and above else "below" if below else "above" if above else ""
+
+    @property
     def width(self) -> float:
         """Length of the interval."""
         return self.high - self.low

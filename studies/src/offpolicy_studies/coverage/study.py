@@ -23,8 +23,8 @@ from offpolicy_studies.monte_carlo import simulate
 if TYPE_CHECKING:
     import numpy as np
 
-BANDIT = ("auto", "DML", "SNDR", "OCV", "SNIPW", "IPW", "DR-full", "DM")
-EPISODES = ("auto", "DML", "WDR", "OCV", "SNIPW", "IPW", "DR-full", "DM")
+BANDIT = ("auto", "DML", "SNDR", "MinVar", "SNIPW", "IPW", "DR-full", "DM")
+EPISODES = ("auto", "DML", "WDR", "MinVar", "SNIPW", "IPW", "DR-full", "DM")
 # Methods tried beside the default and the normal one, on the estimators that a report would lead with.
 MORE = {"auto": ("t", "empirical-likelihood"), "DML": ("t", "empirical-likelihood", "bca")}
 BATCHED = ("batch-pooled", "adaptive")

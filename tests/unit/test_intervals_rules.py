@@ -179,7 +179,9 @@ def test_rows_of_the_evidence_are_not_those_of_the_sample():
 
 
 def test_units_of_no_count_do_not_matter():
-    empty = Evidence(np.array([1.0, 1.0, 99.0]), np.array([1.0, 0.0, 0.5]), np.array([50.0, 9.0, 0.0]))
+    empty = Evidence(
+        np.array([1.0, 1.0, 99.0]), np.array([1.0, 0.0, 0.5]), np.array([50.0, 9.0, 0.0])
+    )
     assert empty.completed().binary
     assert empty.weights.max() == 1
 

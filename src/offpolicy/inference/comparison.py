@@ -152,6 +152,4 @@ def _advantages(
     few = size < MANY_UNITS
     maxima = largest_gap(covariance(list(judged.values())), degrees=size - 1 if few else None)
     factor = float(np.quantile(maxima, level)) * (math.sqrt(size / (size - 1)) if few else 1.0)
-    return {
-        n: max(leads[n], sign * gap.value - factor * gap.std_error) for n, gap in gaps.items()
-    }
+    return {n: max(leads[n], sign * gap.value - factor * gap.std_error) for n, gap in gaps.items()}

@@ -235,4 +235,3 @@ def pair_of(top: Estimate, bottom: Estimate) -> intervals.Pair:
     covariance = (a + b - difference.std_error**2) / 2
     limit = math.sqrt(a * b)
     return intervals.Pair(top.value, bottom.value, a, b, min(max(covariance, -limit), limit))
-

@@ -399,9 +399,8 @@ class Estimate:
         # Halves of the same split pair; a half and the whole are both scores of all units.
         scored = self.scored if self.scored == other.scored else None
         bias, reference = self.bias or other.bias, None
-        sound = [e.reference if e.bias else e for e in (self, other)]
-        if bias and sound[0] is not None and sound[1] is not None:
-            one, two = sound
+        one, two = (e.reference if e.bias else e for e in (self, other))
+        if bias and one is not None and two is not None:
             reference = one - two if relation == "difference" else one.lift(two)
         return replace(
             self,

@@ -48,9 +48,7 @@ class Family:
     p_values: tuple[float, ...]
 
 
-def together(
-    estimates: Sequence[Estimate], level: float = 0.95, *, tested: bool = False
-) -> Family:
+def together(estimates: Sequence[Estimate], level: float = 0.95, *, tested: bool = False) -> Family:
     """Intervals of estimates on the same units that all hold with probability ``level``.
 
     ``tested`` asks for p-values of 0 as well.

@@ -19,7 +19,9 @@ def p_value(estimate: Estimate, null: float, alternative: Alternative, method: s
     usual = estimate.interval(1 - USUAL, method)
     if not usual.sufficient:
         return math.nan
-    if usual.method == "exact":  # two policies that are the same on every unit differ by 0 for certain
+    if (
+        usual.method == "exact"
+    ):  # two policies that are the same on every unit differ by 0 for certain
         both = 1.0 if usual.covers(null) else 0.0
     else:
         both = _wald(estimate, null, usual.method)

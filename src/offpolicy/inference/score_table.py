@@ -203,7 +203,10 @@ class ScoreTable:
     def evidence(self, which: EvidenceColumns) -> Evidence:
         """Weights, rewards and their ranges; condensed where there are very many."""
         ends = self.levels(which)
-        shown: dict[str, Any] = {"pool": self.pool(which), "constant": ends is not None and ends[0] == ends[1]}
+        shown: dict[str, Any] = {
+            "pool": self.pool(which),
+            "constant": ends is not None and ends[0] == ends[1],
+        }
         if not which.is_plain:
             return Evidence(**shown)
         key = EvidenceColumns(which.weight, which.reward, scored=which.scored)

@@ -112,7 +112,9 @@ def _answer(evaluation: Evaluation, policy: str, level: float) -> Answer:
     between = reach_of(e, level) if family is None else interval_text(e, family.values[policy])
     against = ChangeWords.undefined()
     if e.is_defined:
-        own = change(e, logged, level) if family is None else family.change(evaluation, policy, name)
+        own = (
+            change(e, logged, level) if family is None else family.change(evaluation, policy, name)
+        )
         against = ChangeWords.of(own, minimize=evaluation.minimize)
     test = verdict.test
     parts: list[Fragment] = [(policy, "name")]

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from offpolicy.evaluation.result import Evaluation
     from offpolicy.inference.estimate import Estimate
-    from offpolicy.trust.gate import GateResult
     from offpolicy.inference.intervals.sample import Interval
+    from offpolicy.trust.gate import GateResult
 
 SCHEMA = "offpolicy.evaluation.result/3"
 SCHEMA_FILE = "result.schema.json"

@@ -158,4 +158,3 @@ def table(evaluation: Evaluation, level: float = 0.95) -> str:
     )
     about = [settings["estimand"]] if "estimand" in settings else []
     return "\n".join([text, "", *about, foot, *notes])
-

@@ -4,9 +4,9 @@
     quantity   := "lift" | "value" | policy | policy "lift" | policy "value" | policy "-" policy
 
 Of several policies any may be gated after a look at the others, so that the interval of each is one that holds
-together with theirs. The quantity's interval decides: wholly on the right side of the bar passes (exit code 0), wholly on the
-other side fails (3), and an interval that holds the bar, or a verdict of insufficient evidence on any
-policy involved, is not enough evidence (4), which is not green.
+together with theirs. The quantity's interval decides: wholly on the right side of the bar passes (exit code 0),
+wholly on the other side fails (3), and an interval that holds the bar, or a verdict of insufficient evidence on
+any policy involved, is not enough evidence (4), which is not green.
 """
 
 from __future__ import annotations

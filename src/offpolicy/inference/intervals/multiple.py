@@ -161,7 +161,7 @@ def best_policy(
         return BestPolicy(tuple(names), names[0], level, math.inf)
     factor = float(np.quantile(largest_gap(sigma, draws=draws, seed=seed), level))
     low = theta[:, None] - theta - factor * gap_errors(sigma)
-    beaten = (low > 0).any(axis=0)
+    beaten = np.asarray((low > 0).any(axis=0))
     margin = float(np.delete(low[leader], leader).min())
     unbeaten = tuple(str(names[k]) for k in range(number) if not beaten[k])
     return BestPolicy(unbeaten, str(names[leader]), level, margin)
@@ -198,7 +198,8 @@ def largest_t(
     >>> bool(2.1 < np.quantile(largest_t(np.eye(2)), 0.95) < 2.4)
     True
     """
-    return np.abs(_standard_draws(sigma, draws, seed)).max(axis=1) / _shrink(degrees, draws, seed)
+    largest = np.abs(_standard_draws(sigma, draws, seed)).max(axis=1)
+    return np.asarray(largest / _shrink(degrees, draws, seed))
 
 
 def _shrink(degrees: float | None, draws: int, seed: int) -> Floats:
@@ -222,9 +223,7 @@ def _standard_draws(sigma: Floats, draws: int, seed: int) -> Floats:
     errors = np.sqrt(np.maximum(np.diag(sigma), 0.0))
     live: NDArray[np.bool_] = errors > 1e-12 * errors.max(initial=0.0)
     scale = np.where(live, errors, 1.0)
-    return _draws(
-        np.where(np.outer(live, live), sigma / np.outer(scale, scale), 0.0), draws, seed
-    )
+    return _draws(np.where(np.outer(live, live), sigma / np.outer(scale, scale), 0.0), draws, seed)
 
 
 def _draws(sigma: Floats, draws: int, seed: int) -> Floats:

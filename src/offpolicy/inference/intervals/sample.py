@@ -81,7 +81,9 @@ class Interval:
         'below'
         """
         below, above = self.low == -math.inf, self.high == math.inf
-        return "on both sides" if below and above else "below" if below else "above" if above else ""
+        return (
+            "on both sides" if below and above else "below" if below else "above" if above else ""
+        )
 
     @property
     def width(self) -> float:

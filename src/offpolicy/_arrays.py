@@ -16,6 +16,30 @@ Bools: TypeAlias = NDArray[np.bool_]
 Array: TypeAlias = NDArray[Any]
 
 
+def read_only(values: Any) -> Any:
+    """The same numbers as an array that cannot be written to; anything but an array is left as it is.
+
+    >>> read_only(np.zeros(2)).flags.writeable
+    False
+    """
+    if not isinstance(values, np.ndarray) or not values.flags.writeable:
+        return values
+    view = values.view()
+    view.flags.writeable = False
+    return view
+
+
+def masked(values: Any) -> Bools | None:
+    """Which entries of a numpy masked array are masked; None where there is no mask.
+
+    >>> masked(np.ma.array([1, 2], mask=[False, True])).tolist()
+    [False, True]
+    """
+    if not isinstance(values, np.ma.MaskedArray):
+        return None
+    return np.asarray(np.ma.getmaskarray(values), dtype=bool)
+
+
 def places(values: Array, size: int) -> tuple[Ints, Ints]:
     """Distinct integers in 0 … size − 1, in order, and the place of each entry among them, without sorting.
 

@@ -14,6 +14,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from offpolicy.engines.files import common_schema, listed
 from offpolicy.errors import DataError
 
 if TYPE_CHECKING:
@@ -67,6 +68,7 @@ def read_table(
     separator: str | None = None,
     decimal: str | None = None,
     rows: int | None = None,
+    labels: Sequence[str] = (),
 ) -> Table:
     """Read a file as pandas.
 
@@ -77,28 +79,27 @@ def read_table(
         Of a CSV; default: the separator that its first line shows, and a point.
     rows : int, optional
         Read the first ones only, of a CSV.
+    labels : column names
+        Columns of a CSV whose texts tell things apart and stay as written.
     """
-    import pandas as pd
-
-    file = Path(path)
+    paths = listed(path) if any(c in path for c in "*?[") else [path]
+    file = Path(paths[0])
     kind = kind_of(file)
     if kind == "parquet":
+        import pandas as pd
+
+        common_schema(paths)
         return Table(pd.read_parquet(file), kind)
     if kind == "csv":
         head = first_lines(file, SAMPLE_LINES)
         dialect = Dialect(separator or separator_of(head[0] if head else ""), decimal or ".")
         if decimal is None:
             _check_decimals(file, head, dialect.separator)
-        try:
-            frame = pd.read_csv(file, sep=dialect.separator, decimal=dialect.decimal, nrows=rows)
-        except pd.errors.EmptyDataError as error:
-            raise DataError(f"{file.name} is empty.") from error
-        except (pd.errors.ParserError, UnicodeDecodeError) as error:
-            reason = str(error).strip().splitlines()[-1]
-            raise DataError(
-                f"{file.name} cannot be read as CSV separated by {dialect.separator!r}: {reason}. "
-                "Save it as UTF-8, or name the separator: --separator."
-            ) from error
+        from offpolicy.engines.sources import read_csv
+
+        frame = read_csv(
+            paths, labels, separator=dialect.separator, decimal=dialect.decimal, rows=rows
+        )
         return Table(frame, kind, dialect)
     return _json_table(file, kind)
 

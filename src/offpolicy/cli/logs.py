@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import glob
 import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from offpolicy.cli import changes, terminal
-from offpolicy.cli.files import read_table
-from offpolicy.errors import DataError, UsageError
+from offpolicy.cli.files import kind_of, read_table
+from offpolicy.engines.files import common_schema, listed
+from offpolicy.errors import UsageError
 from offpolicy.logs.bandit import BanditLog
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 BOOLEANS = {"True": True, "true": True, "1": True, "False": False, "false": False, "0": False}
 NAMES = {"i": "integers", "u": "integers", "f": "numbers", "b": "true and false"}
+LABELS = ("action", "batch", "cluster", "id", "fold", "episode")  # columns that tell things apart
 BANDIT = ("batch", "keep_probability", "id")  # columns of bandit logs only
 MOST_LINES = 10
 NO_LOG = (
@@ -152,16 +153,20 @@ def table_of(options: argparse.Namespace) -> Table:
     """The log's table: one file, or all files of a pattern one after the other."""
     if not options.log:
         raise UsageError(NO_LOG)
-    dialect = {"separator": options.separator, "decimal": options.decimal}
+    labels = [v for name in LABELS if isinstance(v := getattr(options, name, None), str)]
+    given = {"separator": options.separator, "decimal": options.decimal, "labels": labels}
     if not any(c in options.log for c in "*?["):
-        return read_table(options.log, **dialect)
-    paths = sorted(glob.glob(options.log, recursive=True))  # noqa: PTH207 (patterns may be absolute)
-    if not paths:
-        raise DataError(f"no file matches {options.log!r}.")
+        return read_table(options.log, **given)
+    paths = listed(options.log)
+    first = read_table(options.log if kind_of(Path(paths[0])) == "csv" else paths[0], **given)
+    if first.kind == "csv" or len(paths) == 1:
+        return first
+    if first.kind == "parquet":
+        common_schema(paths)
     import pandas as pd
 
-    tables = [read_table(p, **dialect) for p in paths]
-    return replace(tables[0], frame=pd.concat([t.frame for t in tables], ignore_index=True))
+    rest = [read_table(p, **given).frame for p in paths[1:]]
+    return replace(first, frame=pd.concat([first.frame, *rest], ignore_index=True))
 
 
 def trajectories(frame: Any, options: argparse.Namespace) -> Any:

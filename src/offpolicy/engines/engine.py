@@ -6,16 +6,22 @@ Queries are Ibis expressions. An engine gives Arrow tables or batches back, and 
 
 from __future__ import annotations
 
+import re
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
 from offpolicy._workspace import Workspace
-from offpolicy.errors import UsageError
+from offpolicy.engines.files import sql_files
+from offpolicy.errors import DataError, UsageError, check_count
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
+    from offpolicy.engines.files import Fingerprint
+
 BATCH_ROWS = 250_000
+MEMORY = re.compile(r"\s*\d+(\.\d+)?\s*([KMGT]i?)?B\s*", re.IGNORECASE)
 
 
 def ibis_module() -> Any:
@@ -68,6 +74,9 @@ class Engine(Protocol):
 class DuckDB:
     """The embedded engine: Parquet, CSV, DuckDB files, Arrow datasets and relations.
 
+    An own connection can read the files it was given and its temporary folder, and nothing else: it installs and
+    loads no extensions, opens no network connection, and its settings cannot be changed by a query.
+
     Parameters
     ----------
     connection : DuckDBPyConnection, optional
@@ -76,6 +85,10 @@ class DuckDB:
         A DuckDB file, opened read-only.
     memory_limit : str, optional
         Such as "2GB"; beyond it DuckDB spills to the scan's temporary folder.
+    paths : sequence of str
+        Files that an own connection may read.
+    network : bool
+        Whether it may read from the network, with an extension (httpfs) that is installed already.
     """
 
     name = "duckdb"
@@ -91,15 +104,22 @@ class DuckDB:
         memory_limit: str | None = None,
         threads: int | None = None,
         temp_directory: str | Path | None = None,
+        paths: Sequence[str] = (),
+        network: bool = False,
     ) -> None:
+        self._settings = _settings(memory_limit, threads)
         self.workspace = Workspace(temp_directory)
+        self.fingerprint: Fingerprint | None = None
         self._own = connection is None
         self._database = database
-        self._settings = {"memory_limit": memory_limit, "threads": threads}
+        self._paths = list(paths)
+        self._network = network
         self._connection = connection
         self._registered: dict[str, Any] = {}
+        self._views: dict[str, str] = {}
         if connection is not None:
-            self._configure()
+            for setting, value in self._settings.items():  # checked above: a size, a whole number
+                connection.execute(f"SET {setting} = '{value}'")
 
     @property
     def connection(self) -> Any:
@@ -108,31 +128,65 @@ class DuckDB:
             import duckdb
 
             path = ":memory:" if self._database is None else str(self._database)
-            self._connection = duckdb.connect(path, read_only=self._database is not None)
-            folder = str(self.workspace.folder).replace("'", "''")
-            self._connection.execute(f"SET temp_directory = '{folder}'")
+            folder = str(self.workspace.folder)
+            config: dict[str, Any] = {
+                **self._settings,
+                "temp_directory": folder,
+                "autoinstall_known_extensions": False,
+                "autoload_known_extensions": False,
+            }
+            try:
+                self._connection = duckdb.connect(
+                    path, read_only=self._database is not None, config=config
+                )
+            except duckdb.Error as error:
+                raise DataError(f"DuckDB cannot open {path!r}: {error}") from error
             self._connection.execute("SET enable_progress_bar = false")
+            if self._network:
+                self._load_network()
+            else:
+                connection = self._connection
+                connection.execute(f"SET allowed_paths = [{sql_files(self._paths)}]")
+                connection.execute(f"SET allowed_directories = [{sql_files([folder])}]")
+                connection.execute("SET enable_external_access = false")
+            self._connection.execute("SET lock_configuration = true")
             for name, rows in self._registered.items():
                 self._connection.register(name, rows)
-            self._configure()
+            for name, sql in self._views.items():
+                self._make_view(name, sql)
         return self._connection
 
-    def _configure(self) -> None:
+    def _load_network(self) -> None:
         import duckdb
 
-        for setting, value in self._settings.items():
-            if value is None:
-                continue
-            try:
-                self._connection.execute(f"SET {setting} = '{value}'")
-            except duckdb.Error as error:
-                raise UsageError(
-                    f"{setting}={value!r} is not understood by DuckDB: {error}"
-                ) from error
+        try:
+            self._connection.execute("LOAD httpfs")
+        except duckdb.Error as error:
+            raise UsageError(
+                "network sources need DuckDB's extension 'httpfs', which is not installed and is not installed "
+                'unasked: run duckdb.sql("INSTALL httpfs") once, or copy the files here first.'
+            ) from error
+
+    def _make_view(self, name: str, sql: str) -> None:
+        self._connection.execute(f'CREATE OR REPLACE TEMP VIEW "{name}" AS {sql}')
+
+    def view(self, name: str, sql: str) -> Any:
+        """Ibis table of a query, which every later connection knows by this name as well."""
+        connection = self.connection
+        self._views[name] = sql
+        assert connection is not None
+        self._make_view(name, sql)
+        return self.from_name(name)
 
     def query(self, sql: str) -> Any:
         """A relation of the query's rows."""
-        return self.connection.sql(sql)
+        with duckdb_errors():
+            return self.connection.sql(sql)
+
+    def unchanged(self, *, tails: bool = False) -> None:
+        """The files are what they were when the scan began."""
+        if self.fingerprint is not None:
+            self.fingerprint.check(tails=tails)
 
     def rest(self) -> None:
         """Give DuckDB's memory back between queries; the next one opens a new connection."""
@@ -160,11 +214,22 @@ class DuckDB:
 
     def table(self, expression: Any) -> Any:
         """Result as an Arrow table."""
-        return self.query(self.compile(expression)).to_arrow_table()
+        self.unchanged()
+        with duckdb_errors():
+            return self.query(self.compile(expression)).to_arrow_table()
 
     def batches(self, expression: Any, rows: int = BATCH_ROWS) -> Iterator[Any]:
         """Result as Arrow record batches."""
-        yield from self.query(self.compile(expression)).to_arrow_reader(rows)
+        self.unchanged(tails=True)
+        with duckdb_errors():
+            reader = self.query(self.compile(expression)).to_arrow_reader(rows)
+        while True:
+            with duckdb_errors():
+                batch = next(reader, None)
+            if batch is None:
+                break
+            yield batch
+        self.unchanged()
 
     def upload(self, table: Any) -> Any:
         """An Ibis table of a Parquet file in the temporary folder."""
@@ -186,6 +251,7 @@ class Relation(DuckDB):
 
     def __init__(self, relation: Any, *, temp_directory: str | Path | None = None) -> None:
         self.workspace = Workspace(temp_directory)
+        self.fingerprint = None
         self.relation = relation
         self._own = False
         self._connection = None
@@ -231,6 +297,42 @@ class Backend:
     def close(self) -> None:
         """Remove temporary files; the connection is the user's."""
         self.workspace.close()
+
+
+def _settings(memory_limit: Any, threads: Any) -> dict[str, Any]:
+    """DuckDB's settings, checked here: a run file may have been written by someone else."""
+    settings: dict[str, Any] = {}
+    if memory_limit is not None:
+        if not isinstance(memory_limit, str) or not MEMORY.fullmatch(memory_limit):
+            raise UsageError(
+                f"memory_limit= must be a size such as '2GB' or '500MB'. Got {memory_limit!r} instead."
+            )
+        settings["memory_limit"] = memory_limit.strip()
+    if threads is not None:
+        check_count("threads=", threads)
+        settings["threads"] = int(threads)
+    return settings
+
+
+@contextmanager
+def duckdb_errors() -> Iterator[None]:
+    """What DuckDB has to say about the data, as an error of this library."""
+    import duckdb
+
+    try:
+        yield
+    except duckdb.OutOfMemoryException as error:
+        raise DataError(
+            f"DuckDB ran out of memory ({_first_line(error)}). Raise memory_limit=, lower threads=, or give it "
+            "room for temporary files with temp_directory=."
+        ) from error
+    except (duckdb.Error, OSError) as error:
+        raise DataError(f"DuckDB cannot read the log: {_first_line(error)}") from error
+
+
+def _first_line(error: BaseException) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return " ".join(lines[:3])[:500] or type(error).__name__
 
 
 def _plain(schema: Any) -> Any:

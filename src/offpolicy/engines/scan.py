@@ -196,7 +196,9 @@ class LogScan:
 
     def about(self, way: str, held: int) -> dict[str, Any]:
         """Who reads the log and how much is in memory at once, for the settings of a result."""
-        return {"engine": {"engine": self.engine.name, "way": way, "rows": self.n, "held": held}}
+        about = {"engine": self.engine.name, "way": way, "rows": self.n, "held": held}
+        fingerprint = getattr(self.engine, "fingerprint", None)
+        return {"engine": about if fingerprint is None else {**about, "digest": fingerprint.digest}}
 
     def report(self, stage: str, done: float) -> None:
         """Tell whoever watches how far a stage ("check", "compress", "fit", "score") is, from 0 to 1."""
@@ -234,6 +236,7 @@ def scan(
     memory_limit: str | None = None,
     threads: int | None = None,
     temp_directory: str | Path | None = None,
+    network: bool = False,
     max_rows: int = MAX_ROWS,
     max_cells: int = MAX_CELLS,
     chunk_rows: int = 250_000,
@@ -266,6 +269,9 @@ def scan(
         Of DuckDB.
     temp_directory : path, optional
         Where temporary files go; they are removed in the end, also after an interrupt.
+    network : bool
+        Whether a source such as "s3://…" or "https://…" may be read. DuckDB needs its extension httpfs for it,
+        which must have been installed; nothing is installed unasked.
     max_rows, max_cells : int
         Most rows (cells) to hold in memory.
     chunk_rows : int
@@ -302,6 +308,8 @@ def scan(
         memory_limit=memory_limit,
         threads=threads,
         temp_directory=temp_directory,
+        network=network,
+        labels=[c for c in (action, batch, cluster, id, fold) if c is not None],
     )
     roles = Roles(
         names, action, reward, propensity, batch, cluster, weight, keep_probability, id, fold

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from offpolicy.engines import csv, files
 from offpolicy.engines.engine import Backend, DuckDB, Relation
 from offpolicy.errors import DataError, UsageError
+from offpolicy.logs.frame import LARGEST_WHOLE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection, Sequence
 
     from offpolicy.engines.engine import Engine
 
 DATABASES = {".duckdb", ".ddb", ".db"}
+REMOTE = re.compile(r"^[a-zA-Z][a-zA-Z0-9+.-]+://")
+VIEW = "offpolicy_source"
 
 
 def open_source(
@@ -24,13 +29,19 @@ def open_source(
     memory_limit: str | None = None,
     threads: int | None = None,
     temp_directory: str | Path | None = None,
+    network: bool = False,
+    labels: Collection[str] = (),
 ) -> tuple[Engine, Any]:
     """The engine that holds ``source`` and an Ibis table of it; the arguments are those of `scan`."""
     kind = f"{type(source).__module__}.{type(source).__name__}"
     if isinstance(source, list | tuple):
         raise UsageError("give files as one pattern such as 'logs/*.parquet', or an Arrow dataset.")
+    if isinstance(source, str | Path) and REMOTE.match(str(source)) and not network:
+        raise UsageError(
+            f"{str(source)!r} is on the network, which is read only when asked for: scan(…, network=True)."
+        )
     if engine not in {None, "duckdb"}:
-        return _spark_files(source, str(engine), temp_directory)
+        return _spark_files(source, str(engine), temp_directory, labels)
     if kind.startswith("pyspark."):
         from offpolicy.engines.spark import Spark
 
@@ -43,18 +54,25 @@ def open_source(
         return relation, relation.source()
     options = {"memory_limit": memory_limit, "threads": threads, "temp_directory": temp_directory}
     if isinstance(source, str | Path):
-        return _files(str(source), table, options)
+        path = str(source)
+        return (
+            _remote(path, options, labels)
+            if REMOTE.match(path)
+            else _files(path, table, options, labels)
+        )
     return _in_memory(source, kind, table, options)
 
 
-def _spark_files(source: Any, engine: str, temp_directory: Any) -> tuple[Engine, Any]:
+def _spark_files(
+    source: Any, engine: str, temp_directory: Any, labels: Collection[str]
+) -> tuple[Engine, Any]:
     if not engine.startswith("spark"):
         raise UsageError(f"engine= must be 'duckdb', 'spark' or 'spark://…'. Got {engine!r}.")
     if not isinstance(source, str | Path):
         raise UsageError("engine='spark…' reads files; a Spark DataFrame can be scanned as it is.")
     from offpolicy.engines.spark import read_files
 
-    return read_files(str(source), engine, temp_directory=temp_directory)
+    return read_files(str(source), engine, temp_directory=temp_directory, labels=labels)
 
 
 def _in_memory(
@@ -73,14 +91,29 @@ def _in_memory(
     )
 
 
-def _files(source: str, table: str | None, options: dict[str, Any]) -> tuple[Engine, Any]:
-    import duckdb
+def _remote(source: str, options: dict[str, Any], labels: Collection[str]) -> tuple[Engine, Any]:
+    """Files that DuckDB reads over the network."""
+    duck = DuckDB(**options, network=True)
+    rows = files.sql_text(source)
+    try:
+        if source.removesuffix(".gz").endswith((".csv", ".tsv")):
+            sql = f"SELECT * FROM read_csv({rows}, all_varchar = true, header = true)"  # noqa: S608
+            return duck, csv.typed(duck, duck.view(VIEW, sql), labels)
+        sql = f"SELECT * FROM read_parquet({rows}, union_by_name = true)"  # noqa: S608
+        return duck, duck.view(VIEW, sql)
+    except BaseException:
+        duck.close()
+        raise
 
+
+def _files(
+    source: str, table: str | None, options: dict[str, Any], labels: Collection[str]
+) -> tuple[Engine, Any]:
     suffix = Path(source.removesuffix(".gz")).suffix.lower()
     if suffix in DATABASES:
         if not Path(source).exists():
             raise DataError(f"there is no file {source!r}.")
-        duck = DuckDB(database=source, **options)
+        duck = DuckDB(database=source, **options, paths=[str(Path(source).absolute())])
         return duck, duck.from_name(_required(table))
     if table is not None:
         raise UsageError("table= is for DuckDB files and connections.")
@@ -91,12 +124,83 @@ def _files(source: str, table: str | None, options: dict[str, Any]) -> tuple[Eng
             f"{source!r}: the kind of file is not known. Name Parquet (.parquet) or CSV (.csv) files, "
             "or a DuckDB file (.duckdb) with table=."
         )
-    duck = DuckDB(**options)
+    paths = files.listed(source)
+    if suffix in {".csv", ".tsv"}:
+        return _csv_files(paths, options, labels)
+    return _view(paths, _parquet(paths), options)
+
+
+def _csv_files(
+    paths: list[str],
+    options: dict[str, Any],
+    labels: Collection[str],
+    separator: str | None = None,
+    decimal: str = ".",
+) -> tuple[DuckDB, Any]:
+    duck, cells = _view(paths, csv.duckdb_text(paths, separator), options)
     try:
-        return duck, duck.from_name(source)
-    except duckdb.Error as error:
+        return duck, csv.typed(duck, cells, labels, decimal)
+    except BaseException:
         duck.close()
-        raise DataError(f"{source!r} cannot be read: {error}") from error
+        raise
+
+
+def _view(paths: list[str], sql: str, options: dict[str, Any]) -> tuple[DuckDB, Any]:
+    """A connection that reads these files and nothing else, and the table of a query over them."""
+    duck = DuckDB(**options, paths=[str(Path(p).absolute()) for p in paths])
+    try:
+        duck.fingerprint = files.Fingerprint.of(paths)
+        return duck, duck.view(VIEW, sql)
+    except BaseException:
+        duck.close()
+        raise
+
+
+def read_csv(
+    source: str | Sequence[str],
+    labels: Collection[str] = (),
+    *,
+    separator: str | None = None,
+    decimal: str = ".",
+    rows: int | None = None,
+) -> Any:
+    """CSV files as a pandas frame, read as `scan` reads them.
+
+    Parameters
+    ----------
+    source : path, pattern, or paths
+    labels : column names
+        Columns whose texts tell things apart.
+    separator, decimal : str
+        How the files are written; default: by their names, and a point.
+    rows : int, optional
+        The first ones only.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    paths = files.listed(source) if isinstance(source, str) else list(source)
+    duck, cells = _csv_files(paths, {}, labels, separator, decimal)
+    try:
+        table = duck.table(cells if rows is None else cells.limit(rows))
+    finally:
+        duck.close()
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        if pa.types.is_int64(column.type) and column.null_count:  # pandas makes floats of these
+            bounds = pc.min_max(column).as_py().values()
+            if any(v is not None and abs(v) > LARGEST_WHOLE for v in bounds):
+                raise DataError(
+                    f"column {name!r} holds integers beyond 2^53 and missing values, which no number type of "
+                    "a frame holds both. Fill the missing ones, or write Parquet and use offpolicy.scan."
+                )
+    return table.to_pandas()
+
+
+def _parquet(paths: list[str]) -> str:
+    """SQL of the rows of Parquet files; their columns and types have been reconciled."""
+    files.common_schema(paths)
+    by_name = str(len(paths) > 1).lower()
+    return f"SELECT * FROM read_parquet([{files.sql_files(paths)}], union_by_name = {by_name})"  # noqa: S608
 
 
 def _ibis(source: Any, temp_directory: Any) -> tuple[Engine, Any]:

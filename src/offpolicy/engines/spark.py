@@ -14,11 +14,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from offpolicy._workspace import Workspace
+from offpolicy.engines import csv
 from offpolicy.engines.engine import BATCH_ROWS, ibis_module
 from offpolicy.errors import DataError, missing_dependency
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterator
     from pathlib import Path
 
     from offpolicy.engines.engine import Engine
@@ -172,7 +173,11 @@ def _one_batch(batches: list[Any], schema: Any) -> Any:
 
 
 def read_files(
-    source: str, engine: str, *, temp_directory: str | Path | None = None
+    source: str,
+    engine: str,
+    *,
+    temp_directory: str | Path | None = None,
+    labels: Collection[str] = (),
 ) -> tuple[Engine, Any]:
     """Files read by Spark: ``engine`` is "spark" (this machine), or a master such as "spark://…"."""
     try:
@@ -194,9 +199,16 @@ def read_files(
     spark = Spark(session, own=running is None, temp_directory=temp_directory)
     plain = source.removesuffix(".gz")
     if plain.endswith((".csv", ".tsv")):
-        separator = "\t" if plain.endswith(".tsv") else ","
-        frame = session.read.csv(source, header=True, inferSchema=True, sep=separator)
-    elif plain.endswith((".parquet", ".pq")) or "." not in plain.rsplit("/", maxsplit=1)[-1]:
+        frame = session.read.csv(
+            source,
+            header=True,
+            sep=csv.separator(source),
+            escape='"',
+            mode="FAILFAST",
+            multiLine=True,
+        )
+        return spark, csv.typed(spark, spark.from_frame(frame), labels)
+    if plain.endswith((".parquet", ".pq")) or "." not in plain.rsplit("/", maxsplit=1)[-1]:
         frame = session.read.parquet(source)
     else:
         spark.close()

@@ -16,7 +16,7 @@ from offpolicy.engines.engine import Engine, ibis_module
 from offpolicy.engines.roles import Roles, distribution_columns, normalized, number
 from offpolicy.errors import DataError, did_you_mean
 from offpolicy.logs import messages
-from offpolicy.logs.actions import encode
+from offpolicy.logs.actions import encode, refuse_continuous
 from offpolicy.logs.checks import SUM_TOLERANCE
 
 if TYPE_CHECKING:
@@ -151,7 +151,9 @@ def _labels(
             hint = did_you_mean(next(iter(unknown)), known)
             raise DataError(messages.action_unknown(roles.action, where, hint))
         return known, tuple(values)
-    return encode(values, None, roles.action)[0], tuple(values)
+    labels = encode(values, None, roles.action)[0]
+    refuse_continuous(labels, n, roles.action)
+    return labels, tuple(values)
 
 
 def _checks(table: Any, roles: Roles, labels: tuple[Any, ...], engine: Engine) -> list[_Check]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence, Sized
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -14,11 +14,40 @@ if TYPE_CHECKING:
     from offpolicy._arrays import Array, Bools, Ints
 
 Label: TypeAlias = Hashable
+MOST_ACTIONS = 1_000_000
+MANY_FRACTIONS = 50  # different fractions from which on an action looks continuous
 
 
 def plain(value: Any) -> Any:
     """Return a numpy scalar as the Python value it holds."""
     return value.item() if isinstance(value, np.generic) else value
+
+
+def label_array(values: Any) -> Array:
+    """Labels as an array of one entry each: a list of lists or tuples becomes objects, not a matrix."""
+    if hasattr(values, "__array__"):
+        return np.asarray(values)
+    items = list(values)
+    if any(isinstance(v, list | tuple | set | dict) for v in items) or _kinds(items) > 1:
+        # np.asarray would turn [1, "a"] into two texts.
+        array = np.empty(len(items), dtype=object)
+        array[:] = items
+        return array
+    return np.asarray(items)
+
+
+def _kinds(items: list[Any]) -> int:
+    """How many kinds of label there are: text, numbers, others."""
+    return len(
+        {
+            str
+            if isinstance(v, str)
+            else float
+            if isinstance(v, int | float | np.number)
+            else type(v)
+            for v in items
+        }
+    )
 
 
 def is_missing(values: Array) -> Bools:
@@ -47,15 +76,36 @@ def action_list(actions: Iterable[Label], where: str) -> tuple[Label, ...]:
             f"{where}: actions={actions!r} is not a list of actions. Give a list of labels, for example "
             "actions=['a', 'b'], or range(K) for 0 … K−1."
         )
+    if isinstance(actions, Sized) and len(actions) > MOST_ACTIONS:
+        raise DataError(
+            f"{where}: {len(actions):,} actions are listed; at most {MOST_ACTIONS:,} can be told apart here."
+        )
     labels = tuple(plain(a) for a in actions)
     if not labels:
         raise DataError(f"{where}: the list of actions is empty. Give at least one action.")
     seen: set[Label] = set()
     for label in labels:
+        if not isinstance(label, Hashable):
+            raise DataError(f"{where}: {label!r} cannot be a label. A label is text or a number.")
         if label in seen:
             raise DataError(f"{where}: action {label!r} is listed twice. List each action once.")
         seen.add(label)
     return labels
+
+
+def refuse_continuous(
+    labels: Sequence[Label], n: int, column: str, given: Sequence[Label] | None = None
+) -> None:
+    """Fractions of which nearly every row has its own are a continuous action, unless listed as ``given``."""
+    if given is not None:
+        return
+    several = len(labels) > MANY_FRACTIONS and 10 * len(labels) > n
+    if several and any(isinstance(a, float) and a != int(a) for a in labels):
+        raise DataError(
+            f"column {column!r} holds {len(labels):,} different numbers (such as {labels[0]!r}) in {n:,} rows: a "
+            "continuous action. Actions are discrete here; round or bin the column, or name all actions with "
+            "`actions=` if these are labels."
+        )
 
 
 def encode(
@@ -71,7 +121,7 @@ def encode(
     missing = is_missing(values)
     if missing.any():
         raise DataError(messages.action_missing(column, first_rows(missing)))
-    distinct, inverse = _distinct(values)
+    distinct, inverse = _distinct(values, column)
     if actions is None:
         order = _sorted_positions(distinct)
         rank = np.empty(len(order), dtype=np.int64)
@@ -89,7 +139,7 @@ def encode(
     return labels, codes
 
 
-def _distinct(values: Array) -> tuple[list[Any], Ints]:
+def _distinct(values: Array, column: str) -> tuple[list[Any], Ints]:
     """Distinct values (as Python objects) and the position of each entry among them."""
     if values.dtype.kind in "mM":
         # Finer units than Python's dates would come out as integers.
@@ -98,10 +148,21 @@ def _distinct(values: Array) -> tuple[list[Any], Ints]:
     if values.dtype.kind in "biufmM" or (values.dtype.kind in "US" and len(values) < 10_000):
         distinct, inverse = np.unique(values, return_inverse=True)
         return distinct.tolist(), inverse.astype(np.int64)
+    kinds = set(map(type, values.tolist()))
+    if bool in kinds and kinds & {int, float}:  # True == 1 would make one label of two
+        raise DataError(
+            f"column {column!r} holds both booleans and numbers, of which True equals 1. Make them one kind."
+        )
     position: dict[Any, int] = {}
     inverse = np.empty(len(values), dtype=np.int64)
     for i, value in enumerate(values.tolist()):
-        inverse[i] = position.setdefault(value, len(position))
+        try:
+            inverse[i] = position.setdefault(value, len(position))
+        except TypeError as error:  # lists, dictionaries, arrays
+            raise DataError(
+                f"column {column!r}: row {i} = {value!r} cannot be a label, since it is a "
+                f"{type(value).__name__}. A label is text or a number; join the parts into one text."
+            ) from error
     return list(position), inverse
 
 

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from offpolicy._arrays import read_only
 from offpolicy.errors import DataError
 from offpolicy.logs import checks
-from offpolicy.logs.actions import Label, action_list, encode
+from offpolicy.logs.actions import Label, action_list, encode, label_array, refuse_continuous
 from offpolicy.logs.frame import Columns, Context
+from offpolicy.logs.given import check_given, own_copy, row_labels
 from offpolicy.logs.identity import order_of_ids, unit_numbers
 from offpolicy.logs.layout import Layout
 
@@ -90,9 +92,14 @@ class BanditLog:
     names: Names = field(default_factory=Names)
     row_order: Ints | None = None  # row of the frame each row came from, when ids put them in order
     about: Mapping[str, Any] = field(default_factory=dict, repr=False)  # where it was read
+    row_labels: Any = field(default=None, repr=False)  # pandas index of what it was built from
 
     kind: ClassVar[str] = "bandit"
     in_memory: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        for name in (*COLUMNS, "fold", "half", "unit", "row_order"):
+            object.__setattr__(self, name, read_only(getattr(self, name)))
 
     @property
     def n(self) -> int:
@@ -142,6 +149,7 @@ class BanditLog:
             unit=self.units[rows],
             source=None if self.source is None else Columns(self.source).rows(rows),
             row_order=None,
+            row_labels=None,
         )
 
     @property
@@ -221,6 +229,9 @@ class BanditLog:
         """
         columns = Columns(frame)
         checks.not_empty(len(columns))
+        labels_of_rows = row_labels(frame)
+        frame = columns.separate()  # the caller may change theirs
+        columns = Columns(frame)
         row_order, numbers = None, None
         if id is not None:
             values = columns.values(columns.require(id, "id"))
@@ -250,6 +261,7 @@ class BanditLog:
             return None if name is None else columns.numeric(columns.require(name, role), role)
 
         labels, codes = encode(columns.values(action), actions, action)
+        refuse_continuous(labels, len(columns), action, actions)
         probabilities: Array | None
         if propensity is None or isinstance(propensity, str):
             probabilities = optional_numbers(propensity, "propensity")
@@ -281,6 +293,7 @@ class BanditLog:
             row_order=None if row_order is None or (np.diff(row_order) > 0).all() else row_order,
             source=frame,
             names=Names(action, reward, propensity_name, batch or "batch", cluster or "cluster"),
+            row_labels=labels_of_rows,
         )
         called = {
             "weight": weight,
@@ -328,12 +341,27 @@ class BanditLog:
         >>> BanditLog.from_arrays(None, [0, 1, 1], [1.0, 0.0, 2.0], actions=range(3)).actions
         (0, 1, 2)
         """
-        taken = np.asarray(action)
+        labels_of_rows = check_given(
+            {
+                "action": action,
+                "context": context,
+                "reward": reward,
+                "propensity": propensity,
+                "batch": batch,
+                "cluster": cluster,
+                "weight": weight,
+                "eligible": eligible,
+                "keep_probability": keep_probability,
+                "count": count,
+                "fold": fold,
+            }
+        )
+        taken = label_array(action)
         if taken.ndim != 1:
             raise DataError(f"'action' must be one label per row. Got shape {taken.shape}.")
         n = len(taken)
         checks.not_empty(n)
-        table = np.empty((n, 0)) if context is None else checks.text_column(np.asarray(context))
+        table = np.empty((n, 0)) if context is None else checks.text_column(own_copy(context))
         if table.dtype.kind not in "biufUS" or (table.ndim > 1 and table.dtype.kind in "US"):
             raise DataError(
                 f"'context' is an array of dtype {table.dtype}. Give numbers (or one column of text), or a "
@@ -342,6 +370,7 @@ class BanditLog:
         if table.ndim == 0:
             raise DataError("'context' must have one row for each action. Got a single value.")
         labels, codes = encode(taken, actions, "action")
+        refuse_continuous(labels, n, "action", actions)
 
         def numbers(values: Any, role: str) -> Floats | None:
             return None if values is None else checks.one_dimensional(values, role, role)
@@ -369,6 +398,7 @@ class BanditLog:
             eligible=mask,
             count=numbers(count, "count"),
             fold=None if fold is None else np.asarray(fold),
+            row_labels=labels_of_rows,
         )
         return _checked(log, numbers(keep_probability, "keep_probability"), {})
 

@@ -9,7 +9,7 @@ import numpy as np
 from offpolicy.errors import DataError, first_rows
 from offpolicy.logs import messages
 from offpolicy.logs.actions import is_missing
-from offpolicy.logs.frame import to_float
+from offpolicy.logs.frame import exact_in_float, to_float
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,7 +27,10 @@ def one_dimensional(values: Any, column: str, role: str) -> Floats:
             f"{column!r}: the {role} must be one number per row. Got shape {array.shape}."
         )
     if array.dtype.kind in "biuf":
-        return array.astype(np.float64)
+        numbers = array.astype(np.float64)
+        if array.dtype.kind in "iu":
+            exact_in_float(numbers, column, role)
+        return numbers
     return to_float(array if array.dtype.kind in "mM" else array.astype(object), column, role)
 
 

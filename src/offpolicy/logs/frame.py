@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from offpolicy._arrays import read_only
 from offpolicy.errors import DataError, did_you_mean, first_rows
 from offpolicy.logs import messages
 
@@ -30,18 +31,6 @@ def _narwhals() -> Any:
 def is_frame(value: Any) -> bool:
     """Whether ``value`` is a table of named columns rather than an array."""
     return hasattr(value, "columns") or hasattr(value, "column_names")
-
-
-def is_reordered(values: Any, frame: Any) -> bool:
-    """Whether a pandas object carries the labels of ``frame``'s rows in another order.
-
-    Such values are meant to be matched by label, and taking them by position would mix up the rows.
-    """
-    mine: Any = getattr(values, "index", None)
-    theirs: Any = getattr(frame, "index", None)
-    if not (hasattr(mine, "equals") and hasattr(theirs, "equals")) or len(mine) != len(theirs):
-        return False
-    return not mine.equals(theirs) and set(mine) == set(theirs)
 
 
 class Columns:
@@ -81,6 +70,16 @@ class Columns:
         """Native frame with only these columns, in this order."""
         return self._frame.select(*names).to_native()
 
+    def separate(self) -> Any:
+        """The frame as another object: a change of either does not reach the other."""
+        native = self._frame.to_native()
+        if not type(native).__module__.startswith("pandas"):
+            return self._frame.clone().to_native()
+        import pandas as pd
+
+        # From version 3 on pandas copies when something is written.
+        return native.copy(deep=int(pd.__version__.split(".")[0]) < 3)
+
     def rows(self, positions: Ints) -> Any:
         """Native frame with these rows, in this order."""
         return self._frame[positions].to_native()
@@ -106,9 +105,25 @@ class Columns:
         series = self._frame[name]
         nw = _narwhals()
         if series.dtype.is_numeric() or series.dtype == nw.Boolean:
-            values: Array = series.cast(nw.Float64).to_numpy()
-            return np.array(values, dtype=np.float64)
+            numbers = np.array(series.cast(nw.Float64).to_numpy(), dtype=np.float64)
+            if series.dtype.is_integer():
+                exact_in_float(numbers, name, role)
+            return numbers
         return to_float(self.values(name), name, role)
+
+
+LARGEST_WHOLE = 2.0**53  # beyond it not every integer is a float64
+
+
+def exact_in_float(values: Floats, column: str, role: str) -> None:
+    """Integers so large that a float64 would round them are refused as numbers."""
+    with np.errstate(invalid="ignore"):
+        large = np.abs(values) > LARGEST_WHOLE
+    if large.any():
+        raise DataError(
+            f"column {column!r}: {first_rows(large, values)} are integers beyond 2^53, which float64 rounds. "
+            f"The {role} is a number to compute with; scale it. Ids belong in id= or cluster=."
+        )
 
 
 def to_float(values: Array, column: str, role: str) -> Floats:
@@ -167,6 +182,10 @@ class Context:
     levels: dict[str, list[Any]] = field(default_factory=dict, repr=False)
     load: Callable[[str], Array] | None = field(default=None, repr=False)
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "table", read_only(self.table))
+        object.__setattr__(self, "index", read_only(self.index))
+
     @classmethod
     def from_frame(cls, frame: Any, index: Ints | None = None) -> Context:
         """Wrap a native frame."""
@@ -191,10 +210,10 @@ class Context:
 
     def native(self, positions: Array | slice) -> Any:
         """Table rows as they came in: what a policy is given."""
-        if isinstance(positions, slice) and positions == slice(0, self.n_table):
-            return self.table
         if not self.is_frame:
             return self.table[positions]
+        if isinstance(positions, slice) and positions == slice(0, self.n_table):
+            return Columns(self.table).separate()
         if isinstance(positions, slice):
             positions = np.arange(*positions.indices(self.n_table))
         frame = _narwhals().from_native(self.table, eager_only=True)

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from offpolicy._arrays import read_only
 from offpolicy.errors import DataError, NotIdentifiedError
 from offpolicy.logs import checks, episodes
-from offpolicy.logs.actions import Label, encode
+from offpolicy.logs.actions import Label, encode, refuse_continuous
 from offpolicy.logs.bandit import Names
 from offpolicy.logs.endings import TREATMENTS, describe, endings, whole_steps
 from offpolicy.logs.frame import Columns, Context
+from offpolicy.logs.given import check_given, own_copy
 from offpolicy.logs.identity import unit_numbers
 from offpolicy.logs.layout import Layout
 
@@ -24,6 +26,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from offpolicy._arrays import Array, Bools, Floats, Ints
+
+
+ARRAYS = (
+    "action", "reward", "ended", "propensity", "distribution", "cluster", "weight", "fold", "unit", "row_order",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,6 +107,10 @@ class Trajectories:
     eligible: ClassVar[None] = None
     batch_labels: ClassVar[None] = None
     count: ClassVar[None] = None
+
+    def __post_init__(self) -> None:
+        for name in ARRAYS:
+            object.__setattr__(self, name, read_only(getattr(self, name)))
 
     @property
     def n(self) -> int:
@@ -271,10 +282,15 @@ class Trajectories:
         >>> log
         Trajectories(2 episodes, 3 steps, at most 2 each, 2 states, 2 actions, mean return 1.5, ...)
         """
+        steps = {"actions": actions, "states": states, "rewards": rewards}
+        check_given({**steps, "propensities": propensities})
+        check_given({"cluster": cluster, "weight": weight, "fold": fold})
+        check_given({"terminated": terminated})
         shape = episodes.shape_of(actions, lengths)
         n_steps = shape.n_steps
         known, codes = encode(shape.flat(actions, "actions"), labels, "actions")
-        table = np.empty((n_steps, 0)) if states is None else shape.flat(states, "states")
+        refuse_continuous(known, n_steps, "actions", labels)
+        table = np.empty((n_steps, 0)) if states is None else own_copy(shape.flat(states, "states"))
         if table.dtype == object:
             raise DataError(
                 "'states' is an array of objects. Give numbers, or a table to from_frame."

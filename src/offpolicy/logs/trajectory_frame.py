@@ -8,7 +8,7 @@ import numpy as np
 
 from offpolicy.errors import DataError, first_rows
 from offpolicy.logs import checks, episodes
-from offpolicy.logs.actions import Label, encode
+from offpolicy.logs.actions import Label, encode, refuse_continuous
 from offpolicy.logs.bandit import Names
 from offpolicy.logs.frame import Columns, Context
 from offpolicy.logs.identity import unit_numbers
@@ -69,6 +69,7 @@ def read(
         return np.asarray(values[first])
 
     labels, taken = encode(steps(action, "action"), actions, action)
+    refuse_continuous(labels, len(columns), action, actions)
     probabilities: Array | None = None
     propensity_name = "propensity"
     if isinstance(propensity, str):

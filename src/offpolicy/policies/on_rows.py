@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from offpolicy.errors import PolicyError
-from offpolicy.logs.frame import Columns, is_reordered
+from offpolicy.logs.frame import Columns
+from offpolicy.logs.given import differing, refuse_masked, row_labels
 from offpolicy.logs.layout import in_log_order
 
 if TYPE_CHECKING:
@@ -66,11 +67,10 @@ class RowArray:
 
     def on_rows(self, log: Any) -> Array:
         """(n, K) probabilities or (n,) labels."""
-        if getattr(log, "row_order", None) is None and is_reordered(self.given, log.source):
-            raise PolicyError(
-                "its index has the labels of the log's frame in another order. Align it with "
-                ".reindex(frame.index), or pass .to_numpy() if the rows do match."
-            )
+        mine, theirs = row_labels(self.given), getattr(log, "row_labels", None)
+        if mine is not None and theirs is not None and not mine.equals(theirs):
+            raise PolicyError(f"it has another index than the log{differing(mine, theirs)}")
+        refuse_masked(self.given, "probabilities", PolicyError)
         array = np.asarray(self.given)
         if array.ndim == 3 and array.shape[2] == 1:  # OBP keeps an axis for positions of a list
             array = array[:, :, 0]

@@ -15,7 +15,8 @@ import numpy as np
 
 from offpolicy.errors import DataError, OffPolicyError, PolicyError, first_rows
 from offpolicy.logs.actions import encode
-from offpolicy.logs.frame import Columns, is_frame, is_reordered
+from offpolicy.logs.frame import Columns, is_frame
+from offpolicy.logs.given import differing, refuse_masked, row_labels
 from offpolicy.policies.distribution import check_rows, one_hot
 from offpolicy.policies.forms import adapted, is_constant
 from offpolicy.policies.protocol import bind
@@ -196,11 +197,15 @@ class _Asked:
             raise PolicyError(
                 f"policy {self.name!r} failed on {len(at)} rows with {type(error).__name__}: {error}"
             ) from error
-        if is_reordered(answer, arguments[0]):
+        mine, theirs = row_labels(answer), row_labels(arguments[0])
+        # A fresh index 0, 1, 2, … says nothing about rows: it is what pandas puts around an array.
+        fresh = mine is not None and mine.equals(type(mine)(range(len(mine))))
+        if mine is not None and theirs is not None and not fresh and not mine.equals(theirs):
             raise PolicyError(
-                f"policy {self.name!r}: its answer has the index of the context in another order. Return it "
-                "in the order of the rows it was given."
+                f"policy {self.name!r}: its answer has another index than the context"
+                f"{differing(mine, theirs)}"
             )
+        refuse_masked(answer, f"policy {self.name}", PolicyError)
         if is_frame(answer):
             names = Columns(answer)
             order = _column_order(self.name, names.names, self.log.actions)

@@ -42,6 +42,8 @@ def fitted(learner: Any, X: Any, y: Array, weight: Floats | None, seed: int) -> 
     }
     if open_seeds:
         copy.set_params(**open_seeds)
+    if not y.flags.writeable:  # learners may center in place, and the log is not theirs
+        y = y.copy()
     keywords = {} if weight is None else {weight_argument(copy): weight}
     categories = reads_categories(copy)
     try:

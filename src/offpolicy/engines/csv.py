@@ -1,0 +1,196 @@
+"""The one reader of CSV files: every cell is text as written, and a column becomes numbers only where nothing is lost.
+
+Who reads (DuckDB here, Spark elsewhere) parses lines into text; what a column holds is decided here, from all of
+its cells:
+
+- true and false in one spelling are booleans;
+- whole numbers that are written as numbers are (no leading zeros, at most 64 bits) are integers;
+- columns to compute with (reward, propensity, context, …) whose every cell is a number are numbers, cells such as
+  ``NA`` or ``null`` being missing;
+- labels (action, id, cluster, batch, …) stay text as written otherwise: ``1e3`` and ``1000`` are two labels.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from offpolicy.engines.engine import ibis_module
+from offpolicy.engines.files import sql_files, sql_text
+from offpolicy.errors import DataError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from offpolicy.engines.engine import Engine
+
+HEADER_BYTES = 4_000_000
+MOST_COLUMNS = 10_000
+MOST_EXPANSION = 400  # a text file hardly ever compresses better than this
+BOMB_SAMPLE = 64_000_000
+SPELLINGS = (("true", "false"), ("True", "False"), ("TRUE", "FALSE"))
+MISSING_WORDS = ("", "NA", "N/A", "n/a", "na", "NaN", "nan", "null", "NULL", "None", "#N/A")
+OTHER_SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
+
+
+def header(path: str, comma: str | None = None) -> list[str]:
+    """Column names of a CSV file, checked; errors say what kind of file it is instead."""
+    raw = _beginning(path)
+    if not raw.strip():
+        raise DataError(f"{path!r} is empty: a CSV file begins with a line of column names.")
+    if raw[:2] in {b"\xff\xfe", b"\xfe\xff"} or b"\x00" in raw[:1000]:
+        raise DataError(
+            f"{path!r} is not UTF-8 text (it looks like UTF-16, or binary). Save it as UTF-8."
+        )
+    line_end = min((raw.find(end) for end in (b"\n", b"\r") if end in raw), default=-1)
+    if line_end < 0 and len(raw) >= HEADER_BYTES:
+        raise DataError(f"{path!r}: the first line is longer than {HEADER_BYTES:,} bytes.")
+    try:
+        text = raw.decode("utf-8-sig", errors="strict" if len(raw) < HEADER_BYTES else "ignore")
+    except UnicodeDecodeError as error:
+        row = raw[: error.start].count(b"\n")
+        raise DataError(
+            f"{path!r} is not UTF-8 text (line {row + 1}). Save it as UTF-8; older spreadsheets write Latin-1."
+        ) from error
+    try:
+        rows = csv.reader(
+            io.StringIO(text, newline=""), strict=True, delimiter=comma or separator(path)
+        )
+        names = next(rows)
+    except (csv.Error, StopIteration) as error:
+        raise DataError(f"{path!r}: the line of column names cannot be read ({error}).") from error
+    return _checked_names(names, comma, path)
+
+
+def _checked_names(names: list[str], comma: str | None, path: str) -> list[str]:
+    if len(names) == 1 and comma is None:
+        for other, word in OTHER_SEPARATORS.items():
+            if other in names[0]:
+                raise DataError(
+                    f"{path!r}: the columns are separated by {word}, not by commas. Write it with commas, or read "
+                    f"it yourself: pandas.read_csv({Path(path).name!r}, sep={other!r})."
+                )
+    if len(names) > MOST_COLUMNS:
+        raise DataError(f"{path!r} has {len(names):,} columns; at most {MOST_COLUMNS:,} are read.")
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise DataError(f"{path!r} has two columns {name!r}. Rename one of them.")
+        seen.add(name)
+    return names
+
+
+def _beginning(path: str) -> bytes:
+    """First bytes, unpacked; a file that unpacks to hundreds of times its size is refused."""
+    try:
+        if not path.endswith(".gz"):
+            with Path(path).open("rb") as file:
+                return file.read(HEADER_BYTES)
+        refuse_bomb(path)
+        with gzip.open(path) as packed:
+            return packed.read(HEADER_BYTES)
+    except (OSError, EOFError) as error:
+        raise DataError(f"{path!r} cannot be read: {error}.") from error
+
+
+def refuse_bomb(path: str | Path) -> None:
+    """Refuse a gzip file that unpacks to more than a text log can."""
+    size, packed_size = 0, Path(path).stat().st_size
+    if packed_size * MOST_EXPANSION > BOMB_SAMPLE * 16:
+        return  # so large that its sample says little; lines stay bounded
+    with gzip.open(path) as packed:
+        while part := packed.read(1 << 20):
+            size += len(part)
+            if size > BOMB_SAMPLE and size > MOST_EXPANSION * packed_size:
+                raise DataError(
+                    f"{str(path)!r} unpacks to more than {MOST_EXPANSION} times its size, which no log does. "
+                    "Unpack it yourself if you trust it."
+                )
+            if size > BOMB_SAMPLE * 16:
+                return
+
+
+def separator(path: str) -> str:
+    """Tab for .tsv, comma otherwise."""
+    return "\t" if path.removesuffix(".gz").endswith(".tsv") else ","
+
+
+def duckdb_text(paths: Sequence[str], comma: str | None = None) -> str:
+    """SQL that gives the cells of CSV files as text; every file must have the columns of the first."""
+    names = header(paths[0], comma)
+    for path in paths[1:]:
+        if header(path, comma) != names:
+            raise DataError(
+                f"{path!r} has other columns than {paths[0]!r}, or another order of them. Files of one log must "
+                "have the same columns."
+            )
+    columns = ", ".join(f"{sql_text(name)}: 'VARCHAR'" for name in names)
+    return (  # names are quoted
+        f"SELECT * FROM read_csv([{sql_files(paths)}], columns = {{{columns}}}, header = true, auto_detect = false, "  # noqa: S608
+        f"delim = {sql_text(comma or separator(paths[0]))}, quote = '\"', escape = '\"', nullstr = '', allow_quoted_nulls = false, "
+        "strict_mode = true, null_padding = false, ignore_errors = false)"
+    )
+
+
+def typed(engine: Engine, table: Any, labels: Collection[str], decimal: str = ".") -> Any:
+    """The table with columns as what they hold; ``labels`` are columns whose texts tell things apart."""
+    names = list(table.columns)
+    counts: dict[str, Any] = {}
+    for j, name in enumerate(names):
+        for what, cells in _kinds(table[name], decimal, label=name in labels).items():
+            counts[f"{what}{j}"] = cells.fill_null(False).cast("int64").sum()
+    found = engine.table(table.aggregate(**counts)).to_pylist()[0]
+    columns: dict[str, Any] = {}
+    for j, name in enumerate(names):
+        of = {what: int(found[f"{what}{j}"] or 0) for what in KINDS}
+        columns[name] = _as_type(table[name], of, decimal, label=name in labels)
+    return table.select(**columns)
+
+
+KINDS = ("given", "whole", "number", "large", "yes0", "yes1", "yes2")
+
+
+def _kinds(cell: Any, decimal: str, *, label: bool) -> dict[str, Any]:
+    """Which cells could be what."""
+    given = cell.notnull() if label else cell.notnull() & ~cell.isin(MISSING_WORDS)
+    whole = cell.try_cast("int64")
+    number = _with_point(cell, "." if label else decimal).try_cast("float64")
+    # 007 is a code; 1_000 is a number to some readers and a text to others.
+    odd = cell.contains("_") | cell.re_search(r"^\s*[+-]?0[0-9]") | cell.contains("x")
+    beyond = number.abs() > float(2**53)
+    digits = ~cell.contains(".") & ~cell.lower().contains("e")
+    kinds = {
+        "given": given,
+        "whole": given & (whole.cast("string") == cell),
+        "large": given & beyond & digits,
+    }
+    if label:
+        kinds["number"] = given & (number.cast("string") == cell)  # 0.50 and 0.5 are two labels
+    else:
+        kinds["number"] = given & number.notnull() & ~odd
+    for i, spelling in enumerate(SPELLINGS):
+        kinds[f"yes{i}"] = given & cell.isin(spelling)
+    return kinds
+
+
+def _with_point(cell: Any, decimal: str) -> Any:
+    return cell if decimal == "." else cell.replace(decimal, ".")
+
+
+def _as_type(cell: Any, of: dict[str, int], decimal: str, *, label: bool) -> Any:
+    ibis, given = ibis_module(), of["given"]
+    if given == 0:
+        return cell if label else ibis.null("float64")
+    for i, (yes, no) in enumerate(SPELLINGS):
+        if of[f"yes{i}"] == given:
+            return ibis.cases((cell == yes, True), (cell == no, False))
+    kind = "int64" if of["whole"] == given else "float64"
+    if of["whole"] != given and (of["number"] != given or of["large"]):
+        return cell
+    # Inside a condition, where DuckDB does not make it the reader's own cast, which knows no missing words.
+    return ibis.cases(
+        (~cell.isin(MISSING_WORDS), _with_point(cell, "." if label else decimal).try_cast(kind))
+    )

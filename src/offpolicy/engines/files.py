@@ -1,0 +1,180 @@
+"""Which files a source is, that they agree, and that they stay as they were between two passes.
+
+Files are listed once, when a scan begins. Parquet files must hold the same columns; types may differ where
+one holds every value of the other. Sizes, times and the last bytes (a Parquet footer lies there) are kept, and
+a pass that finds other ones raises instead of mixing two versions of a log.
+"""
+
+from __future__ import annotations
+
+import glob
+import hashlib
+import os
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from offpolicy.errors import DataError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+TAIL = 65_536  # bytes at the end of a file that tell two versions apart
+EXACT_INTEGERS = 2**53
+
+
+@dataclass(frozen=True)
+class Fingerprint:
+    """Sizes, times of change and digests of the last bytes of some files."""
+
+    paths: tuple[str, ...]
+    stats: tuple[tuple[int, int], ...]
+    tails: tuple[str, ...]
+
+    @classmethod
+    def of(cls, paths: Sequence[str]) -> Fingerprint:
+        """Take it."""
+        return cls(tuple(paths), tuple(map(_stat, paths)), tuple(map(_tail, paths)))
+
+    @cached_property
+    def digest(self) -> str:
+        """One short text for names, sizes and last bytes: what a result says it was made from."""
+        parts = [
+            f"{Path(path).name}:{size}:{tail}"
+            for path, (size, _), tail in zip(self.paths, self.stats, self.tails, strict=True)
+        ]
+        return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32]
+
+    def check(self, *, tails: bool = False) -> None:
+        """Raise if a file is not what it was; ``tails`` reads their last bytes as well."""
+        for path, stat, tail in zip(self.paths, self.stats, self.tails, strict=True):
+            if _stat(path) != stat or (tails and _tail(path) != tail):
+                raise DataError(
+                    f"{path!r} changed while it was read. The rows of one answer must be those of one log: "
+                    "work on a copy that nothing writes to."
+                )
+
+
+def _stat(path: str) -> tuple[int, int]:
+    try:
+        found = os.stat(path)  # noqa: PTH116
+    except OSError as error:
+        raise DataError(f"{path!r} cannot be read: {error.strerror}.") from error
+    return found.st_size, found.st_mtime_ns
+
+
+def _tail(path: str) -> str:
+    try:
+        with Path(path).open("rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - TAIL))
+            return hashlib.sha256(file.read(TAIL)).hexdigest()[:16]
+    except OSError as error:
+        raise DataError(f"{path!r} cannot be read: {error.strerror}.") from error
+
+
+def sql_text(text: str) -> str:
+    """A text as SQL writes it."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def sql_files(paths: Sequence[str]) -> str:
+    """A list of files as SQL writes it."""
+    return ", ".join(sql_text(str(Path(path).absolute())) for path in paths)
+
+
+def listed(source: str) -> list[str]:
+    """The files of a path or pattern, sorted."""
+    if not any(c in source for c in "*?["):
+        if not Path(source).is_file():
+            raise DataError(
+                f"there is no file {source!r}. Check the path; quote a pattern: 'logs/*.parquet'."
+            )
+        return [source]
+    found = sorted(p for p in glob.glob(source, recursive=True) if Path(p).is_file())  # noqa: PTH207
+    if not found:
+        raise DataError(f"no file matches {source!r}.")
+    return found
+
+
+def common_schema(paths: Sequence[str]) -> Any:
+    """The columns of Parquet files with types that hold every value of each file.
+
+    Raises
+    ------
+    DataError
+        Naming two files and the column in which they cannot be reconciled.
+    """
+    import pyarrow as pa
+
+    first, schema = paths[0], _schema(paths[0])
+    names = _unique(schema.names, first)
+    for path in paths[1:]:
+        other = _schema(path)
+        if set(_unique(other.names, path)) != set(names):
+            odd = min(set(other.names) ^ set(names))
+            has, lacks = (path, first) if odd in other.names else (first, path)
+            raise DataError(
+                f"column {odd!r} is in {has!r} and not in {lacks!r}. Files of one log must have the same "
+                "columns."
+            )
+        for name in names:
+            mine, theirs = schema.field(name).type, other.field(name).type
+            if mine == theirs:
+                continue
+            try:
+                pair = [pa.schema([(name, mine)]), pa.schema([(name, theirs)])]
+                wide = pa.unify_schemas(pair, promote_options="permissive").field(name).type
+            except (pa.ArrowTypeError, pa.ArrowInvalid) as error:
+                raise DataError(
+                    f"column {name!r} holds {mine} in {first!r} and {theirs} in {path!r}. Files of one log must "
+                    "agree; write them with one type."
+                ) from error
+            _lossless(name, [(first, mine), (path, theirs)], wide)
+            schema = schema.set(schema.get_field_index(name), pa.field(name, wide))
+    return schema
+
+
+def _schema(path: str) -> Any:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        return pq.read_schema(path)
+    except (pa.ArrowException, OSError) as error:
+        raise DataError(
+            f"{path!r} is not a Parquet file, or is cut off or damaged ({_short(error)})."
+        ) from error
+
+
+def _short(error: BaseException) -> str:
+    text = (str(error).splitlines() or [""])[0]
+    return text[:200] or type(error).__name__
+
+
+def _unique(names: list[str], path: str) -> list[str]:
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise DataError(f"{path!r} has two columns {name!r}. Rename one of them.")
+        seen.add(name)
+    return names
+
+
+def _lossless(name: str, files: list[tuple[str, Any]], wide: Any) -> None:
+    """Integers that become floats must be small enough to stay what they are."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    if not pa.types.is_floating(wide):
+        return
+    for path, kind in files:
+        if not pa.types.is_integer(kind) or kind.bit_width < 64:
+            continue
+        bounds = pc.min_max(pq.read_table(path, columns=[name])[name]).as_py()
+        if any(v is not None and abs(v) > EXACT_INTEGERS for v in bounds.values()):
+            raise DataError(
+                f"column {name!r} holds integers beyond 2^53 in {path!r} and fractions in another file; no "
+                "number type holds both. Write them with one type."
+            )

@@ -1,0 +1,83 @@
+"""What arguments carry besides their numbers: a numpy mask, or the labels of pandas rows.
+
+Both are easily lost on the way into an array, and what is lost is which row is which.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from offpolicy._arrays import masked
+from offpolicy.errors import DataError, OffPolicyError, first_rows
+from offpolicy.logs.actions import plain
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from offpolicy._arrays import Array
+
+
+def check_given(arguments: Mapping[str, Any]) -> Any:
+    """Refuse masked entries, and pandas objects whose rows have different labels; returns those labels.
+
+    >>> import pandas as pd
+    >>> check_given({"action": pd.Series([0, 1]), "reward": pd.Series([1, 0], index=[1, 0])})
+    Traceback (most recent call last):
+    offpolicy.errors.DataError: 'reward' has another index than 'action' (first: row 0 is labelled 1 in
+    one and 0 in the other). Rows are matched by position, which would pair the wrong ones: align them with
+    .reindex, or pass .to_numpy() if they do match.
+    """
+    labels, first = None, ""
+    for name, values in arguments.items():
+        refuse_masked(values, name)
+        theirs = row_labels(values)
+        if theirs is None:
+            continue
+        if labels is None:
+            labels, first = theirs, name
+        elif not theirs.equals(labels):
+            raise DataError(f"{name!r} has another index than {first!r}{differing(theirs, labels)}")
+    return labels
+
+
+def refuse_masked(values: Any, name: str, kind: type[OffPolicyError] = DataError) -> None:
+    """Masked entries are missing ones."""
+    parts = values if isinstance(values, list | tuple) else [values]
+    for i, part in enumerate(parts):
+        hidden = masked(part)
+        if hidden is not None and hidden.any():
+            rows = np.asarray(hidden.reshape(max(len(np.atleast_1d(hidden)), 1), -1).any(axis=1))
+            where = f"episode {i}: " if part is not values else ""
+            raise kind(
+                f"{name!r}: {where}{first_rows(rows)} are masked, which means missing. Fill them, or leave "
+                "these rows out."
+            )
+
+
+def row_labels(values: Any) -> Any:
+    """The index of a pandas object; None for anything else."""
+    index = getattr(values, "index", None)
+    return index if hasattr(index, "equals") and hasattr(index, "get_indexer") else None
+
+
+def differing(mine: Any, theirs: Any) -> str:
+    """Where two indexes part, and what to do about it."""
+    where = f" ({len(mine):,} rows against {len(theirs):,})"
+    if len(mine) == len(theirs):
+        unequal = np.asarray([a != b for a, b in zip(mine, theirs, strict=True)], dtype=bool)
+        row = int(unequal.argmax())
+        where = (
+            f" (first: row {row} is labelled {plain(mine[row])!r} in one and {plain(theirs[row])!r} in the "
+            "other)"
+        )
+    return (
+        f"{where}. Rows are matched by position, which would pair the wrong ones: align them with .reindex, "
+        "or pass .to_numpy() if they do match."
+    )
+
+
+def own_copy(values: Any) -> Array:
+    """An array that shares nothing with what it was made from."""
+    return np.array(values, copy=True)

@@ -128,9 +128,10 @@ def duckdb_text(paths: Sequence[str], comma: str | None = None) -> str:
                 "have the same columns."
             )
     columns = ", ".join(f"{sql_text(name)}: 'VARCHAR'" for name in names)
+    comma = sql_text(comma or separator(paths[0]))
     return (  # names are quoted
         f"SELECT * FROM read_csv([{sql_files(paths)}], columns = {{{columns}}}, header = true, auto_detect = false, "  # noqa: S608
-        f"delim = {sql_text(comma or separator(paths[0]))}, quote = '\"', escape = '\"', nullstr = '', allow_quoted_nulls = false, "
+        f"delim = {comma}, quote = '\"', escape = '\"', nullstr = '', allow_quoted_nulls = false, "
         "strict_mode = true, null_padding = false, ignore_errors = false)"
     )
 

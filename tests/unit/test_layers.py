@@ -19,7 +19,7 @@ HEAVY = {
 HOMES = {
     "torch": {"policies.fitted", "models.values.torch"},
     "lightgbm": {"models.rewards.boosted", "cli.models"},
-    "duckdb": {"engines.engine", "engines.sources"},
+    "duckdb": {"engines.engine"},
     "ibis": {"engines.engine"},
     "pyspark": {"engines.spark"},
     "xgboost": {"engines.spark_boosted"},

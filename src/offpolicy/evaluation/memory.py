@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from offpolicy.evaluation.block import Block
-from offpolicy.evaluation.source import RowView, Specs
+from offpolicy.evaluation.source import RowView, Specs, count_unfitted
 from offpolicy.inference.columns import Columns
 from offpolicy.inference.reach import Reach, constant_propensities, largest_weight, masses, reach
 from offpolicy.inference.units import Units
@@ -109,6 +109,20 @@ class InMemory:
             block.values(target, estimator, repeat, together)
         if "marginal" in estimator.needs:
             block.marginal(target, estimator.split, repeat)
+
+    def unfitted(self, targets: Sequence[Target], estimators: Sequence[Estimator]) -> int:
+        """How many models are still to be fitted for these estimates, as far as can be told."""
+        single = self.log.kind == "bandit"
+        spec = self.nuisances.reward_model if single else self.nuisances.value_model
+        return count_unfitted(
+            self.nuisances.store.fits,
+            (self.folds.k, self.folds.repeats),
+            estimators,
+            [t.name for t in targets],
+            of_values=not isinstance(spec, np.ndarray | dict),
+            of_behavior=not self.behavior_given,
+            by_policy=not single,
+        )
 
     def predict_behavior(self, split: Split, repeat: int) -> None:
         """See to it that π_b of one split is there."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from offpolicy._progress import FITTING, track
 from offpolicy.errors import NotIdentifiedError
 from offpolicy.evaluation.block import behavior_name, values_name
 from offpolicy.inference.estimate import Estimate, embedded
@@ -110,11 +111,15 @@ class Pipeline:
         everyone = list(targets.values())
         try:
             self.source.prepare(everyone, order)
-            made = {
-                (name, estimator.name): self.estimate(target, estimator, everyone)
-                for estimator in order
-                for name, target in targets.items()
-            }
+            made = {}
+            with (
+                track("estimates", len(order) * len(everyone)) as advance,
+                track(FITTING, self.source.unfitted(everyone, order)),
+            ):
+                for estimator in order:
+                    for name, target in targets.items():
+                        made[name, estimator.name] = self.estimate(target, estimator, everyone)
+                        advance(note=f"{name} by {estimator.name}")
         finally:
             self.source.close()
         return self._referred(made, targets, estimators)

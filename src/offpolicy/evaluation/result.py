@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from offpolicy._progress import track
 from offpolicy.errors import PolicyError, UsageError, did_you_mean, missing_dependency
 from offpolicy.policies import target as targets
 
@@ -111,25 +112,27 @@ class Evaluation:
         Where ``refused`` gives a reason there is no interval: no method can be expected to cover.
         """
         table = []
-        for (policy, estimator), e in self.estimates.items():
-            interval = e.interval(level)
-            low, high = interval.shown
-            table.append(
-                {
-                    "policy": policy,
-                    "estimator": estimator,
-                    "value": e.value,
-                    "std_error": e.std_error,
-                    "low": low,
-                    "high": high,
-                    "method": interval.method,
-                    "refused": interval.reason or None,
-                    "n": e.n,
-                    "difference": (e - self.logged).value,
-                    "difference_std_error": (e - self.logged).std_error,
-                    "notes": "; ".join(e.notes),
-                }
-            )
+        with track("intervals", len(self.estimates)) as advance:
+            for (policy, estimator), e in self.estimates.items():
+                interval = e.interval(level)
+                low, high = interval.shown
+                table.append(
+                    {
+                        "policy": policy,
+                        "estimator": estimator,
+                        "value": e.value,
+                        "std_error": e.std_error,
+                        "low": low,
+                        "high": high,
+                        "method": interval.method,
+                        "refused": interval.reason or None,
+                        "n": e.n,
+                        "difference": (e - self.logged).value,
+                        "difference_std_error": (e - self.logged).std_error,
+                        "notes": "; ".join(e.notes),
+                    }
+                )
+                advance()
         return table
 
     def frame(self, *, backend: str | None = None, level: float = 0.95) -> Any:

@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from offpolicy.models.fitting.store import BEHAVIOR, MRDR, REWARD
+from offpolicy.splits.folds import part_keys
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from offpolicy._arrays import Bools, Floats, Ints
     from offpolicy.inference.columns import Columns
@@ -51,6 +54,45 @@ class RowView:
     def half(self, repeat: int) -> Bools:
         """Which units the half-sample split scores."""
         return np.asarray(self.folds.half[repeat])
+
+
+def count_unfitted(
+    fits: Mapping[Any, Any],
+    folds: tuple[int, int],
+    estimators: Sequence[Estimator],
+    names: Sequence[str],
+    *,
+    of_values: bool,
+    of_behavior: bool,
+    by_policy: bool,
+) -> int:
+    """How many models of values and of π_b are still to be fitted, for progress.
+
+    Parameters
+    ----------
+    folds : (k, repeats)
+    names : sequence of str
+        Of the policies; ``by_policy`` says that each has value models of its own.
+    of_values, of_behavior : bool
+        Whether these are fitted at all.
+    """
+    k, repeats = folds
+    keys: set[Any] = set()
+    for e in estimators:
+        parts = [
+            key
+            for repeat in range(1 if e.split == "full" else repeats)
+            for key in part_keys(e.split, repeat, k)
+        ]
+        if of_values and "value" in e.needs:
+            emphasized = e.emphasis is not None
+            stems = [(MRDR if emphasized else REWARD, name) for name in names]
+            if not by_policy and not emphasized:
+                stems = [(REWARD, "")]
+            keys |= {(*stem, *part) for stem in stems for part in parts}
+        if of_behavior and "behavior" in e.needs:
+            keys |= {(BEHAVIOR, *part) for part in parts}
+    return len(keys - fits.keys())
 
 
 class Source(Protocol):
@@ -113,6 +155,10 @@ class Source(Protocol):
         self, target: Target, estimator: Estimator, repeat: int, together: Sequence[Target]
     ) -> None:
         """See to it that the columns are there which a score looks at."""
+        ...
+
+    def unfitted(self, targets: Sequence[Target], estimators: Sequence[Estimator]) -> int:
+        """How many models are still to be fitted for these estimates, as far as can be told."""
         ...
 
     def predict_behavior(self, split: Split, repeat: int) -> None:

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from offpolicy._progress import FITTING, track
 from offpolicy.errors import DataError
 from offpolicy.evaluation.block import GIVEN, Block
 from offpolicy.evaluation.memory import InMemory, keeps_without_behavior
-from offpolicy.evaluation.source import RowView, Specs
+from offpolicy.evaluation.source import RowView, Specs, count_unfitted
 from offpolicy.inference.columns import Columns
 from offpolicy.inference.reach import Reach, largest_weight, masses, reach
 from offpolicy.inference.units import Units
@@ -189,8 +190,21 @@ class Streamed:
         if not new and not missing:
             return
         policies = {t.name: self.policies[t.name] for t in targets}
-        self.notes = (*self.notes, *fitting.fit(self, policies, estimators))
+        with track(FITTING, self.unfitted(targets, estimators)):
+            self.notes = (*self.notes, *fitting.fit(self, policies, estimators))
         self._pass(policies, list(estimators))
+
+    def unfitted(self, targets: Sequence[Target], estimators: Sequence[Estimator]) -> int:
+        """How many models are still to be fitted for these estimates."""
+        return count_unfitted(
+            self.store.fits,
+            (self.plan.k, self.plan.repeats),
+            estimators,
+            [t.name for t in targets],
+            of_values=True,
+            of_behavior=not self.weights_known,
+            by_policy=False,
+        )
 
     def _has(self, estimator: Estimator, targets: Sequence[Target]) -> bool:
         repeats = range(1 if estimator.split == "full" else self.plan.repeats)
@@ -230,14 +244,16 @@ class Streamed:
         fits = self.store.fits
         task = Predict(self.plan, self.specs, fits, policies, estimators, behaviors, base)
         later: dict[Any, list[Any]] = {}
-        for number, (columns, sums) in enumerate(self.scan.run(task)):
-            for name, values in columns.items():
-                if base:
-                    self.columns.put(name, number, values)
-                elif name not in self.columns:
-                    later.setdefault(name, []).append(values)
-            for name, part in sums.items():
-                self.sums[name] = part if number == 0 else self.sums[name] + part
+        with track("reading and predicting", self.scan.n) as advance:
+            for number, (columns, sums) in enumerate(self.scan.run(task)):
+                for name, values in columns.items():
+                    if base:
+                        self.columns.put(name, number, values)
+                    elif name not in self.columns:
+                        later.setdefault(name, []).append(values)
+                for name, part in sums.items():
+                    self.sums[name] = part if number == 0 else self.sums[name] + part
+                advance(max(map(len, columns.values()), default=0))
         self._put_later(later)
         for name in ("log", "folds"):
             vars(self).pop(name, None)

@@ -6,6 +6,7 @@ import math
 import unicodedata
 from typing import TYPE_CHECKING
 
+from offpolicy._progress import track
 from offpolicy.errors import NotIdentifiedError
 from offpolicy.inference.change import change
 from offpolicy.inference.figures import capitalized
@@ -62,17 +63,20 @@ def cells(evaluation: Evaluation, level: float = 0.95) -> list[tuple[str, ...]]:
         for e in evaluation.estimators
     }
     rows = [((LOGGING_POLICY, "mean"), logged), *own.items()]
-    return [
-        (
-            *(visible(name) for name in names),
-            number(e.value),
-            number(e.std_error, 2),
-            _interval(e.interval(level)),
-            _against(e, logged, level),
-            f"{e.n:,}",
-        )
-        for names, e in rows
-    ]
+    out: list[tuple[str, ...]] = []
+    with track("intervals", len(rows)) as advance:
+        for names, e in rows:
+            texts = (
+                *(visible(name) for name in names),
+                number(e.value),
+                number(e.std_error, 2),
+                _interval(e.interval(level)),
+                _against(e, logged, level),
+                f"{e.n:,}",
+            )
+            out.append(texts)
+            advance()
+    return out
 
 
 def _against(e: Estimate, logged: Estimate, level: float) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from offpolicy._progress import track
 from offpolicy.trust import clipping, confounding, horizon, models, overlap, stability, weights
 from offpolicy.trust.finding import Diagnostics, Finding, Findings
 from offpolicy.trust.log_side import log_findings
@@ -37,10 +38,12 @@ def diagnose(
     estimators : sequence of Estimator
         What these estimates were made by.
     """
-    by_policy = {
-        name: Findings(_findings(View.of(problem, target), _of(estimates or {}, name), estimators))
-        for name, target in targets.items()
-    }
+    by_policy = {}
+    with track("checks", len(targets)) as advance:
+        for name, target in targets.items():
+            own = _of(estimates or {}, name)
+            by_policy[name] = Findings(_findings(View.of(problem, target), own, estimators))
+            advance(note=name)
     return Diagnostics(Findings(log_findings(problem.log, problem.log_sums())), by_policy)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from offpolicy._arrays import places
+from offpolicy._progress import track
 from offpolicy.errors import ModelError
 from offpolicy.policies.target import blocks
 
@@ -49,19 +50,22 @@ def predict_values(
     k = max((t.n_actions for t in targets), default=int(action.max()) + 1)
     q = np.empty(len(rows))
     v = {t.name: np.empty(len(at)) for t in targets}
-    for block in blocks(len(at), k):
-        members = order[bounds[block[0]] : bounds[block[-1] + 1]]
-        local, taken = inverse[members] - block[0], action[members]
-        need = np.zeros((len(block), k), dtype=bool)
-        need[local, taken] = True
-        asked = [(t, _ask(t, context, at[block], need, shared=shared)) for t in targets]
-        positions = at[block] if shared else context.positions(at[block])
-        predicted = _predict_needed(fit, features, positions, need)
-        q[members] = predicted.at(local, taken)
-        for target, pi in asked:
-            v[target.name][block] = (
-                predicted.at(np.arange(len(block)), pi) if pi.ndim == 1 else predicted.mean(pi)
-            )
+    parts = list(blocks(len(at), k))
+    with track("predicting", len(parts)) as advance:
+        for block in parts:
+            members = order[bounds[block[0]] : bounds[block[-1] + 1]]
+            local, taken = inverse[members] - block[0], action[members]
+            need = np.zeros((len(block), k), dtype=bool)
+            need[local, taken] = True
+            asked = [(t, _ask(t, context, at[block], need, shared=shared)) for t in targets]
+            positions = at[block] if shared else context.positions(at[block])
+            predicted = _predict_needed(fit, features, positions, need)
+            q[members] = predicted.at(local, taken)
+            for target, pi in asked:
+                v[target.name][block] = (
+                    predicted.at(np.arange(len(block)), pi) if pi.ndim == 1 else predicted.mean(pi)
+                )
+            advance()
     return q, {name: value[inverse] for name, value in v.items()}
 
 

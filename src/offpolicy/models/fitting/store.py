@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from offpolicy._progress import FITTING, tick
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from concurrent.futures import Future
@@ -57,6 +59,7 @@ class FitStore:
                 raise AssertionError(f"no model was fitted for {key}.")
             started = self._started.pop(key, None)
             self.fits[key] = make() if started is None else started.result()
+            tick(FITTING)
         return self.fits[key]
 
     def get_all(self, keys: list[Key], makers: list[Callable[[], Any]]) -> Iterator[Any]:

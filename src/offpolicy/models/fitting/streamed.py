@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from offpolicy._progress import FITTING, tick, track
 from offpolicy._workspace import Workspace
 from offpolicy.logs.bandit import joined
 from offpolicy.models.behavior.behavior import BehaviorData, Shares
@@ -26,7 +27,7 @@ from offpolicy.splits.folds import part_keys
 from offpolicy.splits.hashing import drawn
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from offpolicy._arrays import Bools, Floats
@@ -109,15 +110,22 @@ def _training(source: Any) -> tuple[Any, list[str]]:
     scan = source.scan
     share = scan.fit_rows / scan.n
     if share >= 1:
-        return joined(scan.blocks()), []
+        return joined(_read(scan)), []
     parts = [
-        block.take(np.asarray(drawn(block.units, share, source.plan.seed)))
-        for block in scan.blocks()
+        block.take(np.asarray(drawn(block.units, share, source.plan.seed))) for block in _read(scan)
     ]
     log = joined(parts)
     return log, [
         f"models were fitted on {log.rows:,} of {scan.n:,} rows (fit_rows=), drawn by a hash"
     ]
+
+
+def _read(scan: Any) -> Iterator[Any]:
+    """The blocks of a log, counted row by row."""
+    with track("reading", scan.n) as advance:
+        for block in scan.blocks():
+            yield block
+            advance(block.rows)
 
 
 # -- more rows than may be put together --------------------------------------------------------------
@@ -156,7 +164,7 @@ def _large_behaviors(source: Any, splits: list[tuple[Split, int]]) -> list[tuple
     n_batches = max(len(source.scan.batch_labels or ()), 1)
     keys = _keys(source, splits)
     counts = {key: np.zeros(n_batches * n_actions) for key in keys}
-    for block in source.scan.blocks():
+    for block in _read(source.scan):
         batch = np.zeros(block.rows, dtype=np.int64) if block.batch is None else block.batch
         cell = batch * n_actions + block.action
         folds = plan.block(block.units, labels=block.fold)
@@ -194,7 +202,7 @@ def _fit_boosted(source: Any, model: boosted.BoostedReward, keys: list[Key]) -> 
     categories: list[int] = []
     paths: list[Path] = []
     try:
-        for block in scan.blocks():
+        for block in _read(scan):
             matrix, categories = boosted.joined(
                 encode_table(block.context.coded_table), block.action
             )
@@ -218,6 +226,7 @@ def _fit_boosted(source: Any, model: boosted.BoostedReward, keys: list[Key]) -> 
                     model, dataset, use, boosted.objective_of(reward[use]), seed
                 )
             )
+            tick(FITTING)
             scan.report("fit", 0.4 + 0.6 * (i + 1) / len(keys))
     finally:
         workspace.close()

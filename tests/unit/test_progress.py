@@ -16,7 +16,8 @@ import offpolicy as op
 from offpolicy import _progress
 
 SLOW = """
-import time, numpy as np, offpolicy as op
+import signal, time, numpy as np, offpolicy as op
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a background shell ignores it
 from offpolicy import _progress
 _progress.DELAY = 0.05
 _progress.PLAIN_EVERY = 0.0

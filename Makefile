@@ -6,7 +6,7 @@ export OMP_NUM_THREADS ?= 2
 # The release that tests and studies were run with; the extra itself takes a range.
 TORCH  ?= torch==2.13.0
 
-.PHONY: demo study test lint types unit verify docs architecture tables figures pictures clean
+.PHONY: demo study test lint types unit verify docs architecture tables outputs figures pictures clean
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -20,8 +20,8 @@ $(VENV)/.studies: pyproject.toml studies/pyproject.toml | $(BIN)/python
 	@touch $@ $(VENV)/.base
 
 $(VENV)/.test: pyproject.toml studies/pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet '$(TORCH)' --editable '.[test]' --editable ./studies
-	@touch $@ $(VENV)/.base $(VENV)/.studies
+	$(BIN)/python -m pip install --quiet '$(TORCH)' --editable '.[test,docs]' --editable ./studies
+	@touch $@ $(VENV)/.base $(VENV)/.studies $(VENV)/.docs
 
 $(VENV)/.docs: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable '.[docs]'
@@ -34,7 +34,7 @@ demo: $(VENV)/.base
 study: $(VENV)/.studies
 	$(BIN)/offpolicy reproduce $(NAME) $(ARGS)
 
-test: lint types unit
+test: lint types docs unit
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .
@@ -52,15 +52,18 @@ verify: $(VENV)/.test
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 -m verify --timeout 7200
 
 docs: $(VENV)/.docs
-	$(BIN)/mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 # Rooms, arrows and modules of docs/architecture.md, read from the imports.
 architecture: $(BIN)/python
 	$(BIN)/python docs/make_architecture.py
 
-# The table of checks and the output of the README's example.
+# The table of checks, and what the blocks of the pages print.
 tables: $(VENV)/.base
 	$(BIN)/python docs/make_tables.py
+
+outputs: $(VENV)/.test
+	OMP_NUM_THREADS=1 $(BIN)/python docs/make_outputs.py $(PAGES)
 
 # Pictures of the explanation pages, and screenshots of the report (these need Chromium).
 figures: $(VENV)/.docs

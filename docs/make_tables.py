@@ -1,9 +1,6 @@
-"""What pages show and the code makes (make tables): the table of checks, and the output of the README's example."""
+"""What pages show and the code makes (make tables): the table of checks."""
 
-import contextlib
-import io
 import math
-import re
 from pathlib import Path
 
 from offpolicy.trust import THRESHOLDS
@@ -65,21 +62,7 @@ def diagnostics() -> str:
     return "\n".join(rows)
 
 
-def with_output(page: str) -> str:
-    """The page whose first Python block is followed by what it prints."""
-    example = re.search(r"```python\n(.*?)```\n\n```\n(.*?)```", page, re.DOTALL)
-    if example is None:
-        raise SystemExit("README.md: no Python block with its output after it.")
-    printed = io.StringIO()
-    with contextlib.redirect_stdout(printed):
-        exec(compile(example[1], "README.md", "exec"), {"__name__": "__page__"})  # noqa: S102
-    lines = "\n".join(line.rstrip() for line in printed.getvalue().strip().splitlines())
-    return page[: example.start(2)] + lines + "\n" + page[example.end(2) :]
-
-
 def main() -> None:
-    readme = HERE.parent / "README.md"
-    readme.write_text(with_output(readme.read_text(encoding="utf-8")), encoding="utf-8")
     page = HERE / "reference" / "diagnostics.md"
     head, _, _ = page.read_text(encoding="utf-8").partition("| check |")
     page.write_text(head + diagnostics() + "\n", encoding="utf-8")

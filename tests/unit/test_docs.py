@@ -1,45 +1,55 @@
-"""Every Python block and every `offpolicy` command of the README and the docs runs, page by page."""
+"""Every Python block and every `offpolicy` command of the README and the docs runs and prints what the page shows."""
 
 import importlib
 import importlib.util
 import re
-import shlex
+import sys
 from pathlib import Path
 
 import pytest
 
 import offpolicy as op
 from offpolicy import _NAMES
-from offpolicy.cli import main
 
 ROOT = Path(__file__).parents[2]
-PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
 REFERENCE = "\n".join(p.read_text("utf-8") for p in (ROOT / "docs" / "reference").glob("*.md"))
-BLOCK = re.compile(
-    r"(<!-- not run: [^>]+ -->\s*)?^```(python|bash)\n(.*?)^```", re.MULTILINE | re.DOTALL
-)
 
 
-def blocks(page):
-    return [(kind, code) for skip, kind, code in BLOCK.findall(page.read_text("utf-8")) if not skip]
+def _script(name):
+    found = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
+    module = importlib.util.module_from_spec(found)
+    sys.modules[name] = module  # dataclasses look themselves up
+    found.loader.exec_module(module)
+    return module
 
 
-# Ibis asks pandas for an option that pandas 3 is about to drop.
-@pytest.mark.filterwarnings("ignore:The 'future.infer_string' option:DeprecationWarning")
+pages = _script("pages")
+
+
 @pytest.mark.parametrize(
-    "page", [p for p in PAGES if blocks(p)], ids=lambda p: str(p.relative_to(ROOT))
+    "page", [p for p in pages.PAGES if pages.blocks(p)], ids=lambda p: str(p.relative_to(ROOT))
 )
-def test_the_code_of_a_page_runs(page, tmp_path, monkeypatch):
+def test_the_code_of_a_page_runs_and_prints_what_it_shows(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    names = {"__name__": "__page__"}
-    for kind, code in blocks(page):
-        if kind == "python":
-            exec(compile(code, str(page), "exec"), names)
-            continue
-        for line in code.replace("\\\n", " ").splitlines():
-            words = shlex.split(line, comments=True)
-            if words[:1] == ["offpolicy"]:
-                assert main(words[1:]) == 0, line
+    printed = pages.outputs(page)
+    for block, output in zip(pages.blocks(page), printed, strict=True):
+        assert not (said := pages.differs(block.output, output)), f"{said}\nrun: make outputs"
+
+
+def test_rounding_is_no_difference_and_another_number_or_word_is():
+    shown = "new   DML  0.03766  [0.032, 0.04432]\nTRUST\n"
+    assert not pages.differs(shown, "new  DML 0.03801  [0.0316, 0.0443]\nTRUST\n")
+    assert pages.differs(shown, "new   DML  0.13766  [0.032, 0.04432]\nTRUST\n")
+    assert pages.differs(shown, "new   DML  0.03766  [0.032, 0.04432]\nCAUTION\n")
+    assert pages.differs(shown, "new   DML  0.03766  [0.032, 0.04432]\n")
+
+
+def test_an_output_is_written_behind_its_block_once():
+    page = "```python\nprint(1)\n```\n\ntext\n"
+    once = pages.filled(page, ["1\n"])
+    assert once == "```python\nprint(1)\n```\n\n```output\n1\n```\n\ntext\n"
+    assert pages.filled(once, ["1\n"]) == once
+    assert pages.filled(once, [""]) == page
 
 
 def test_every_public_name_is_on_a_reference_page():
@@ -67,8 +77,13 @@ def test_reference_pages_name_what_exists():
 
 
 def test_the_table_of_diagnostics_is_that_of_the_code():
-    found = importlib.util.spec_from_file_location("make_tables", ROOT / "docs" / "make_tables.py")
-    module = importlib.util.module_from_spec(found)
-    found.loader.exec_module(module)
+    module = _script("make_tables")
     page = (ROOT / "docs" / "reference" / "diagnostics.md").read_text(encoding="utf-8")
     assert page.endswith(module.diagnostics() + "\n"), "run: python docs/make_tables.py"
+
+
+def test_every_page_is_in_the_navigation():
+    nav = (ROOT / "mkdocs.yml").read_text("utf-8").partition("\nnav:")[2]
+    listed = set(re.findall(r": (\S+\.md)$", nav, re.MULTILINE))
+    written = {p.relative_to(ROOT / "docs").as_posix() for p in (ROOT / "docs").rglob("*.md")}
+    assert written == listed

@@ -71,6 +71,8 @@ def build_parser() -> argparse.ArgumentParser:
     begin.add_argument(
         "--output", metavar="FILE", default="run.toml", help="file to write (run.toml)"
     )
+    for role in init.GIVEN:
+        begin.add_argument(f"--{role}", metavar="COL", help=f"the {role}, where it is known")
     begin.add_argument("--force", action="store_true", help="write over an existing file")
 
     evaluate = _verb(

@@ -107,13 +107,13 @@ def refusals(evaluation: Evaluation, level: float) -> list[str]:
     return [f"{label}: no interval: {i.reason}" for label, i in intervals if not i.sufficient]
 
 
-def align(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Columns of text, the first two to the left, numbers to the right."""
+def align(headings: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: bool = True) -> str:
+    """Columns of text, the first two to the left, ``numbers`` to the right."""
     widths = [max(len(r[j]) for r in (headings, *rows)) for j in range(len(headings))]
 
     def line(row: Sequence[str]) -> str:
         parts = [
-            c.ljust(w) if j < 2 else c.rjust(w)
+            c.ljust(w) if j < 2 or not numbers else c.rjust(w)
             for j, (c, w) in enumerate(zip(row, widths, strict=True))
         ]
         return "  ".join(parts).rstrip()

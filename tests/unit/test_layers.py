@@ -25,7 +25,7 @@ HOMES = {
     "xgboost": {"engines.spark_boosted"},
     "matplotlib": {"report.plots"},
     "minari": {"logs.formats.minari"},
-    "rich": {"_progress"},
+    "rich": {"_progress", "cli.init"},
     "joblib": {"models.fitting.store"},
 }
 

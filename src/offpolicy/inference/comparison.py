@@ -8,7 +8,8 @@ one of a family, is corrected for having been chosen.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -40,21 +41,30 @@ class Comparison:
         Simultaneous intervals of the values; that of ``best.leader`` holds although it was chosen.
     differences : {policy: Interval}
         Simultaneous intervals of the differences to the logging policy.
-    lifts : {policy: Interval}
-        Likewise of the differences relative to the size of the logged value; empty where that may be 0.
     p_values : {policy: float}
         Two-sided p-values of the differences, adjusted for their number; NaN where the interval is refused.
     best : BestPolicy
         Which policies, the logging policy among them, may be the best: the highest, or the lowest where lower is
         better.
+    changes : {policy: Estimate}
+        Lifts over the logged value; empty where that may be 0.
     """
 
     level: float
     values: dict[str, Interval]
     differences: dict[str, Interval]
-    lifts: dict[str, Interval]
     p_values: dict[str, float]
     best: BestPolicy
+    changes: dict[str, Estimate] = field(default_factory=dict, repr=False)
+
+    @cached_property
+    def lifts(self) -> dict[str, Interval]:
+        """Simultaneous intervals of the differences relative to the size of the logged value.
+
+        Empty where that may be 0.
+        """
+        made = together(list(self.changes.values()), self.level).intervals if self.changes else ()
+        return dict(zip(self.changes, made, strict=True))
 
     def __str__(self) -> str:
         lines = [f"All intervals of a column hold together with probability {self.level:g}."]
@@ -99,25 +109,28 @@ def compare(ev: Evaluation, level: float = 0.95, estimator: str | None = None) -
     differences = together([e - ev.logged for e in chosen.values()], level, tested=True)
     lifts = {}
     if has_lift(ev.logged, level):
-        defined = {p: e.lift(ev.logged) for p, e in chosen.items() if e.is_defined}
-        lifts = dict(zip(defined, together(list(defined.values()), level).intervals, strict=True))
+        lifts = {p: e.lift(ev.logged) for p, e in chosen.items() if e.is_defined}
+    judged = {p: chosen[p] for p, i in zip(chosen, values.intervals, strict=True) if i.sufficient}
+    if ev.logged.interval(level).sufficient:
+        judged[LOGGING_POLICY] = ev.logged
+    unjudged = tuple(p for p in (*chosen, LOGGING_POLICY) if p not in judged)
     return Comparison(
         level,
         dict(zip(chosen, values.intervals, strict=True)),
         dict(zip(chosen, differences.intervals, strict=True)),
-        lifts,
         dict(zip(chosen, differences.p_values, strict=True)),
-        best(chosen | {LOGGING_POLICY: ev.logged}, level, minimize=ev.minimize),
+        best(judged, unjudged, level, minimize=ev.minimize),
+        lifts,
     )
 
 
-def best(everyone: dict[str, Estimate], level: float, *, minimize: bool = False) -> BestPolicy:
+def best(
+    judged: dict[str, Estimate], unjudged: tuple[str, ...], level: float, *, minimize: bool = False
+) -> BestPolicy:
     """Policies that the one with the best estimate does not beat; it holds the best one at ``level``.
 
     Each pair is judged at a level that holds for all pairs together.
     """
-    judged = {n: e for n, e in everyone.items() if e.is_defined and e.interval(level).sufficient}
-    unjudged = tuple(n for n in everyone if n not in judged)
     if not judged:
         return BestPolicy((), "", level, math.nan, unjudged)
     sign = -1.0 if minimize else 1.0
@@ -133,23 +146,32 @@ def best(everyone: dict[str, Estimate], level: float, *, minimize: bool = False)
 def _advantages(
     judged: dict[str, Estimate], leader: str, level: float, *, minimize: bool
 ) -> dict[str, float]:
-    """Lower limit of the leader's advantage over each of the others, all pairs together."""
+    """Lower limit of the leader's advantage over each of the others, all pairs together.
+
+    Of those within a standard error of the leader only that it is negative is said.
+    """
     number = len(judged)
     each = adjusted(level, number * (number - 1) // 2)
-    first, sign = judged[leader], -1.0 if minimize else 1.0
-    gaps = {n: first - e for n, e in judged.items() if n != leader}
-    own = {n: gap.interval(each) for n, gap in gaps.items()}
+    sign = -1.0 if minimize else 1.0
+    gaps = {n: judged[leader] - e for n, e in judged.items() if n != leader}
+    # What is within a standard error is beaten by no rule: its interval is not looked for.
+    near = {n for n, gap in gaps.items() if sign * gap.value <= gap.std_error}
+    own = {n: gap.interval(each) for n, gap in gaps.items() if n not in near}
 
-    def lead(interval: Interval) -> float:
-        if not interval.sufficient:
+    def lead(n: str) -> float:
+        if n in near:
+            return sign * gaps[n].value - 2 * gaps[n].std_error
+        if not own[n].sufficient:
             return -math.inf
-        return -interval.high if minimize else interval.low
+        return -own[n].high if minimize else own[n].low
 
-    leads = {n: lead(i) for n, i in own.items()}
-    if number < 3 or not all(i.sufficient and i.method in PLENTIFUL for i in own.values()):
+    leads = {n: lead(n) for n in gaps}
+    plentiful = all(i.sufficient and i.method in PLENTIFUL for i in own.values())
+    if number < 3 or not own or not plentiful:
         return leads
     size = units(list(judged.values()))
     few = size < MANY_UNITS
     maxima = largest_gap(covariance(list(judged.values())), degrees=size - 1 if few else None)
     factor = float(np.quantile(maxima, level)) * (math.sqrt(size / (size - 1)) if few else 1.0)
-    return {n: max(leads[n], sign * gap.value - factor * gap.std_error) for n, gap in gaps.items()}
+    limits = {n: sign * gaps[n].value - factor * gaps[n].std_error for n in own}
+    return leads | {n: max(leads[n], limit) for n, limit in limits.items()}

@@ -14,7 +14,7 @@ import numpy as np
 
 from offpolicy.inference.columns import Columns
 from offpolicy.inference.condense import condense, condense_evidence
-from offpolicy.inference.intervals.evidence import Evidence, two_values
+from offpolicy.inference.intervals.evidence import Evidence, has_heavy_tail, two_values
 from offpolicy.inference.intervals.pool import Moments, Pool
 from offpolicy.inference.intervals.tails import effective_size
 
@@ -211,6 +211,9 @@ class ScoreTable:
             return Evidence(**shown)
         key = EvidenceColumns(which.weight, which.reward, scored=which.scored)
         known: Evidence = self._cache.get(key) or self._evidence(key)
+        tail = ("heavy", which.reward, which.scored)
+        if tail not in self._cache and ends is None and known.rewards is not None:
+            self._cache[tail] = has_heavy_tail(known.rewards, known.count)
         if self.units.n_rows <= SMALL or self.units.n_rows > MOST_ROWS:
             self._cache[key] = known
         known = replace(
@@ -219,6 +222,7 @@ class ScoreTable:
             is_product=which.is_product,
             is_value=which.is_value,
             is_complete=True,
+            heavy=self._cache.get(tail, False),
             **shown,
         )
         if ends is not None and ends[0] < ends[1]:

@@ -61,6 +61,8 @@ class Evidence:
         Whether every reward of the whole log is the same, so that it says nothing about other rewards.
     is_complete : bool
         Whether the range is what the whole log shows: of some of its units, rewards may take fewer values.
+    heavy : bool
+        Whether rewards have a tail too heavy for their variance to be estimated well; looked up where not given.
 
     Examples
     --------
@@ -82,6 +84,7 @@ class Evidence:
     pool: Pool | None = None
     constant: bool = False
     is_complete: bool = False
+    heavy: bool | None = None
 
     def __post_init__(self) -> None:
         length: int | None = None
@@ -227,6 +230,11 @@ def median(values: Floats, count: Floats | None = None) -> float:
     return float(lower + upper) / 2
 
 
+def has_heavy_tail(rewards: Floats, count: Floats | None = None) -> bool:
+    """Whether rewards lie so far from their median that their variance cannot be estimated well."""
+    return tail_index(np.abs(rewards - median(rewards, count)), count) > NO_FOURTH_MOMENT
+
+
 def _heavy_rewards(evidence: Evidence, theta: float) -> list[float]:
     """Residuals of the most extreme rewards of the log, had the target earned them.
 
@@ -239,8 +247,8 @@ def _heavy_rewards(evidence: Evidence, theta: float) -> list[float]:
         return []
     c = frequencies(evidence.count, len(w))
     total = float(c @ w)
-    middle = median(r, evidence.count)
-    if total <= 0 or not tail_index(np.abs(r - middle), evidence.count) > NO_FOURTH_MOMENT:
+    heavy = has_heavy_tail(r, evidence.count) if evidence.heavy is None else evidence.heavy
+    if total <= 0 or not heavy:
         return []
     typical = float(c @ (w * w)) / total
     return [typical * (float(end) - theta) for end in (r.max(), r.min())]

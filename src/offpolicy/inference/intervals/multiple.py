@@ -103,7 +103,8 @@ class BestPolicy:
     level : float
         1 − the rate at which the best policy is left out of ``names``.
     margin : float
-        Simultaneous lower limit of the leader's advantage over the best of the others.
+        Simultaneous lower limit of the leader's advantage over the best of the others; negative, and not more
+        exact than that, where another is within a standard error of it.
     unjudged : tuple of str
         Policies on which there is not enough evidence to say anything; they are not among ``names``.
     """

@@ -43,16 +43,17 @@ class Choice(NamedTuple):
     sufficient: bool = True
 
 
-def smooth(level: float) -> float:
+def smooth(level: float, units: float = math.inf) -> float:
     """Largest skewness for which a normal interval is taken: 0.10 at 95% and below, less farther out.
 
-    The first error of a normal tail area at z is about κ z³/6 of itself.
+    The first error of a normal tail area at z is about κ z³/6 of itself. Of few units even normal scores show a
+    skewness of √6/N or so, and Student's wider tails allow for it.
 
-    >>> smooth(0.95), round(smooth(0.999), 3)
-    (0.1, 0.035)
+    >>> smooth(0.95), round(smooth(0.999), 3), smooth(0.999, 25)
+    (0.1, 0.035, 0.1)
     """
     z = float(special.ndtri(0.5 + level / 2))
-    return SMOOTH * min(1.0, (NORMAL_QUANTILE / z) ** 2)
+    return min(SMOOTH, max(SMOOTH * (NORMAL_QUANTILE / z) ** 2, 2 * math.sqrt(6) / units))
 
 
 def choose(sample: Sample, evidence: Evidence | None = None, level: float = 0.95) -> Choice:
@@ -120,7 +121,7 @@ def choose(sample: Sample, evidence: Evidence | None = None, level: float = 0.95
     if units < FEW_UNITS or lumps > LUMPY:
         enough = units >= FEW_UNITS and lumps <= DOMINATED
         return _exact(sample, evidence, why) or _likely(sample, why, enough=enough)
-    if lumps > smooth(level):
+    if lumps > smooth(level, sample.total):
         return _skewed(sample, evidence, why)
     method = "t" if sample.total < MANY_UNITS else "normal"
     return Choice(method, f"{sample.total:,.0f} independent units with balanced scores")

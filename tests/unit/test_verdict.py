@@ -33,14 +33,19 @@ def test_a_clean_gain_is_worth_a_test(ev):
     assert str(verdict).startswith("TRUST")
 
 
-def test_the_size_of_the_test_is_the_textbook_one(ev):
+def test_the_size_of_the_test_is_the_textbook_one_for_a_shrunken_difference(ev):
     test = ev.verdict("one").test
     p0, p1 = R.mean(), ev["one", "DML"].value
+    gap = ev["one", "DML"] - ev.logged
+    strength = gap.value / gap.std_error
+    planned = gap.value * (1 - 3.5 / strength**2)
     z = stats.norm.ppf(0.975) + stats.norm.ppf(0.8)
-    expected = z**2 * (p0 * (1 - p0) + p1 * (1 - p1)) / (p1 - p0) ** 2
+    expected = z**2 * (p0 * (1 - p0) + p1 * (1 - p1)) / planned**2
     assert test.per_arm == math.ceil(expected)
     assert test.total == 2 * test.per_arm
-    assert test.difference == pytest.approx(p1 - p0)
+    assert test.difference == pytest.approx(planned)
+    assert test.estimated == pytest.approx(p1 - p0)
+    assert "shrunken" in str(test)
 
 
 def test_the_intervals_that_a_verdict_quotes_have_its_level(ev):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,8 @@ from offpolicy.scores import catalog
 from offpolicy.splits.folds import Folds, KFold, Plan
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from offpolicy._arrays import Array
     from offpolicy.evaluation.source import Source
 
@@ -104,6 +107,28 @@ def evaluate(
     if not isinstance(minimize, bool):
         raise UsageError(f"minimize= must be True or False. Got {minimize!r} instead.")
     named = targets.adapted_policies(policies, log)
+    drawn = isinstance(folds, int | np.integer | KFold) and getattr(log, "fold", None) is None
+
+    def redraw(more: int, names: Sequence[Any], others: Mapping[str, Any]) -> Evaluation:
+        """The same call with folds drawn ``more`` times, for some estimators and these policies."""
+        return evaluate(
+            asked,
+            {**(policies if isinstance(policies, Mapping) else {"policy": policies}), **others},
+            estimators=names,
+            reward_model=reward_model,
+            value_model=value_model,
+            behavior_model=behavior_model,
+            ratio_model=ratio_model,
+            folds=folds,
+            repeats=more,
+            discount=discount,
+            horizon=horizon,
+            seed=seed,
+            n_jobs=n_jobs,
+            minimize=minimize,
+        )
+
+    asked = log
     plan = Plan.of(folds, repeats, seed)
     if horizon is not None:
         if log.kind == "bandit":
@@ -138,7 +163,10 @@ def evaluate(
         **log.about,
     }
     pipeline = Pipeline(source, ScoreTable(source.units()), float(discount))
-    return Evaluation(pipeline, resolved, chosen, pipeline.run(resolved, chosen), settings)
+    estimates = pipeline.run(resolved, chosen)
+    return Evaluation(
+        pipeline, resolved, chosen, estimates, settings, redraw=redraw if drawn else None
+    )
 
 
 def _estimand(log: Any, discount: float) -> dict[str, Any]:

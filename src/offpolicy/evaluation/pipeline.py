@@ -50,6 +50,7 @@ NO_SURVIVOR = (
 OUT_OF_FOLD_FIRST: tuple[Split, ...] = ("crossfit", "half", "full")
 TURNS: tuple[Split, ...] = ("full", "crossfit", "half")
 MOST_PASSES = 8
+MUCH = 0.2  # share of a standard error from which the draw of the folds is spoken of
 
 
 def _turn(estimator: Estimator) -> tuple[bool, int]:
@@ -195,7 +196,7 @@ class Pipeline:
             name = ("psi", self.number, target.name, estimator.name, repeat)
             self.table.put(name, psi)
             rows.append(Affine.column(name))
-        return Estimate(
+        estimate = Estimate(
             self.table,
             tuple(rows),
             label,
@@ -203,6 +204,7 @@ class Pipeline:
             scored if repeats == 1 else None,
             evidence,
         )
+        return replace(estimate, notes=(*estimate.notes, *_spread_note(estimate)))
 
     # -- scores --------------------------------------------------------------------------------------
 
@@ -479,6 +481,17 @@ class Pipeline:
         """The same problem with another π_b; scores of both stay paired, on one table."""
         source = self.source.with_behavior(behavior_model)
         return Pipeline(source, self.table, self.discount, self.number + 1)
+
+
+def _spread_note(e: Estimate) -> list[str]:
+    """What the draw of the folds does to an estimate, where it matters."""
+    if len(e.rows) == 1 or not e.is_defined or not e.fold_spread > MUCH * e.std_error:
+        return []
+    share = e.fold_spread / e.std_error if e.std_error > 0 else math.inf
+    moves = f"the estimate moves by {e.fold_spread:.2g} ({share:.2g} of its standard error)"
+    return [
+        f"from one draw of the folds to the next {moves}; this is the mean of {len(e.rows)} draws"
+    ]
 
 
 def _means(asked: list[list[tuple[float, float]]]) -> list[float]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -12,9 +12,10 @@ import numpy as np
 from offpolicy._progress import track
 from offpolicy.errors import PolicyError, UsageError, did_you_mean, missing_dependency
 from offpolicy.policies import target as targets
+from offpolicy.scores.catalog import headline
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from offpolicy.evaluation.pipeline import Pipeline
@@ -49,6 +50,8 @@ class Evaluation:
     estimates: dict[tuple[str, str], Estimate]
     settings: dict[str, Any]
     origin: Origin | None = None
+    redraw: Callable[[int, list[Estimator], dict[str, Any]], Evaluation] | None = None
+    added: dict[str, Any] = field(default_factory=dict)
 
     @property
     def policies(self) -> list[str]:
@@ -91,7 +94,24 @@ class Evaluation:
                 raise PolicyError(f"a policy called {name!r} is here already. Choose another name.")
         new = self.problem.source.resolve(named)
         estimates = {**self.estimates, **self.problem.run(new, self.estimators)}
-        return replace(self, targets={**self.targets, **new}, estimates=estimates)
+        return replace(
+            self,
+            targets={**self.targets, **new},
+            estimates=estimates,
+            added={**self.added, **named},
+        )
+
+    def redrawn(self, repeats: int, estimator: str | None = None) -> Evaluation | None:
+        """The same with folds drawn several times, for the estimator that speaks (or ``estimator``).
+
+        Models are fitted anew for every draw. ``estimate.fold_spread`` of the result says how far an estimate moves
+        from draw to draw. None where folds were not drawn but given, or π_b was exchanged after the fact.
+        """
+        if self.redraw is None:
+            return None
+        named = {e.name: e for e in self.estimators}
+        chosen = headline(self.estimators) if estimator is None else named[estimator]
+        return self.redraw(repeats, [chosen], self.added)
 
     def with_behavior(self, behavior_model: Any) -> Evaluation:
         """The same policies with another π_b; what did not depend on π_b is not refitted.
@@ -104,7 +124,7 @@ class Evaluation:
         problem = self.problem.with_behavior(behavior_model)
         settings = {**self.settings, "behavior_model": describe(behavior_model, self.problem.log)}
         estimates = problem.run(self.targets, self.estimators)
-        return replace(self, problem=problem, estimates=estimates, settings=settings)
+        return replace(self, problem=problem, estimates=estimates, settings=settings, redraw=None)
 
     def rows(self, level: float = 0.95) -> list[dict[str, Any]]:
         """One dictionary per policy and estimator: what `frame` and the reports show.

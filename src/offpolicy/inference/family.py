@@ -90,9 +90,7 @@ def together(estimates: Sequence[Estimate], level: float = 0.95, *, tested: bool
 
 def _p_value(e: Estimate, number: int) -> float:
     """Bonferroni's p-value, not looked for where it is 1."""
-    if number > 1 and (
-        abs(e.value) <= e.std_error or e.interval(1 - 1 / number).covers(0.0)
-    ):
+    if number > 1 and (abs(e.value) <= e.std_error or e.interval(1 - 1 / number).covers(0.0)):
         return 1.0
     return min(1.0, number * e.p_value())
 

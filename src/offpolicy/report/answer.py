@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from offpolicy.evaluation.result import Evaluation
     from offpolicy.inference.change import Change
     from offpolicy.trust import Findings
-    from offpolicy.trust.verdict import ABTest, Verdict
+    from offpolicy.trust.trial import ABTest
+    from offpolicy.trust.verdict import Verdict
 
 Kind: TypeAlias = Literal["text", "strong", "name"]
 Fragment: TypeAlias = tuple[str, Kind]

@@ -6,23 +6,20 @@
 - "trust": none is.
 
 A verdict is about the number, not about shipping: even a trusted gain is "worth an A/B test of N users".
-The size is that of a two-sided test at 95% with 80% power to detect the estimated difference.
+The size is that of a two-sided test at 95% with 80% power (`trust.trial`).
 """
 
 from __future__ import annotations
 
-import math
 import textwrap
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-import numpy as np
-
 from offpolicy.errors import UsageError, did_you_mean
 from offpolicy.inference.change import Change
-from offpolicy.inference.figures import capitalized, plural_of
-from offpolicy.inference.intervals.power import trial_for_means
+from offpolicy.inference.figures import capitalized
 from offpolicy.scores.catalog import headline
+from offpolicy.trust.trial import ABTest, ab_test
 
 if TYPE_CHECKING:
     from offpolicy.evaluation.result import Evaluation
@@ -33,45 +30,10 @@ if TYPE_CHECKING:
 
 VerdictLevel: TypeAlias = Literal["trust", "caution", "insufficient evidence"]
 
-TEST_LEVEL, TEST_POWER = 0.95, 0.8
 DIRECT = (
     "The direct method alone speaks here, and its interval leaves out the error of its model: compute "
     "DML as well."
 )
-RELEVANT = 0.1  # relative change worth detecting where the estimate gives none
-
-
-@dataclass(frozen=True)
-class ABTest:
-    """The A/B test that would settle whether a policy beats the logging policy.
-
-    Attributes
-    ----------
-    total, per_arm : int
-        Units needed, half of them in each arm.
-    unit : str
-        What is counted: impressions, episodes, or clusters by their name.
-    difference : float
-        Difference of means to detect: the estimated one.
-    assumed : bool
-        Whether the difference is not the estimated one but 10% of the logged value.
-    level, power : float
-    """
-
-    total: int
-    per_arm: int
-    unit: str
-    difference: float
-    level: float = TEST_LEVEL
-    power: float = TEST_POWER
-    assumed: bool = False
-
-    def __str__(self) -> str:
-        share = f" ({100 * RELEVANT:.0f}% of the logged value)" if self.assumed else ""
-        return (
-            f"an A/B test of {self.total:,} {self.unit} (half on each policy) would detect a difference of "
-            f"{self.difference:+.3g}{share} with {100 * self.power:.0f}% power at level {self.level:g}"
-        )
 
 
 @dataclass(frozen=True)
@@ -146,7 +108,7 @@ def judge(
     findings = sorted(findings, key=lambda f: not f.decides)
     if not estimate.is_defined:
         why = capitalized(estimate.notes[-1] if estimate.notes else "its value is not identified")
-        test = ab_test(ev, None)
+        test = ab_test(ev, None, None)
         advice = [f"To find out, {test}."] if test else []
         reasons = [why, *_texts(findings), *advice]
         return Verdict("insufficient evidence", reasons, test, tuple(findings), (why,))
@@ -155,7 +117,7 @@ def judge(
     refusal = [] if interval.sufficient else [capitalized(interval.note)]
     modeled = [DIRECT] if chosen.is_direct else []
     change = difference_to_log(ev, name, chosen.name, level)
-    test = ab_test(ev, None if decided else estimate.value - ev.logged.value)
+    test = ab_test(ev, None if decided else estimate, None if decided else change)
     conclusion = _conclusion(ev, estimate, interval, change, test, decided=decided)
     return Verdict(
         "insufficient evidence" if decided else "caution" if findings or modeled else "trust",
@@ -216,60 +178,3 @@ def difference_to_log(ev: Evaluation, policy: str, estimator: str, level: float)
     if len(ev.policies) == 1:
         return Change(gap, gap.interval(level), is_lift=False)
     return Change(gap, ev.compare(level, estimator).differences[policy], is_lift=False)
-
-
-def ab_test(ev: Evaluation, difference: float | None) -> ABTest | None:
-    """Size of the test of a difference to the logged value; None where no finite test is meant.
-
-    Where the estimate cannot be relied on (``difference`` None), of a change by 10% of the logged value.
-    """
-    logged = ev.logged
-    base, control = logged.value, logged.variance
-    assumed = difference is None
-    if difference is None:
-        difference = RELEVANT * abs(base)
-    small = 1e-12 * (1 + abs(base))
-    if not math.isfinite(difference) or abs(difference) <= small or not control > 0:
-        return None
-    treated = _treated_variance(ev, base + difference, control)
-    trial = trial_for_means(difference, control, treated, level=TEST_LEVEL, power=TEST_POWER)
-    unit, per_row = _unit(ev)
-    per_arm = rounded_up(trial.control * per_row)
-    return ABTest(2 * per_arm, per_arm, unit, difference, assumed=assumed)
-
-
-def rounded_up(size: float) -> int:
-    """Units of an arm: whole ones, and no more than four digits of a size that none will count.
-
-    >>> rounded_up(1234.1), rounded_up(0.2), rounded_up(123_456_789.0)
-    (1235, 1, 123500000)
-    """
-    if size < 100_000:
-        return max(1, math.ceil(size - 1e-9 * size))
-    step = int(10 ** (math.floor(math.log10(size)) - 3))
-    return math.ceil(size / step - 1e-9) * step
-
-
-def _treated_variance(ev: Evaluation, value: float, control: float) -> float:
-    """Variance of a unit's reward under the target: v(1 − v) for 0/1 rewards, else as logged.
-
-    Weighted second moments would need the very overlap that is in doubt. The logged variance carries
-    the design effect of clusters; a rate keeps it.
-    """
-    log = ev.problem.log
-    reward = log.reward
-    if not log.layout.is_single or not bool(((reward == 0) | (reward == 1)).all()):
-        return control
-    rate, base = float(np.clip(value, 0.0, 1.0)), ev.logged.value
-    plain = base * (1 - base)
-    return control * rate * (1 - rate) / plain if plain > 0 else control
-
-
-def _unit(ev: Evaluation) -> tuple[str, float]:
-    """What an A/B test would randomize, and how many there are to a unit of the log."""
-    log, units = ev.problem.log, ev.problem.units
-    if units.cluster is not None:
-        name = log.names.cluster
-        total = units.total()
-        return plural_of(name), len(np.unique(units.cluster)) / total
-    return ("episodes" if log.kind == "trajectories" else "impressions"), 1.0

@@ -1,0 +1,159 @@
+"""The A/B test that would settle whether a policy beats the logging policy, and how large it must be.
+
+A test is proposed where the estimated difference δ̂ stands out from its noise, and an estimate that was picked for
+standing out is too large on average: sized for δ̂ itself, the test would have a third of the power it promises
+where the log is weak. With z = |δ̂|/se it is sized for
+
+    δ = δ̂ (1 − 3.5/z²),    not below 0.35 standard errors,
+
+for which the power, averaged over the logs in which the test is proposed, is 0.74 to 0.90 for every true difference
+of one standard error or more (0.80 is promised). Where the difference may be 0 nothing is known of its size, and
+the test is that of a change by 10% of the logged value.
+
+The variance of the new arm is that of the target: v(1 − v) for binary rewards, else Σ w (r − v)² / Σ w. Rows count
+with their weights, so that a log of kept rows speaks of all impressions; of clusters, which a test would randomize
+whole, the variance is that of their sums.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy import special
+
+from offpolicy.inference.figures import plural_of
+from offpolicy.inference.intervals.evidence import two_values
+from offpolicy.inference.intervals.power import trial_for_means
+
+if TYPE_CHECKING:
+    from offpolicy.evaluation.result import Evaluation
+    from offpolicy.inference.change import Change
+    from offpolicy.inference.estimate import Estimate
+
+TEST_LEVEL, TEST_POWER = 0.95, 0.8
+RELEVANT = 0.1  # relative change worth detecting where the estimate gives none
+SELECTION, LEAST = 3.5, 0.35
+
+
+@dataclass(frozen=True)
+class ABTest:
+    """The A/B test that would settle whether a policy beats the logging policy.
+
+    Attributes
+    ----------
+    total, per_arm : int
+        Units needed, half of them in each arm.
+    unit : str
+        What is counted: impressions, episodes, or clusters by their name.
+    difference : float
+        Difference of means that the test is sized for.
+    assumed : bool
+        Whether that is not an estimate but 10% of the logged value.
+    estimated : float or None
+        The estimate from which the difference was shrunken.
+    level, power : float
+    """
+
+    total: int
+    per_arm: int
+    unit: str
+    difference: float
+    level: float = TEST_LEVEL
+    power: float = TEST_POWER
+    assumed: bool = False
+    estimated: float | None = None
+
+    def __str__(self) -> str:
+        origin = ""
+        if self.assumed:
+            origin = f" ({100 * RELEVANT:.0f}% of the logged value)"
+        elif self.estimated is not None:
+            origin = f" (estimated {self.estimated:+.3g}, shrunken for having stood out)"
+        return (
+            f"an A/B test of {self.total:,} {self.unit} (half on each policy) would detect a difference of "
+            f"{self.difference:+.3g}{origin} with {100 * self.power:.0f}% power at level {self.level:g}"
+        )
+
+
+def shrunken(z: float) -> float:
+    """What is left of an estimate of z standard errors that was picked for standing out.
+
+    >>> round(shrunken(2.0), 3), round(shrunken(4.0), 3), round(shrunken(20.0), 2)
+    (0.35, 3.125, 19.82)
+    """
+    return max(z - SELECTION / z, LEAST)
+
+
+def ab_test(ev: Evaluation, estimate: Estimate | None, change: Change | None) -> ABTest | None:
+    """Size of the test of a policy against the log; None where no finite test is meant.
+
+    Parameters
+    ----------
+    ev : Evaluation
+    estimate, change : Estimate, Change, optional
+        Of the policy, and of its difference to the log; None where they cannot be relied on.
+    """
+    base = ev.logged.value
+    difference, estimated = RELEVANT * abs(base), None
+    if change is not None:
+        small = 1e-12 * (1 + abs(base))
+        if not abs(change.estimate.value) > small:
+            return None
+        if change.sign:
+            estimated = change.estimate.value
+            z = _z(change.estimate)
+            difference = estimated * shrunken(z) / z
+    control = _variance(ev, None, base)
+    if not math.isfinite(difference) or difference == 0 or not control > 0:
+        return None
+    value = base + difference if estimate is None else estimate.value
+    treated = _variance(ev, estimate, value)
+    units = ev.problem.units
+    unit = "episodes" if ev.problem.log.kind == "trajectories" else "impressions"
+    if units.cluster is not None:
+        unit = plural_of(ev.problem.log.names.cluster)
+        whole = ev.logged.sample().total * ev.logged.std_error**2
+        control, treated = whole, whole * treated / control
+    trial = trial_for_means(difference, control, treated, level=TEST_LEVEL, power=TEST_POWER)
+    per_arm = rounded_up(max(trial.control, trial.treatment))
+    return ABTest(
+        2 * per_arm, per_arm, unit, difference, assumed=estimated is None, estimated=estimated
+    )
+
+
+def _z(gap: Estimate) -> float:
+    """Standard errors between a difference and 0, or what its p-value says where that is less."""
+    wald = abs(gap.value) / gap.std_error if gap.std_error > 0 else math.inf
+    p = gap.p_value()
+    if math.isnan(p) or not p > 1e-11:
+        return min(wald, 1e6)
+    return max(min(wald, -float(special.ndtri(p / 2))), 1.0)
+
+
+def _variance(ev: Evaluation, estimate: Estimate | None, value: float) -> float:
+    """Variance of the reward (return) of one unit of the population, under the target or as logged."""
+    reward = ev.problem.table.columns["return"]
+    ends = two_values(reward)
+    if ends is not None:
+        return float(max(value - ends[0], 0.0) * max(ends[1] - value, 0.0))
+    mass = np.ones(len(reward)) if ev.problem.units.mass is None else ev.problem.units.mass
+    columns = None if estimate is None else estimate.evidence
+    if columns is not None:
+        weighted = mass * ev.problem.table.columns[columns.weight]
+        mass = weighted if float(weighted.sum()) > 0 else mass
+    return float(mass @ (reward - value) ** 2 / mass.sum())
+
+
+def rounded_up(size: float) -> int:
+    """Units of an arm: whole ones, and no more than four digits of a size that none will count.
+
+    >>> rounded_up(1234.1), rounded_up(0.2), rounded_up(123_456_789.0)
+    (1235, 1, 123500000)
+    """
+    if size < 100_000:
+        return max(1, math.ceil(size - 1e-9 * size))
+    step = int(10 ** (math.floor(math.log10(size)) - 3))
+    return math.ceil(size / step - 1e-9) * step

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -44,6 +44,7 @@ def evaluate(
     seed: int = 0,
     n_jobs: int | None = None,
     minimize: bool = False,
+    average: Literal["units", "folds"] = "units",
 ) -> Evaluation:
     """Estimate what policies would have earned, from a log of another policy.
 
@@ -86,6 +87,9 @@ def evaluate(
     minimize : bool
         Whether a lower value is better, as for costs. The numbers are the same; what is called better, best and
         worth a test is not.
+    average : {"units", "folds"}
+        Cross-fitted estimates are the mean over all units; "folds" takes the mean over folds of their means, as the
+        paper writes it. The two are the same where folds have the same size.
 
     Returns
     -------
@@ -106,6 +110,8 @@ def evaluate(
     _check_arguments(log, reward_model, value_model, ratio_model, discount, seed, n_jobs)
     if not isinstance(minimize, bool):
         raise UsageError(f"minimize= must be True or False. Got {minimize!r} instead.")
+    if average not in {"units", "folds"}:
+        raise UsageError(f"average= must be 'units' or 'folds'. Got {average!r} instead.")
     named = targets.adapted_policies(policies, log)
     drawn = isinstance(folds, int | np.integer | KFold) and getattr(log, "fold", None) is None
 
@@ -126,6 +132,7 @@ def evaluate(
             seed=seed,
             n_jobs=n_jobs,
             minimize=minimize,
+            average=average,
         )
 
     asked = log
@@ -160,9 +167,11 @@ def evaluate(
         **_estimand(log, float(discount)),
         "seed": seed,
         "minimize": minimize,
+        "average": average,
         **log.about,
     }
-    pipeline = Pipeline(source, ScoreTable(source.units()), float(discount))
+    table = ScoreTable(source.units())
+    pipeline = Pipeline(source, table, float(discount), fold_means=average == "folds")
     estimates = pipeline.run(resolved, chosen)
     return Evaluation(
         pipeline, resolved, chosen, estimates, settings, redraw=redraw if drawn else None

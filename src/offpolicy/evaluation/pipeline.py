@@ -16,7 +16,7 @@ import numpy as np
 from offpolicy._progress import FITTING, track
 from offpolicy.errors import NotIdentifiedError
 from offpolicy.evaluation.block import behavior_name, values_name
-from offpolicy.inference.estimate import Estimate, embedded
+from offpolicy.inference.estimate import Estimate, embedded, over_folds
 from offpolicy.inference.intervals.pool import Moments
 from offpolicy.inference.reach import masses
 from offpolicy.inference.score_table import Affine, EvidenceColumns, ScoreTable
@@ -71,12 +71,15 @@ class Pipeline:
         Where predictions come from: a block in memory, or passes over blocks.
     table : ScoreTable
         Scores of all units.
+    fold_means : bool
+        Whether a cross-fitted estimate is the mean over folds of their means, and not over units.
     """
 
     source: Source
     table: ScoreTable
     discount: float
     number: int = 0
+    fold_means: bool = False
     _cache: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     @property
@@ -191,6 +194,8 @@ class Pipeline:
                 scored = ("scored", repeat)
                 if scored not in self.table.columns:
                     self.table.put(scored, mask)
+            elif estimator.split == "crossfit" and self.fold_means:
+                psi = over_folds(psi, self.units, self.folds.labels[repeat])
             if evidence is None and (not half or repeats == 1):
                 evidence = self._evidence(target, estimator, repeat, scored)
             name = ("psi", self.number, target.name, estimator.name, repeat)
@@ -480,7 +485,7 @@ class Pipeline:
     def with_behavior(self, behavior_model: Any) -> Pipeline:
         """The same problem with another π_b; scores of both stay paired, on one table."""
         source = self.source.with_behavior(behavior_model)
-        return Pipeline(source, self.table, self.discount, self.number + 1)
+        return Pipeline(source, self.table, self.discount, self.number + 1, self.fold_means)
 
 
 def _spread_note(e: Estimate) -> list[str]:

@@ -212,7 +212,11 @@ class Plan:
                     "unit, or an int."
                 )
             k = self.k if labels is None else int(given.max()) + 1
-            # Labels of the user's own split no further: of an odd number the larger part is scored.
+            if half is None and labels is None and k % 2:
+                halves = [in_half(row, units, k, self.seed, r) for r, row in enumerate(given)]
+                half = np.stack(halves)
+            # A column of labels may be all that is known of a compressed row, and splits no further: of an odd
+            # number of labels the larger part is scored.
             return Folds(given, given < (k + 1) // 2 if half is None else half, k)
         numbers = units if strata is None else _within(strata, self.k)
         drawn = np.stack(

@@ -1,0 +1,85 @@
+"""The draw of the folds: its spread is said, repetitions have the right error, and no seed can be shopped for."""
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LinearRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import PolynomialFeatures
+
+import offpolicy as op
+from offpolicy.errors import UsageError
+from offpolicy.trust.gate import check
+
+CUBIC = make_pipeline(PolynomialFeatures(3), LinearRegression())
+
+
+def noisy(rng, n=200, effect=0.0):
+    x, a = rng.normal(size=(n, 4)), rng.integers(2, size=n)
+    r = x[:, 0] + effect * a + rng.normal(size=n)
+    return op.BanditLog.from_arrays(x, a, r, np.full(n, 0.5))
+
+
+def evaluated(log, **how):
+    return op.evaluate(log, op.policies.Fixed(1), estimators=["DML"], reward_model=CUBIC, **how)
+
+
+def test_repetitions_say_how_far_the_estimate_moves():
+    e = evaluated(noisy(np.random.default_rng(1)), repeats=4)["DML"]
+    assert e.fold_spread == pytest.approx(e.values.std(ddof=1))
+    assert any("from one draw of the folds to the next" in note for note in e.notes)
+    plain = op.evaluate(
+        noisy(np.random.default_rng(1)), op.policies.Fixed(1), estimators=["IPW"], repeats=4
+    )
+    assert not any("draw of the folds" in note for note in plain["IPW"].notes)
+
+
+@pytest.mark.parametrize(("log", "seed"), [(1, 0), (37, 1), (41, 1)])
+def test_a_lucky_seed_does_not_pass_a_gate(log, seed):
+    ev = evaluated(noisy(np.random.default_rng(log)), seed=seed)
+    assert (ev["DML"] - ev.logged).interval().low > 0, "the case is one that looks like a gain"
+    result = check(ev, "policy - logged > 0")
+    assert result.exit_code == 4
+    assert "With folds drawn once it would pass" in result.sentence
+
+
+def test_a_real_gain_passes_and_says_that_folds_were_drawn_again():
+    result = check(evaluated(noisy(np.random.default_rng(0), 600, 1.0)), "policy - logged > 0")
+    assert result.exit_code == 0
+    assert "With folds drawn 5 times it passes too" in result.sentence
+
+
+def test_folds_of_ones_own_are_not_drawn_again():
+    log = noisy(np.random.default_rng(0), 600, 1.0)
+    ev = evaluated(log, folds=np.arange(600) % 2)
+    assert ev.redrawn(5) is None
+    assert "folds drawn" not in check(ev, "policy - logged > 0").sentence
+
+
+def test_added_policies_are_redrawn_too():
+    ev = evaluated(noisy(np.random.default_rng(0))).add({"none": op.policies.Fixed(0)})
+    again = ev.redrawn(3)
+    assert again.policies == ["policy", "none"]
+    assert len(again["none", "DML"].rows) == 3
+
+
+def test_the_mean_over_folds_is_the_papers():
+    labels = np.repeat([0, 1, 2], [50, 25, 25])
+    log = noisy(np.random.default_rng(0), 100)
+    units, folds = (
+        evaluated(log, folds=labels, average=average)["DML"] for average in ("units", "folds")
+    )
+    psi = units.psi[0]
+    assert units.value == pytest.approx(psi.mean())
+    assert folds.value == pytest.approx(np.mean([psi[labels == k].mean() for k in range(3)]))
+    even = [evaluated(log, average=average)["DML"].value for average in ("units", "folds")]
+    assert even[0] == pytest.approx(even[1])
+    with pytest.raises(UsageError, match="average="):
+        evaluated(log, average="mean")
+
+
+@pytest.mark.parametrize("k", [2, 3, 4, 5])
+def test_the_half_sample_scores_a_half_for_any_number_of_folds(k):
+    log = noisy(np.random.default_rng(0), 120)
+    for folds in (k, np.arange(120) % k):
+        ev = op.evaluate(log, op.policies.Fixed(1), estimators=["DR-half"], folds=folds)
+        assert abs(ev["DR-half"].n - 60) <= 1

@@ -42,6 +42,8 @@ _NAMES = {
     "StateShares": "offpolicy.models.behavior.state_shares",
     "TimedBehavior": "offpolicy.models.behavior.state_shares",
     "check_policy": "offpolicy.policies",
+    "check_reward_model": "offpolicy.models.rewards.check",
+    "check_score": "offpolicy.scores.check",
 }
 _MODULES = {"policies", "errors"}
 
@@ -65,6 +67,7 @@ if TYPE_CHECKING:
     from offpolicy.models.behavior.state_shares import TimedBehavior as TimedBehavior
     from offpolicy.models.rewards.boosted import BoostedReward as BoostedReward
     from offpolicy.models.rewards.boosted import paper_reward as paper_reward
+    from offpolicy.models.rewards.check import check_reward_model as check_reward_model
     from offpolicy.models.rewards.reward import ActionFeature as ActionFeature
     from offpolicy.models.rewards.reward import PerAction as PerAction
     from offpolicy.models.values.balancing import BalancedModel as BalancedModel
@@ -77,6 +80,7 @@ if TYPE_CHECKING:
     from offpolicy.models.values.torch import Training as Training
     from offpolicy.policies import check_policy as check_policy
     from offpolicy.scores.catalog import Estimator as Estimator
+    from offpolicy.scores.check import check_score as check_score
     from offpolicy.splits.folds import KFold as KFold
 
 

@@ -8,11 +8,12 @@ A message says what is wrong, where (the column and the first bad rows) and what
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -44,6 +45,23 @@ class NotIdentifiedError(OffPolicyError, ValueError):
 
 class MissingDependencyError(OffPolicyError, ImportError):
     """An optional package is needed for this and is not installed."""
+
+
+@contextmanager
+def doing(what: str, kind: type[OffPolicyError]) -> Iterator[None]:
+    """Say what was being done when somebody else's code raised; its own exception stays as the cause.
+
+    >>> with doing("the score of 'mine'", UsageError):
+    ...     1 / 0
+    Traceback (most recent call last):
+    offpolicy.errors.UsageError: the score of 'mine' failed with ZeroDivisionError: division by zero
+    """
+    try:
+        yield
+    except OffPolicyError:
+        raise
+    except Exception as error:
+        raise kind(f"{what} failed with {type(error).__name__}: {error}") from error
 
 
 def check_choice(name: str, value: object, *choices: str) -> None:

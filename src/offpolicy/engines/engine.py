@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from offpolicy._workspace import Workspace
 from offpolicy.engines.files import sql_files
-from offpolicy.errors import DataError, UsageError, check_count
+from offpolicy.errors import DataError, OffPolicyError, UsageError, check_count
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -281,11 +281,19 @@ class Backend:
 
     def table(self, expression: Any) -> Any:
         """Result as an Arrow table."""
-        return self.backend.to_pyarrow(expression)
+        with backend_errors(self.name):
+            return self.backend.to_pyarrow(expression)
 
     def batches(self, expression: Any, rows: int = BATCH_ROWS) -> Iterator[Any]:
         """Result as Arrow record batches."""
-        yield from self.backend.to_pyarrow_batches(expression, chunk_size=rows)
+        with backend_errors(self.name):
+            reader = self.backend.to_pyarrow_batches(expression, chunk_size=rows)
+        while True:
+            with backend_errors(self.name):
+                batch = next(reader, None)
+            if batch is None:
+                return
+            yield batch
 
     def upload(self, table: Any) -> Any:
         """An Ibis table in memory, which the backend uploads when a query uses it."""
@@ -328,6 +336,19 @@ def duckdb_errors() -> Iterator[None]:
         ) from error
     except (duckdb.Error, OSError) as error:
         raise DataError(f"DuckDB cannot read the log: {_first_line(error)}") from error
+
+
+@contextmanager
+def backend_errors(name: str) -> Iterator[None]:
+    """What another engine has to say, as an error of this library."""
+    try:
+        yield
+    except OffPolicyError:
+        raise
+    except Exception as error:
+        raise DataError(
+            f"{name} could not answer a query about the log: {_first_line(error)}"
+        ) from error
 
 
 def _first_line(error: BaseException) -> str:

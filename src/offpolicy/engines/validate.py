@@ -17,7 +17,7 @@ from offpolicy.engines.roles import Roles, distribution_columns, normalized, num
 from offpolicy.errors import DataError, did_you_mean
 from offpolicy.logs import messages
 from offpolicy.logs.actions import encode, refuse_continuous
-from offpolicy.logs.checks import SUM_TOLERANCE
+from offpolicy.logs.checks import LARGEST, SMALLEST, SUM_TOLERANCE, computable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -77,6 +77,8 @@ def facts(engine: Engine, table: Any, roles: Roles, actions: Sequence[Any] | Non
     for check in checks:
         # A comparison with NULL is NULL: only rows known to be bad count.
         queries[check.key] = check.bad.fill_null(False).cast("int32").sum()
+    reward = number(table[roles.reward], "reward")
+    queries |= {"reward_min": reward.min(), "reward_max": reward.max()}
     if isinstance(roles.propensity, str):
         queries["highest"] = number(table[roles.propensity], "propensity").max()
     if roles.id is not None:
@@ -92,13 +94,21 @@ def facts(engine: Engine, table: Any, roles: Roles, actions: Sequence[Any] | Non
     if n == 0:
         raise DataError(messages.EMPTY)
     _raise_first(engine, table, roles, checks, row)
+    _check_ends(row["reward_min"], row["reward_max"], roles.reward, "reward")
     _check_ids(engine, table, roles, n, int(row.get("ids", n)))
-    if roles.weight is not None and not row["weights"]:
-        raise DataError(messages.no_weight(roles.weight))
+    if roles.weight is not None:
+        if not row["weights"]:
+            raise DataError(messages.no_weight(roles.weight))
+        _check_ends(0.0, row["weights"], roles.weight, "weight")
     distinct = {name: int(row[f"distinct{j}"]) for j, name in enumerate(roles.context)}
     distinct["reward"] = int(row["distinct_reward"])
     nulls = {name: int(row[f"nulls{j}"]) for j, name in enumerate(roles.context)}
     return Facts(n, labels, logged, distinct, nulls)
+
+
+def _check_ends(low: Any, high: Any, column: str, role: str) -> None:
+    """The smallest and largest value of a column can be computed with."""
+    computable(np.array([low, high], dtype=np.float64), column, role)
 
 
 def _check_ids(engine: Engine, table: Any, roles: Roles, n: int, about: int) -> None:
@@ -157,7 +167,7 @@ def _labels(
 
 
 def _checks(table: Any, roles: Roles, labels: tuple[Any, ...], engine: Engine) -> list[_Check]:
-    found = [_finite(table, roles.reward, "reward", "reward", engine)]
+    found = _finite(table, roles.reward, "reward", "reward", engine)
     if isinstance(roles.propensity, str):
         found += _probability(table, roles.propensity, "propensity", "p", engine)
     elif roles.propensity is not None:
@@ -177,16 +187,25 @@ def _missing(column: Any, engine: Engine) -> Any:
     return column.isnull() | column.isnan() if engine.has_nan else column.isnull()
 
 
-def _finite(table: Any, name: str, role: str, key: str, engine: Engine) -> _Check:
+def _finite(table: Any, name: str, role: str, key: str, engine: Engine) -> list[_Check]:
     column = number(table[name], role)
-    bad = _missing(column, engine) | (column.abs() > sys.float_info.max)
-    return _Check(key, bad, column, lambda where: messages.not_finite(name, role, where))
+    size = column.abs()
+    bad = _missing(column, engine) | (size > sys.float_info.max)
+    return [
+        _Check(key, bad, column, lambda where: messages.not_finite(name, role, where)),
+        _Check(
+            f"{key}_large",
+            size > LARGEST,
+            column,
+            lambda where: messages.too_large(name, role, where),
+        ),
+    ]
 
 
 def _weight(table: Any, name: str, engine: Engine) -> list[_Check]:
     column = number(table[name], "weight")
     return [
-        _finite(table, name, "weight", "weight", engine),
+        *_finite(table, name, "weight", "weight", engine),
         _Check(
             "weight_low", column < 0, column, lambda where: messages.negative_weight(name, where)
         ),
@@ -216,6 +235,12 @@ def _probability(table: Any, name: str, role: str, key: str, engine: Engine) -> 
             ~missing & (column <= 0),
             column,
             lambda where: messages.probability_low(name, role, where),
+        ),
+        _Check(
+            f"{key}_tiny",
+            ~missing & (column < SMALLEST),
+            column,
+            lambda where: messages.probability_vanishing(name, role, where),
         ),
         _Check(
             f"{key}_high",

@@ -24,7 +24,7 @@ from offpolicy.models.fitting.predicted import Behavior
 from offpolicy.models.fitting.store import BEHAVIOR, MRDR, REWARD
 from offpolicy.report.calibration import CalibrationSums, calibration_sums
 from offpolicy.scores import catalog
-from offpolicy.scores.decisions import LARGEST_LOG_WEIGHT, Decisions, Ledger
+from offpolicy.scores.decisions import LARGEST_LOG_WEIGHT, Decisions, Ledger, undeclared
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -280,10 +280,10 @@ class Pipeline:
             return self.columns[name] if block is None else self.columns.block(name, block)
 
         pi_e = column(("pi_e", target.name))
-        pi_b = np.ones_like(pi_e)
+        pi_b = undeclared("pi_b", "behavior", len(pi_e))
         if "behavior" in estimator.needs:
             pi_b = column(behavior_name(self.folds, self.columns, split, repeat, 0))
-        q = v = np.zeros_like(pi_e)
+        q, v = (undeclared(name, "value", len(pi_e)) for name in ("q", "v"))
         if "value" in estimator.needs:
             q, v = (column(name) for name in self._value_names(target, estimator, repeat))
         marginal = None

@@ -433,7 +433,7 @@ def _checked(
     }
     parts |= {"keep_probability": keep_probability, "count": log.count, "fold": log.fold}
     checks.same_length(n, {k: len(v) for k, v in parts.items() if v is not None})
-    checks.finite(log.reward, names.reward, "reward")
+    checks.computable(log.reward, names.reward, "reward")
     propensity, whole = checks.logged_propensity(log.propensity, log.action, names.propensity)
 
     def name(role: str) -> str:

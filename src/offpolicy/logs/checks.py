@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from offpolicy._arrays import Array, Bools, Floats, Ints
 
 SUM_TOLERANCE = 1e-6
+LARGEST = 1e30  # beyond it squares of weighted numbers leave the range of a float
+SMALLEST = 1e-30
+ROUNDING = 64 * float(np.finfo(np.float64).eps)
 
 
 def one_dimensional(values: Any, column: str, role: str) -> Floats:
@@ -58,6 +61,21 @@ def finite(values: Floats, column: str, role: str) -> Floats:
     return values
 
 
+def computable(values: Floats, column: str, role: str) -> Floats:
+    """Finite numbers whose squares are numbers too, and which differ by more than rounding or not at all."""
+    finite(values, column, role)
+    low, high = float(values.min()), float(values.max())
+    largest = max(abs(low), abs(high))
+    if largest > LARGEST:
+        where = first_rows(np.abs(values) > LARGEST, values)
+        raise DataError(messages.too_large(column, role, where))
+    if 0 < largest < SMALLEST:
+        raise DataError(messages.too_small(column, role, largest))
+    if role == "reward" and 0 < high - low <= ROUNDING * largest:
+        raise DataError(messages.only_rounding(column, low, high))
+    return values
+
+
 def probability(values: Floats, column: str, role: str = "propensity") -> Floats:
     """Every value lies in (0, 1]."""
     missing = np.isnan(values)
@@ -66,6 +84,10 @@ def probability(values: Floats, column: str, role: str = "propensity") -> Floats
     low = values <= 0
     if low.any():
         raise DataError(messages.probability_low(column, role, first_rows(low, values)))
+    vanishing = values < SMALLEST
+    if vanishing.any():
+        where = first_rows(vanishing, values)
+        raise DataError(messages.probability_vanishing(column, role, where))
     high = values > 1
     if high.any():
         largest = float(values[np.isfinite(values)].max())
@@ -112,7 +134,7 @@ def logged_propensity(
 
 def weights(values: Floats, column: str) -> Floats:
     """Finite, not negative, not all zero."""
-    finite(values, column, "weight")
+    computable(values, column, "weight")
     bad = values < 0
     if bad.any():
         raise DataError(messages.negative_weight(column, first_rows(bad, values)))

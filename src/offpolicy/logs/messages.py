@@ -90,3 +90,35 @@ def text_numbers(column: str, where: str) -> str:
         f"column {column!r}: {where} are numbers written as text. "
         f"Convert the column to a numeric type first: it will not be guessed."
     )
+
+
+def too_large(column: str, role: str, where: str) -> str:
+    """Numbers whose squares leave the range of a float."""
+    return (
+        f"column {column!r}: {where} are beyond 1e30 in size. The {role} is squared and multiplied by weights, "
+        "which leaves the range of a float: rescale the column."
+    )
+
+
+def too_small(column: str, role: str, largest: float) -> str:
+    """A column of numbers that are all next to nothing."""
+    return (
+        f"column {column!r}: the largest {role} is {largest:g}; squares of such numbers vanish in a float. Rescale "
+        "the column."
+    )
+
+
+def only_rounding(column: str, low: float, high: float) -> str:
+    """Rewards that differ by no more than a float can tell apart."""
+    return (
+        f"column {column!r}: rewards lie between {low!r} and {high!r}, which differ only in the last digits that a "
+        "float keeps. Subtract their common part before logging them as numbers."
+    )
+
+
+def probability_vanishing(column: str, role: str, where: str) -> str:
+    """Probabilities that nothing that happened can have had."""
+    return (
+        f"column {column!r}: {where} are below 1e-30. What was logged happened, which an action of such {role} "
+        "does not: look for log-probabilities, underflow or a wrong column. Leave these rows out if they are errors."
+    )

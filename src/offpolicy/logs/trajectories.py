@@ -444,7 +444,7 @@ def _checked(
         part = getattr(log, name)
         if part is not None and part.shape != (n,):
             raise DataError(f"{name!r} has shape {part.shape}. Give one entry per episode ({n:,}).")
-    checks.finite(log.reward, names.reward, "reward")
+    checks.computable(log.reward, names.reward, "reward")
     given, k = log.propensity, len(log.actions)
     if given is not None and given.ndim == 2 and given.shape[1] != k:
         raise DataError(

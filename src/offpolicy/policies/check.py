@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from offpolicy.errors import PolicyError, UsageError, first_rows
+from offpolicy.errors import UsageError
 from offpolicy.policies.context import n_rows, take
 from offpolicy.policies.distribution import as_rows, check_rows
 from offpolicy.policies.forms import adapted
+from offpolicy.policies.probe import AGREEMENT, probe
 from offpolicy.policies.protocol import bind
 from offpolicy.policies.surface import Surface
 
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable
 
     from offpolicy._arrays import Array, Floats, Ints
-
-AGREEMENT = 1e-9  # matrix products may round differently for other numbers of rows
 
 
 def check_policy(
@@ -70,27 +69,10 @@ def check_policy(
         raise UsageError("check_policy needs at least one row of context.")
     steps = np.zeros(n, dtype=np.int64) if t is None else np.asarray(t)
 
-    def ask(rows: Ints | None = None) -> Floats:
-        part = context if rows is None else take(context, rows)
-        return _ask(policy, part, steps if rows is None else steps[rows], labels)
+    def ask(rows: Ints) -> Floats:
+        return _ask(policy, take(context, rows), steps[rows], labels)
 
-    reference = ask()
-    _agree(
-        reference,
-        ask(),
-        "in a second call",
-        "The same rows must give the same distribution: return probabilities rather than draws, "
-        "and keep nothing between calls.",
-    )
-    order = np.random.default_rng(0).permutation(n)
-    shuffled = np.empty_like(reference)
-    shuffled[order] = ask(order)
-    alone = "A row's distribution may depend only on that row; look for sums, ranks or scaling over"
-    _agree(reference, shuffled, "when rows come in another order", f"{alone} all rows.")
-    if n > 1:
-        parts = np.array_split(np.arange(n), 2)
-        joined = np.concatenate([ask(rows) for rows in parts])
-        _agree(reference, joined, "when rows are passed in two parts", f"{alone} all rows.")
+    probe(ask, np.arange(n), "the policy", tolerance=AGREEMENT)
 
 
 def _ask(policy: Any, context: Any, t: Array, labels: tuple[Hashable, ...]) -> Floats:
@@ -103,11 +85,3 @@ def _ask(policy: Any, context: Any, t: Array, labels: tuple[Hashable, ...]) -> F
         return as_rows(policy(context), labels, shape, "the policy").copy()
     # A copy: a policy that hands out and then overwrites its own buffer must not pass.
     return check_rows(values, shape, "the policy").copy()
-
-
-def _agree(reference: Floats, other: Floats, when: str, remedy: str) -> None:
-    differs = np.abs(reference - other).max(axis=1) > AGREEMENT
-    if differs.any():
-        raise PolicyError(
-            f"the policy gives other probabilities {when}: {first_rows(differs)}. {remedy}"
-        )

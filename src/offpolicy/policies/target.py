@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from offpolicy.errors import DataError, OffPolicyError, PolicyError, first_rows
+from offpolicy.errors import DataError, OffPolicyError, PolicyError, doing, first_rows
 from offpolicy.logs.actions import encode
 from offpolicy.logs.frame import Columns, is_frame
 from offpolicy.logs.given import differing, refuse_masked, row_labels
 from offpolicy.policies.distribution import check_rows, one_hot
 from offpolicy.policies.forms import adapted, is_constant
+from offpolicy.policies.probe import failing_row, probe, some_rows
 from offpolicy.policies.protocol import bind
 from offpolicy.policies.surface import Surface
 
@@ -166,7 +167,10 @@ def _from_function(name: str, policy: Any, log: Any) -> Target:
         for block in blocks(n, 1):
             codes[block] = bound.choices(block)
         _check_eligible_codes(name, codes, log.eligible)
+        rows = some_rows(n)
+        probe(bound.choices, rows, f"policy {name!r}", reference=codes[rows])
         return Target(name, len(labels), shares, codes, None, bound.elsewhere)
+    probe(bound.probabilities, some_rows(n), f"policy {name!r}")
     return Target(name, len(labels), shares, None, bound.probabilities, bound.elsewhere)
 
 
@@ -180,7 +184,8 @@ class _Asked:
     timed: bool
     shares: bool  # whether it is asked by rows of the context's table
 
-    def _answer(self, at: Array) -> Array:
+    def _called(self, at: Array) -> tuple[Any, Any]:
+        """The rows that a policy is given, and what it makes of them."""
         context = self.log.context
         positions = at if self.shares else context.positions(at)
         arguments: list[Any] = [context.native(positions)]
@@ -189,15 +194,20 @@ class _Asked:
         keywords: dict[str, Any] = {}
         if self.log.eligible is not None and getattr(self.policy, "respects_eligible", False):
             keywords["eligible"] = self.log.eligible[at]
+        return arguments[0], self._function(*arguments, **keywords)
+
+    def _answer(self, at: Array) -> Array:
         try:
-            answer = self._function(*arguments, **keywords)
+            given, answer = self._called(at)
         except OffPolicyError:
             raise
         except Exception as error:  # the user's own code: say whose, and keep its traceback
+            row = failing_row(self._called, np.asarray(at, dtype=np.int64))
+            where = f"{len(at):,} rows together" if row is None else f"row {row:,}"
             raise PolicyError(
-                f"policy {self.name!r} failed on {len(at)} rows with {type(error).__name__}: {error}"
+                f"policy {self.name!r} failed on {where} with {type(error).__name__}: {error}"
             ) from error
-        mine, theirs = row_labels(answer), row_labels(arguments[0])
+        mine, theirs = row_labels(answer), row_labels(given)
         # A fresh index 0, 1, 2, … says nothing about rows: it is what pandas puts around an array.
         fresh = mine is not None and mine.equals(type(mine)(range(len(mine))))
         if mine is not None and theirs is not None and not fresh and not mine.equals(theirs):
@@ -221,9 +231,10 @@ class _Asked:
         """(m, K) probabilities in states that need not be in the log, at steps t."""
         k = len(self.log.actions)
         arguments: list[Any] = [states, t] if self.timed else [states]
-        answer = np.asarray(self._function(*arguments))
+        with doing(f"policy {self.name!r} on {len(t):,} states", PolicyError):
+            answer = np.asarray(self._function(*arguments))
         if hasattr(self.policy, "choices"):
-            return one_hot(answer.astype(np.int64), k)
+            return one_hot(self._codes(answer, np.arange(len(t))), k)
         if answer.ndim == 1:
             return one_hot(encode_choices(self.name, answer, self.log.actions), k)
         return check_rows(answer, (len(t), k), f"policy {self.name!r}")
@@ -239,17 +250,34 @@ class _Asked:
     def choices(self, at: Array) -> Ints:
         answer = self._answer(at)
         if hasattr(self.policy, "choices"):
-            codes = answer.astype(np.int64)
-            bad = (codes < 0) | (codes >= len(self.log.actions))
-            if bad.any():
-                raise PolicyError(
-                    f"policy {self.name!r}: choices() gave {first_rows(bad, codes)} out of range."
-                )
+            codes = self._codes(answer, at)
         else:
             self._check_rows(answer, at)
             codes = encode_choices(self.name, answer, self.log.actions)
         self._check_rows(codes, at)
         return codes
+
+    def _codes(self, answer: Array, at: Array) -> Ints:
+        """Whole numbers 0 … K − 1."""
+        self._check_rows(answer, at)
+        if answer.dtype.kind not in "iuf":
+            raise PolicyError(
+                f"policy {self.name!r}: choices() gave {answer.dtype}. Give the positions of the chosen actions "
+                "among log.actions, as integers."
+            )
+        numbers = answer.astype(np.float64)
+        fraction = ~np.isfinite(numbers) | (numbers != np.floor(numbers))
+        if fraction.any():
+            raise PolicyError(
+                f"policy {self.name!r}: choices() gave {first_rows(fraction, numbers, at)} that are not whole "
+                "numbers. Give the positions of the chosen actions among log.actions."
+            )
+        bad = (numbers < 0) | (numbers >= len(self.log.actions))
+        if bad.any():
+            raise PolicyError(
+                f"policy {self.name!r}: choices() gave {first_rows(bad, numbers, at)} out of range."
+            )
+        return answer.astype(np.int64)
 
     def probabilities(self, at: Array) -> Floats:
         return _checked(self._answer(at), self.name, self.log, at)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
-from offpolicy.errors import UsageError, did_you_mean, first_rows
+from offpolicy.errors import UsageError, did_you_mean, doing, first_rows
 from offpolicy.scores import formulas as scores
 from offpolicy.scores.control_variates import best_combination, optimal_control
 from offpolicy.scores.formulas import Scored
@@ -259,7 +259,8 @@ def resolve(estimators: Any, kind: str) -> list[Estimator]:
 
 def apply(estimator: Estimator, d: Decisions) -> Scored:
     """Scores of one estimator, checked: one finite number per unit, or all NaN when not identified."""
-    result = estimator.score(d)
+    with doing(f"the score of {estimator.name!r} on {d.n:,} units", UsageError):
+        result = estimator.score(d)
     scored = result if isinstance(result, Scored) else Scored(np.asarray(result, dtype=np.float64))
     if scored.psi.shape != (d.n,):
         raise UsageError(

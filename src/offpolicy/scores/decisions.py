@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from offpolicy.errors import NotIdentifiedError
+from offpolicy.errors import NotIdentifiedError, UsageError
 
 if TYPE_CHECKING:
     from offpolicy._arrays import Floats, Ints
@@ -205,6 +205,33 @@ class Decisions:
         if self.weight is None:
             return float(values.mean())
         return float(values @ self.weight / self.weight.sum())
+
+
+class Undeclared(np.ndarray[Any, Any]):
+    """A nuisance that a score did not declare to need: it was not fitted, and using it raises."""
+
+    what: tuple[str, str]
+
+    def __array_finalize__(self, parent: Any) -> None:
+        self.what = getattr(parent, "what", ("q", "value"))
+
+    def _refuse(self, *_: Any, **__: Any) -> Any:
+        name, need = self.what
+        raise UsageError(
+            f"the score uses d.{name}, but its needs= does not name {need!r}, so that nothing was fitted for it. "
+            f"Declare it: Estimator(…, needs={{{need!r}, …}})."
+        )
+
+    __array_ufunc__ = __array_function__ = _refuse
+    for _method in ("sum", "mean", "max", "min", "copy", "tolist", "dot", "astype", "__float__"):
+        locals()[_method] = _refuse
+
+
+def undeclared(name: str, need: str, n: int) -> Floats:
+    """A stand-in for ``d.name`` of n decisions that must not be looked at."""
+    blank = np.broadcast_to(np.float64(np.nan), (n,)).view(Undeclared)
+    blank.what = (name, need)
+    return blank
 
 
 def variance_emphasis(d: Decisions) -> Floats:

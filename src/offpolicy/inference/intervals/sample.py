@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 Floats: TypeAlias = NDArray[np.float64]
 
 
+ROUNDING = 64 * float(np.finfo(np.float64).eps)
+
+
 @dataclass(frozen=True)
 class Interval:
     """A confidence interval and how it came about.
@@ -169,8 +172,12 @@ class Sample:
         """
         e = self.estimate * self.denominator
         np.subtract(self.numerator, e, out=e)
-        noise = 1e-12 * max(float(self.numerator.max()), -float(self.numerator.min()))
-        return np.zeros_like(e) if max(float(e.max()), -float(e.min())) <= noise else e
+        largest = max(float(self.numerator.max()), -float(self.numerator.min()))
+        # The mean of many equal numbers is rounded more than the numbers are, so a mean's scores are compared
+        # with each other; they are noise where they differ in the last few digits of a float only.
+        spread = float(np.ptp(self.numerator)) / 2 if self.is_mean else float(np.abs(e).max())
+        noise = (ROUNDING if self.is_mean else 1e-12) * largest
+        return np.zeros_like(e) if spread <= noise else e
 
     @property
     def std_error(self) -> float:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from offpolicy.errors import UsageError
-from offpolicy.models.fitting.learners import fitted, learner_input
+from offpolicy.models.fitting.learners import class_probabilities, fitted, learner_input
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -193,5 +193,5 @@ class FittedClassifier:
     def predict(self, X: Any, batch: Ints | None) -> Floats:
         """(m, K) probabilities; classes the fold lacks get 0, to be raised to the floor."""
         out = np.zeros((len(X), self.n_actions))
-        out[:, self.model.classes_] = self.model.predict_proba(self.read(X))
+        out[:, self.model.classes_] = class_probabilities(self.model, self.read(X))
         return out

@@ -62,13 +62,17 @@ def encode_table(table: Any) -> Encoded:
     return Encoded(_no_infinity(matrix, [str(c) for c in table.columns]), tuple(categorical))
 
 
+LARGEST = 1e100  # numbers whose squares and sums are numbers too
+
+
 def _no_infinity(matrix: Floats, names: list[str]) -> Floats:
     for j, name in enumerate(names):
-        bad = np.isinf(matrix[:, j])
+        with np.errstate(invalid="ignore"):
+            bad = np.abs(matrix[:, j]) > LARGEST
         if bad.any():
             raise ModelError(
-                f"context {name!r}: {first_rows(bad, matrix[:, j])} are infinite, which the built-in models "
-                "cannot use. Make them missing or large but finite, or leave the column out."
+                f"context {name!r}: {first_rows(bad, matrix[:, j])} are infinite or beyond {LARGEST:g}, which the "
+                "built-in models cannot use. Make them missing, rescale them, or leave the column out."
             )
     return matrix
 
@@ -159,6 +163,8 @@ class LinearDesign:
         for j, place in self.levels:
             column = encoded.matrix[:, j]
             code = np.where(np.isnan(column), -1, column).astype(np.int64)
+            if len(place) == 0:  # nothing but missing values
+                continue
             spot = np.where(
                 (code >= 0) & (code < len(place)), place[np.clip(code, 0, len(place) - 1)], -1
             )

@@ -12,12 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from offpolicy.errors import ModelError
+from offpolicy._arrays import masked
+from offpolicy.errors import ModelError, OffPolicyError, first_rows
 from offpolicy.models.fitting.plain import fit_plain, needs_plain
 from offpolicy.policies.distribution import one_hot
+from offpolicy.policies.probe import failing_row
 
 if TYPE_CHECKING:
     from offpolicy._arrays import Array, Floats, Ints
+
+
+PROBABILITY_SUM = 1e-3  # single precision, summed over many classes
 
 
 def is_learner(value: Any) -> bool:
@@ -53,7 +58,9 @@ def fitted(learner: Any, X: Any, y: Array, weight: Floats | None, seed: int) -> 
                 X, weight, lambda Z: copy.fit(Z, y, **keywords), name, keeps_categories=categories
             )
         return copy.fit(X, y, **keywords)
-    except (ValueError, TypeError) as error:
+    except OffPolicyError:
+        raise
+    except Exception as error:
         text = "could not convert" in str(error) or "promote" in str(error)
         remedy = (
             " A pipeline encodes text columns itself: put a ColumnTransformer before the learner, or give "
@@ -62,7 +69,7 @@ def fitted(learner: Any, X: Any, y: Array, weight: Floats | None, seed: int) -> 
             else ""
         )
         raise ModelError(
-            f"{type(learner).__name__} could not be fitted: {error}.{remedy}"
+            f"{type(learner).__name__} could not be fitted to {len(y):,} rows: {_said(error)}.{remedy}"
         ) from error
 
 
@@ -170,8 +177,78 @@ class FittedMean:
     def mean(self, X: Any) -> Floats:
         """(m,) E[reward | x]; Σ_c P(c | x) · c for a classifier."""
         if self.values is None:
-            return np.asarray(self.model.predict(X), dtype=np.float64).reshape(len(X))
-        return np.asarray(self.model.predict_proba(X) @ self.values, dtype=np.float64)
+            return one_each(asked(self.model, "predict", X), _height(X), self.model)
+        return np.asarray(class_probabilities(self.model, X) @ self.values, dtype=np.float64)
+
+
+def _said(error: BaseException) -> str:
+    """What an exception says, with its kind where that is not plain from the words."""
+    plain = isinstance(error, ValueError | TypeError) and str(error)
+    return str(error) if plain else f"{type(error).__name__}: {error}"
+
+
+def asked(model: Any, method: str, X: Any) -> Any:
+    """What a fitted learner answers; its own exceptions say who raised them, and at which row."""
+    try:
+        return getattr(model, method)(X)
+    except OffPolicyError:
+        raise
+    except Exception as error:
+        row = failing_row(
+            lambda rows: getattr(model, method)(_part(X, rows)), np.arange(_height(X))
+        )
+        where = (
+            f"{_height(X):,} rows together" if row is None else f"row {row:,} of those asked about"
+        )
+        raise ModelError(
+            f"{type(model).__name__}.{method} failed on {where}: {_said(error)}"
+        ) from error
+
+
+def _height(X: Any) -> int:
+    return int(X.shape[0]) if hasattr(X, "shape") else len(X)  # sparse tables have no length
+
+
+def _part(X: Any, rows: Ints) -> Any:
+    return X.iloc[rows] if hasattr(X, "iloc") else X[rows]
+
+
+def one_each(values: Any, n: int, model: Any) -> Floats:
+    """(n,) finite predictions; anything else is refused."""
+    array = np.asarray(np.ma.filled(values, np.nan) if masked(values) is not None else values)
+    if array.size != n or array.shape[:1] != (n,):
+        raise ModelError(
+            f"{type(model).__name__}.predict gave shape {array.shape} for {n:,} rows. It must give one number per "
+            "row."
+        )
+    try:
+        array = array.astype(np.float64).reshape(n)
+    except (TypeError, ValueError) as error:
+        raise ModelError(f"{type(model).__name__}.predict gave no numbers: {error}") from error
+    bad = ~np.isfinite(array)
+    if bad.any():
+        raise ModelError(
+            f"{type(model).__name__}.predict gave {first_rows(bad, array)} that are not finite."
+        )
+    return array
+
+
+def class_probabilities(model: Any, X: Any) -> Floats:
+    """(n, C) probabilities of the classes, checked: rows that sum to 1, one column per class."""
+    given = np.asarray(asked(model, "predict_proba", X), dtype=np.float64)
+    name, shape = type(model).__name__, (_height(X), len(model.classes_))
+    if given.shape != shape:
+        raise ModelError(
+            f"{name}.predict_proba gave shape {given.shape}; (rows, classes) is {shape}."
+        )
+    total = given.sum(axis=1)
+    bad = ~np.isfinite(total) | (given < 0).any(axis=1) | (np.abs(total - 1) > PROBABILITY_SUM)
+    if bad.any():
+        raise ModelError(
+            f"{name}.predict_proba gave {first_rows(bad, total)} as the sums of probabilities, which must be "
+            "1 in every row, with none negative. Calibrate or normalize inside the learner."
+        )
+    return given
 
 
 def fitted_mean(learner: Any, X: Any, y: Floats, weight: Floats | None, seed: int) -> FittedMean:

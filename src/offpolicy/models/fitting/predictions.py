@@ -9,7 +9,7 @@ import numpy as np
 
 from offpolicy._arrays import places
 from offpolicy._progress import track
-from offpolicy.errors import ModelError
+from offpolicy.errors import ModelError, doing, first_rows
 from offpolicy.policies.target import blocks
 
 if TYPE_CHECKING:
@@ -138,7 +138,22 @@ def _predict_pairs(fit: FittedReward, features: Any, positions: Ints, codes: Int
     out = np.empty(len(positions))
     for start in range(0, len(positions), PREDICT_ROWS):
         part = slice(start, start + PREDICT_ROWS)
-        out[part] = fit.predict(take_rows(features, positions[part]), codes[part])
-    if not np.isfinite(out).all():
-        raise ModelError("the reward model predicted values that are not finite.")
+        out[part] = _predicted(fit, take_rows(features, positions[part]), codes[part])
+    bad = ~np.isfinite(out)
+    if bad.any():
+        where = first_rows(bad, out, positions)
+        raise ModelError(f"the reward model predicted values that are not finite: {where}.")
     return out
+
+
+def _predicted(fit: FittedReward, X: Any, codes: Ints) -> Floats:
+    """One prediction per pair; a user's own model may raise or give another shape."""
+    what = f"predicting the rewards of {len(codes):,} pairs of a context and an action"
+    with doing(what, ModelError):
+        values = np.asarray(fit.predict(X, codes), dtype=np.float64)
+    if values.shape != (len(codes),):
+        raise ModelError(
+            f"the reward model predicted shape {values.shape} for {len(codes):,} pairs of a context and an action. "
+            "It must give one number for each."
+        )
+    return values

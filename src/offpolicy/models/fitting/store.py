@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from offpolicy._progress import FITTING, tick
+from offpolicy.errors import ModelError, doing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 Key: TypeAlias = tuple[Any, ...]
 REWARD, BEHAVIOR, MRDR, RATIO = 1, 2, 3, 4
+WHAT = {REWARD: "the reward model", BEHAVIOR: "the behavior model", RATIO: "the ratio model"}
 
 
 def seed_of(seed: int, kind: int, key: Key) -> int:
@@ -58,7 +60,8 @@ class FitStore:
             if self.sealed:
                 raise AssertionError(f"no model was fitted for {key}.")
             started = self._started.pop(key, None)
-            self.fits[key] = make() if started is None else started.result()
+            with doing(f"fitting {WHAT.get(key[0], 'the value model')}", ModelError):
+                self.fits[key] = make() if started is None else started.result()
             tick(FITTING)
         return self.fits[key]
 

@@ -520,7 +520,7 @@ def test_the_checker_takes_functions_and_labels():
     check_policy(lambda x: np.where(x[:, 0] > 0, "a", "b"), X, ACTIONS)
     with pytest.raises(PolicyError, match="does not have"):
         check_policy(lambda x: np.where(x[:, 0] > 0, "a", "q"), X, ACTIONS)
-    with pytest.raises(UsageError, match="probabilities"):
+    with pytest.raises(PolicyError, match="is not a policy"):
         check_policy(3, X, ACTIONS)
     with pytest.raises(UsageError, match="at least one row"):
         check_policy(flat, X[:0], ACTIONS)

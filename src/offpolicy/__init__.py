@@ -22,6 +22,7 @@ _NAMES = {
     "evaluate": "offpolicy.evaluation.evaluate",
     "learn_policy": "offpolicy.decide.learn",
     "select": "offpolicy.decide.select",
+    "policy_scorer": "offpolicy.evaluation.scorer",
     "scan": "offpolicy.engines.scan",
     "SparkBoosted": "offpolicy.engines.spark_boosted",
     "PerAction": "offpolicy.models.rewards.reward",
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
     from offpolicy.engines.spark_boosted import SparkBoosted as SparkBoosted
     from offpolicy.evaluation.evaluate import evaluate as evaluate
     from offpolicy.evaluation.result import Evaluation as Evaluation
+    from offpolicy.evaluation.scorer import policy_scorer as policy_scorer
     from offpolicy.inference.estimate import Estimate as Estimate
     from offpolicy.logs.bandit import BanditLog as BanditLog
     from offpolicy.logs.trajectories import Trajectories as Trajectories

@@ -13,7 +13,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 HEAVY = {
     "pandas", "polars", "pyarrow", "narwhals", "torch", "duckdb", "ibis", "pyspark", "lightgbm", "xgboost",
-    "sklearn", "matplotlib", "gymnasium", "minari", "rich", "joblib",
+    "sklearn", "matplotlib", "gymnasium", "minari", "rich", "joblib", "mlflow",
 }  # fmt: skip
 # Which rooms or files a library may be seen in; learners and readers of files get pandas tables.
 HOMES = {
@@ -25,6 +25,7 @@ HOMES = {
     "xgboost": {"engines.spark_boosted"},
     "matplotlib": {"report.plots"},
     "minari": {"logs.formats.minari"},
+    "mlflow": {"report.tracking"},
     "rich": {"_progress", "cli.init"},
     "joblib": {"models.fitting.store"},
 }

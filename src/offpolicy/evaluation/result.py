@@ -286,6 +286,33 @@ class Evaluation:
 
         return write(self, path, segments=segments, level=level, title=title, command=command)
 
+    def log_mlflow(
+        self, *, level: float = 0.95, report: bool = True, folder: str = "offpolicy"
+    ) -> str:
+        """Log the result to MLflow: the active run, or a run of its own.
+
+        Settings become parameters (``offpolicy.seed``), numbers metrics (``new/DML/value``, ``…/low``),
+        verdicts tags (``offpolicy.verdict.new``); the JSON and the report become artifacts. Where it goes is
+        MLflow's business: ``mlflow.set_tracking_uri(…)`` or MLFLOW_TRACKING_URI. Needs the extra ``mlflow``.
+
+        Parameters
+        ----------
+        level : float
+            Of the intervals.
+        report : bool
+            Whether to make the HTML report too.
+        folder : str
+            Of the artifacts.
+
+        Returns
+        -------
+        str
+            The run's id.
+        """
+        from offpolicy.report.tracking import log_mlflow
+
+        return log_mlflow(self, level=level, report=report, folder=folder)
+
     def plot(
         self,
         kind: str = "forest",

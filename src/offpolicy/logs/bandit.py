@@ -93,6 +93,7 @@ class BanditLog:
     row_order: Ints | None = None  # row of the frame each row came from, when ids put them in order
     about: Mapping[str, Any] = field(default_factory=dict, repr=False)  # where it was read
     row_labels: Any = field(default=None, repr=False)  # pandas index of what it was built from
+    notes: tuple[str, ...] = ()  # what a reader of any estimate should know
 
     kind: ClassVar[str] = "bandit"
     in_memory: ClassVar[bool] = True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from offpolicy.logs.formats.d3rlpy import from_d3rlpy
 from offpolicy.logs.formats.dsjson import read_dsjson, write_dsjson
+from offpolicy.logs.formats.exposures import from_exposures
 from offpolicy.logs.formats.gymnasium_rollout import roll_out
 from offpolicy.logs.formats.jsonl import read_jsonl, write_jsonl
 from offpolicy.logs.formats.lines import BadLine, Reading
@@ -15,6 +16,7 @@ __all__ = [
     "BadLine",
     "Reading",
     "from_d3rlpy",
+    "from_exposures",
     "from_minari",
     "from_obp",
     "from_transitions",

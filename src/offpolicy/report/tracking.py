@@ -1,0 +1,73 @@
+"""A result in an experiment tracker: MLflow's runs, parameters, metrics and artifacts."""
+
+from __future__ import annotations
+
+import math
+import re
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from offpolicy.errors import missing_dependency
+
+if TYPE_CHECKING:
+    from offpolicy.evaluation.result import Evaluation
+
+NUMBERS = ("value", "std_error", "low", "high")
+LONGEST = 500  # characters that every tracking server takes as a parameter
+
+
+def log_mlflow(ev: Evaluation, *, level: float, report: bool, folder: str) -> str:
+    """Log a result to the active MLflow run, or to a run of its own; the run's id."""
+    try:
+        import mlflow
+    except ImportError as error:
+        raise missing_dependency("mlflow", "mlflow", "log_mlflow()") from error
+    with ExitStack() as stack:
+        run = mlflow.active_run() or stack.enter_context(mlflow.start_run())
+        mlflow.log_params(parameters(ev))
+        mlflow.log_metrics(metrics(ev, level))
+        mlflow.set_tags(
+            {f"offpolicy.verdict.{name_of(p)}": ev.verdict(p).level for p in ev.policies}
+        )
+        with tempfile.TemporaryDirectory() as made:
+            ev.to_json(Path(made) / "result.json", level=level)
+            if report:
+                ev.report(Path(made) / "report.html", level=level)
+            mlflow.log_artifacts(made, folder)
+        return str(run.info.run_id)
+
+
+def parameters(ev: Evaluation) -> dict[str, str]:
+    """Settings of the call, each as a short text."""
+    texts = {f"offpolicy.{name}": str(value) for name, value in ev.settings.items()}
+    return {
+        name: text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+        for name, text in texts.items()
+    }
+
+
+def metrics(ev: Evaluation, level: float) -> dict[str, float]:
+    """Numbers of every policy and estimator; those that are not defined are left out."""
+    rows: list[dict[str, Any]] = ev.rows(level)
+    found = {
+        f"{name_of(row['policy'])}/{name_of(row['estimator'])}/{number}": row[number]
+        for row in rows
+        for number in NUMBERS
+    }
+    found |= {"logged/value": ev.logged.value, "logged/std_error": ev.logged.std_error}
+    return {
+        name: float(value)
+        for name, value in found.items()
+        if value is not None and math.isfinite(value)
+    }
+
+
+def name_of(text: str) -> str:
+    """A name as trackers take it: letters, digits, spaces, and ``_ - .`` stay.
+
+    >>> name_of("new (v2)")
+    'new _v2_'
+    """
+    return re.sub(r"[^\w\-. ]", "_", text)

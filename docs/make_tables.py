@@ -28,16 +28,19 @@ WHAT = {
     "unseen_pairs": "share of the target's probability on state-action pairs that no training fold saw",
     "value_model_skill": "share of the variance of R + γ v' that q explains, over the steps",
     "sample_ratio_mismatch": "p-value: logged actions against their propensities",
+    "balance": "p-value: context columns by action, weighted by 1/propensity, against all rows",
+    "leaks": "1 where a context column determines the reward",
+    "near_duplicates": "share of rows that copy another one but for one context column",
     "rounded_propensities": "relative error that rounding may have put into a weight",
     "propensity_calibration": "z of logged propensities against the actions taken",
     "deterministic_logging": "share of rows with propensity 1",
     "unlogged_actions": "number of listed actions never logged",
     "rare_rewards": "units that earned something else than the usual reward",
-    "duplicates": "share of rows that repeat an earlier row in every column",
-    "reward_maturity": "mean reward of the latest tenth of the batches over that of those before",
-    "reward_tail": "Pareto index of the scores' tail (rewards other than 0 and 1)",
-    "batch_drift": "p-value: the estimate by batch",
-    "estimator_disagreement": "largest paired z between estimators that should agree",
+    "duplicates": "share of rows that copy another one, beyond the coincidences that propensities make likely",
+    "reward_maturity": "mean reward of the latest tenth of the batches over that before, where it was never as low",
+    "reward_tail": "Pareto index of the rewards' tail around the model (rewards other than 0 and 1)",
+    "batch_drift": "p-value: the estimate over time",
+    "estimator_disagreement": "p-value: paired test between the estimator that speaks and others that should agree",
     "clipping_sensitivity": "standard errors that clipping the top 1% of weights moves the estimate by",
     "confounding": "factor Γ by which π_b may be wrong before the difference to the log could vanish",
 }
@@ -48,16 +51,22 @@ def limit(value: float, side: str) -> str:
     return "–" if math.isinf(value) else f"{'>' if side == 'above' else '<'} {value:g}"
 
 
+def rate(false_alarms: float | None) -> str:
+    """Chance of a caution on a clean log; a limit is no test and has none."""
+    return "a limit" if false_alarms is None else f"≤ {100 * false_alarms:g}%"
+
+
 def diagnostics() -> str:
     """The table of all checks."""
     rows = [
-        "| check | value | caution | alarm | decides | what to do |",
-        "|---|---|---|---|---|---|",
+        "| check | value | note | caution | alarm | decides | false alarms | what to do |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for name, t in THRESHOLDS.items():
         rows.append(
-            f"| `{name}` | {WHAT[name]} | {limit(t.caution, t.side)} | {limit(t.alarm, t.side)} | "
-            f"{'yes' if t.decides else ''} | {t.remedy} |"
+            f"| `{name}` | {WHAT[name]} | {limit(t.caution, t.side) if t.advice else '–'} | "
+            f"{'–' if t.advice else limit(t.caution, t.side)} | {limit(t.alarm, t.side)} | "
+            f"{'yes' if t.decides else ''} | {rate(t.false_alarms)} | {t.remedy} |"
         )
     return "\n".join(rows)
 

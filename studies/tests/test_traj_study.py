@@ -106,7 +106,7 @@ def test_diagnostics_of_episodes():
                 lost += toy.pi_e[states[row], a]
     found = ev.diagnostics["policy", "unseen_pairs"]
     assert float(found) == pytest.approx(lost / log.rows)
-    assert found.level == "caution"
+    assert found.level == ("caution" if float(found) > 0.02 else "ok")
     assert ev.diagnostics["policy", "horizon"].level == "caution"
     assert len(ev.diagnostics["policy", "horizon"].details["effective"]) == log.layout.horizon
     calm = toys.random_world()

@@ -82,7 +82,7 @@ def test_constant_propensities_by_batch():
     p = mismatch.details["batches"]
     assert [b for b in p if p[b] < 1e-3] == [2]
     share = (a[batch == 2] == 1).sum()
-    assert p[2] == pytest.approx(stats.chisquare([share, 1000 - share]).pvalue)
+    assert p[2] == pytest.approx(stats.binomtest(share, 1000).pvalue)
     assert float(mismatch) == pytest.approx(4 * p[2])
     assert "batch 2" in mismatch.sentence
 
@@ -97,7 +97,7 @@ def test_actions_drawn_once_for_a_user_are_counted_once():
     assert check_log(by_user)["sample_ratio_mismatch"].value > 0.01
     seen = (a == 1).sum()
     assert check_log(by_row)["sample_ratio_mismatch"].value == pytest.approx(
-        stats.chisquare([seen, 10_000 - seen]).pvalue
+        stats.binomtest(seen, 10_000).pvalue
     )
 
 
@@ -199,7 +199,7 @@ def test_duplicates():
     assert dirty.value == pytest.approx(100 / 4100)
     assert dirty.level == "alarm"
     discrete = check_log(op.BanditLog.from_arrays(np.arange(N) % 5, a, r > 0.5, own))["duplicates"]
-    assert math.isnan(discrete.value)
+    assert (discrete.value, discrete.level) == (0, "ok")  # coincidences are to be expected
 
 
 def test_hash_tells_rows_apart():
@@ -231,7 +231,7 @@ def test_rare_rewards_and_unlogged_actions():
     log = op.BanditLog.from_arrays(None, [0, 1] * 500, r, [0.5] * 1000, actions=[0, 1, 2])
     found = check_log(log)
     assert float(found["rare_rewards"]) == 3
-    assert found["rare_rewards"].level == "alarm"
+    assert found["rare_rewards"].level == "note"
     assert found["unlogged_actions"].details["actions"] == [2]
     assert "The log" in str(found)
 

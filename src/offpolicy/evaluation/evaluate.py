@@ -18,6 +18,7 @@ from offpolicy.inference.score_table import ScoreTable
 from offpolicy.policies import target as targets
 from offpolicy.scores import catalog
 from offpolicy.splits.folds import Folds, KFold, Plan
+from offpolicy.trust.assumption import check_declarations
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,6 +46,8 @@ def evaluate(
     n_jobs: int | None = None,
     minimize: bool = False,
     average: Literal["units", "folds"] = "units",
+    randomized: bool = False,
+    gamma: float | None = None,
 ) -> Evaluation:
     """Estimate what policies would have earned, from a log of another policy.
 
@@ -90,6 +93,12 @@ def evaluate(
     average : {"units", "folds"}
         Cross-fitted estimates are the mean over all units; "folds" takes the mean over folds of their means, as the
         paper writes it. The two are the same where folds have the same size.
+    randomized : bool
+        Declares that actions were drawn at random given the context columns, where no propensities were logged.
+        Without it, or ``gamma``, no verdict on fitted propensities is better than "caution".
+    gamma : float, optional
+        The factor Γ ≥ 1 by which hidden causes may change the odds of an action, where no propensities were logged:
+        the verdict then has to hold for all of them.
 
     Returns
     -------
@@ -112,6 +121,7 @@ def evaluate(
         raise UsageError(f"minimize= must be True or False. Got {minimize!r} instead.")
     if average not in {"units", "folds"}:
         raise UsageError(f"average= must be 'units' or 'folds'. Got {average!r} instead.")
+    check_declarations(log.kind, randomized, gamma)
     named = targets.adapted_policies(policies, log)
     drawn = isinstance(folds, int | np.integer | KFold) and getattr(log, "fold", None) is None
 
@@ -133,6 +143,8 @@ def evaluate(
             n_jobs=n_jobs,
             minimize=minimize,
             average=average,
+            randomized=randomized,
+            gamma=gamma,
         )
 
     asked = log
@@ -168,6 +180,8 @@ def evaluate(
         "seed": seed,
         "minimize": minimize,
         "average": average,
+        "randomized": randomized,
+        "gamma": gamma,
         **log.about,
     }
     table = ScoreTable(source.units())

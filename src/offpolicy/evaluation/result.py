@@ -63,6 +63,19 @@ class Evaluation:
         """Whether a lower value is better."""
         return bool(self.settings.get("minimize", False))
 
+    @property
+    def assumption(self) -> str:
+        """What the numbers assume of hidden causes, as half a sentence; empty where propensities were logged.
+
+        >>> import offpolicy as op
+        >>> log = op.BanditLog.from_arrays(None, [0, 1, 1, 0], [0.0, 1.0, 1.0, 0.0])
+        >>> op.evaluate(log, op.policies.Fixed(1), estimators=["IPW"]).assumption
+        'assumes that nothing but the context columns moved both the action and the reward'
+        """
+        from offpolicy.trust.assumption import assumption
+
+        return assumption(self)
+
     @cached_property
     def logged(self) -> Estimate:
         """Estimate of the logging policy's own value."""

@@ -52,6 +52,7 @@ class Predict:
     estimators: Sequence[Estimator]
     behaviors: tuple[tuple[Split, int], ...] = ()
     base: bool = True
+    rows: int = 0
 
     def __call__(self, log: BanditLog) -> tuple[dict[Any, Any], dict[Any, Any]]:
         """Columns of the block, and what adds up over blocks."""
@@ -85,7 +86,7 @@ class Predict:
             for half, scored in ((False, 1.0), (True, folds.half[0]))
         }
         if self.base:
-            sums["log"] = log_sums(log)
+            sums["log"] = log_sums(log, rows=self.rows)
         return {name: columns[name] for name in columns}, sums
 
 
@@ -242,7 +243,8 @@ class Streamed:
     ) -> None:
         base = "reward" not in self.columns
         fits = self.store.fits
-        task = Predict(self.plan, self.specs, fits, policies, estimators, behaviors, base)
+        rows = self.scan.n if base else 0
+        task = Predict(self.plan, self.specs, fits, policies, estimators, behaviors, base, rows)
         later: dict[Any, list[Any]] = {}
         with track("reading and predicting", self.scan.n) as advance:
             for number, (columns, sums) in enumerate(self.scan.run(task)):

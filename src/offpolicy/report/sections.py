@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 ORDERS = (("", "as given"), ("value", "by value"), ("width", "by precision"))
 MOST_PAIRED = 4
-MARKS = {0.0: "Alarm", 1.0: "Caution", 2.0: "OK", 3.0: "Not applicable"}
+MARKS = {0.0: "Alarm", 1.0: "Caution", 1.5: "Note", 2.0: "OK", 3.0: "Not applicable"}
 
 
 @dataclass(frozen=True)
@@ -195,7 +195,7 @@ def _rank(row: dict[str, Any]) -> float:
     """Alarms, cautions, what is well, what does not apply."""
     if row["level"] == "ok" and row["value"] != row["value"]:
         return 3.0
-    return {"alarm": 0.0, "caution": 1.0, "ok": 2.0}[row["level"]]
+    return {"alarm": 0.0, "caution": 1.0, "note": 1.5, "ok": 2.0}[row["level"]]
 
 
 def _check_table(rows: Sequence[dict[str, Any]], caption: str, *, stacks: bool = True) -> str:

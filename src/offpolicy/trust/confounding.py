@@ -1,100 +1,112 @@
 """Sensitivity to unobserved confounding: how wrong π_b would have to be to overturn the comparison.
 
-Marginal sensitivity model (Tan 2006; Zhao, Small and Bhattacharya 2019): the true odds of the logged
-action differ from the modeled odds by a factor of at most Γ, so that the inverse probability lies in
+Marginal sensitivity model (Tan 2006): the true odds of the logged action differ from the modeled odds by a factor of
+at most Γ. With e = π_b(A|S) and Q the Γ/(1 + Γ) quantile of the reward given context and action, the largest value
+is (Dorn and Guo 2022; Dorn, Guo and Kallus 2024)
 
-    1 + (1/π_b − 1)/Γ  ≤  1/π  ≤  1 + (1/π_b − 1)·Γ.
+    E[ π_e R + π_e (1/e − 1) H ],     H = Q + Γ^{sign(R − Q)} (R − Q),
 
-The self-normalized estimate Σ w r / Σ w over all weights w = π_e/π in that box is a linear-fractional
-program, whose solution gives the upper end to rewards above a cut and the lower end to those below.
+and the smallest has 1/Γ in place of Γ and the 1/(1 + Γ) quantile. Any other Q gives wider bounds, never wrong ones.
+For 0/1 rewards Q is 0 or 1, H is ΓR or 1 − (1 − R)/Γ, whichever is less, and the bounds are sharp. Each bound is the
+mean of a score, made less noisy by the reward model, and so has a standard error.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from offpolicy._arrays import levels
+from offpolicy._arrays import quantiles
 from offpolicy.trust.finding import Finding, judged, not_applicable
 
 if TYPE_CHECKING:
     from offpolicy._arrays import Floats
+    from offpolicy.inference.estimate import Estimate
     from offpolicy.trust.view import View
 
 GAMMAS = (1.0, 1.1, 1.25, 1.5, 2.0, 3.0)
 LARGEST = 20.0
+LEVEL = 0.95
 
 
-def sensitivity_bounds(
-    reward: Floats, pi_e: Floats, pi_b: Floats, mass: Floats, gamma: float
-) -> tuple[float, float]:
-    """Smallest and largest self-normalized value when odds may be off by a factor ``gamma``.
+def worst_reward(reward: Floats, cut: Floats, gamma: float) -> Floats:
+    """H: what rewards unseen under another action may be worth at most; at least with 1/``gamma``.
 
-    Examples
-    --------
-    >>> r, half = np.array([0.0, 1.0]), np.array([0.5, 0.5])
-    >>> sensitivity_bounds(r, np.ones(2), half, np.ones(2), 1.0)
-    (0.5, 0.5)
-    >>> low, high = sensitivity_bounds(r, np.ones(2), half, np.ones(2), 2.0)
-    >>> round(low, 3), round(high, 3)
-    (0.333, 0.667)
+    >>> worst_reward(np.array([0.0, 1.0]), np.array([0.0, 0.0]), 2.0).tolist()
+    [0.0, 2.0]
+    >>> worst_reward(np.array([0.0, 1.0]), np.array([1.0, 1.0]), 2.0).tolist()
+    [0.5, 1.0]
     """
-    return RewardLevels.of(reward, pi_e, pi_b, mass).bounds(gamma)
+    off = reward - cut
+    return np.asarray(cut + np.where(off > 0, gamma, 1.0 / gamma) * off)
 
 
 @dataclass(frozen=True, eq=False)
-class RewardLevels:
-    """Sums of m π_e and of m π_e (1/π_b − 1) at each different reward, in order: all that a bound needs.
+class Sensitivity:
+    """What the bounds of one policy are made from: one entry per unit."""
 
-    The weights that make the value largest are large from some reward on, so that rows of one reward go
-    together.
-    """
-
-    reward: Floats
-    base: Floats
-    odds: Floats
+    view: View
+    binary: bool
 
     @classmethod
-    def of(cls, reward: Floats, pi_e: Floats, pi_b: Floats, mass: Floats) -> RewardLevels:
-        """Sums over rows."""
-        positive = (pi_e > 0) & (mass > 0)
-        distinct, place = levels(reward[positive])
-        base = mass[positive] * pi_e[positive]
-        odds = base * (1.0 / pi_b[positive] - 1.0)
-        sums = (np.bincount(place, weights=x, minlength=len(distinct)) for x in (base, odds))
-        return cls(distinct, *(x.astype(np.float64) for x in sums))
+    def of(cls, view: View) -> Sensitivity:
+        """The bounds of a policy on single decisions."""
+        reward = view.decisions.reward
+        return cls(view, bool(((reward == 0) | (reward == 1)).all()))
 
-    def bounds(self, gamma: float) -> tuple[float, float]:
-        """Smallest and largest value when odds may be off by a factor ``gamma``."""
-        small, large = self.base + self.odds / gamma, self.base + self.odds * gamma
-        return float(self._values(large, small).min()), float(self._values(small, large).max())
+    def bound(self, gamma: float) -> Estimate:
+        """Largest value when odds may be off by ``gamma``; with 1/``gamma`` the smallest."""
+        view, d = self.view, self.view.decisions
+        other = worst_reward(d.reward, self._cut(gamma), gamma)
+        psi = d.pi_e * (d.reward + (1.0 / d.pi_b - 1.0) * other)
+        if view.value_split is None:
+            mean, weight = view.units.mean(view.weight), view.weight
+            level = view.units.mean(psi) / mean
+            return view.estimate(level + (psi - level * weight) / mean)
+        # The mean of v − w q is 0, and takes away what the reward model knows.
+        return view.estimate(psi + d.v - d.ratio * d.q)
 
-    def _values(self, up: Floats, down: Floats) -> Floats:
-        """Value with ``up`` on the first k rewards and ``down`` on the rest, for every k."""
+    def ends(self, gamma: float, level: float = LEVEL) -> tuple[float, float]:
+        """Interval that holds the value with probability ``level``, if odds are off by at most ``gamma``."""
+        low, high = self.bound(1.0 / gamma), self.bound(gamma)
+        return low.interval(level, "normal").low, high.interval(level, "normal").high
 
-        def mixed(first: Floats, rest: Floats) -> Floats:
-            gained, lost = (np.append(0.0, np.cumsum(x)) for x in (first, rest))
-            return np.asarray(gained + rest.sum() - lost)
+    def difference(self, gamma: float, level: float = LEVEL) -> tuple[float, float]:
+        """The same for the difference to the logged value."""
+        logged = self.view.decisions.reward
+        out = []
+        for factor, end in ((1.0 / gamma, "low"), (gamma, "high")):
+            gap = self.view.estimate(self.bound(factor).psi - logged)
+            out.append(float(getattr(gap.interval(level, "normal"), end)))
+        return out[0], out[1]
 
-        return np.asarray(mixed(up * self.reward, down * self.reward) / mixed(up, down))
+    def _cut(self, gamma: float) -> Floats:
+        """Q at each unit: the quantile of its reward at the level Γ/(1 + Γ)."""
+        d, level = self.view.decisions, gamma / (1.0 + gamma)
+        if self.binary:
+            q = d.q if self.view.value_split is not None else self.view.units.mean(d.reward)
+            return np.broadcast_to(np.asarray(q > 1.0 - level, dtype=np.float64), d.reward.shape)
+        center = d.q if self.view.value_split is not None else np.zeros(len(d.reward))
+        shift = quantiles(d.reward - center, (level,), self.view.mass)[0]
+        return np.asarray(center + shift)
 
 
-def breaking_point(rewards: RewardLevels, null: float) -> float:
-    """Smallest Γ whose bounds contain ``null``; infinite beyond 20."""
+def breaking_point(bounds: Sensitivity) -> float:
+    """Smallest Γ at which the difference to the logged value may be 0; infinite beyond 20."""
 
     def holds(gamma: float) -> bool:
-        low, high = rewards.bounds(gamma)
-        return low <= null <= high
+        low, high = bounds.difference(gamma)
+        return low <= 0 <= high
 
     if holds(1.0):
         return 1.0
     if not holds(LARGEST):
         return math.inf
     low, high = 1.0, LARGEST
-    while high - low > 1e-3:
+    while high / low > 1.01:
         middle = math.sqrt(low * high)
         low, high = (low, middle) if holds(middle) else (middle, high)
     return high
@@ -103,27 +115,34 @@ def breaking_point(rewards: RewardLevels, null: float) -> float:
 def finding(view: View) -> Finding:
     """Γ at which the difference to the logging policy could vanish."""
     name = "confounding"
-    d = view.decisions
-    if not d.layout.is_single:
+    if not view.decisions.layout.is_single:
         return not_applicable(name, "the bound is for single decisions, not for episodes.")
+    if view.behavior_is_known:
+        return not_applicable(
+            name, "propensities were logged, so nothing unobserved can have decided the action."
+        )
     if not view.weight.any():
         return not_applicable(name, "there is no overlap.")
-    logged = view.units.mean(d.reward)
-    rewards = RewardLevels.of(d.reward, d.pi_e, d.pi_b, view.mass)
-    gamma = breaking_point(rewards, logged)
-    curve = [
-        {"gamma": g, "low": low, "high": high} for g in GAMMAS for low, high in (rewards.bounds(g),)
-    ]
-    details = {"curve": curve, "null": logged}
+    bounds = Sensitivity.of(view)
+    details: dict[str, Any] = {"curve": [_point(bounds, g) for g in GAMMAS]}
+    gamma = breaking_point(bounds)
+    if gamma == 1:
+        why = "the difference to the logged value may be 0 as it is: a hidden cause has nothing to explain."
+        return Finding(name, math.nan, "ok", why, "", details)
     much = f"{gamma:.3g}" if math.isfinite(gamma) else f"more than {LARGEST:g}"
-    if view.behavior_is_known:
-        sentence = (
-            "propensities were logged, so nothing unobserved can have decided the action; were their odds "
-            f"off by a factor {much}, the difference to the logged value could be 0."
-        )
-        return judged(name, gamma, sentence, details, at_most="ok")
     sentence = (
         f"an unobserved cause that changes the odds of the logged action by a factor {much} could explain "
         "the whole difference to the logged value."
     )
     return judged(name, gamma, sentence, details)
+
+
+def _point(bounds: Sensitivity, gamma: float) -> dict[str, float]:
+    low, high = bounds.ends(gamma)
+    return {
+        "gamma": gamma,
+        "low": bounds.bound(1.0 / gamma).value,
+        "high": bounds.bound(gamma).value,
+        "interval_low": low,
+        "interval_high": high,
+    }

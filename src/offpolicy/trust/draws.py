@@ -25,10 +25,13 @@ class Draws:
         Draws: the row's count, or its share of its cluster's one draw.
     weight : (S,) array
         Analysis weight.
+    are_rows : bool
+        Whether each row is a draw of its own, not a share of its cluster's.
     """
 
     number: Floats
     weight: Floats
+    are_rows: bool = True
 
     @property
     def mass(self) -> Floats:
@@ -43,7 +46,7 @@ class Draws:
 
 def draws_of(log: Any) -> Draws:
     """The draws of a log; its columns ``action``, ``cluster``, ``batch``, ``count`` and ``weight`` tell."""
-    count, weight = _counts_and_weights(log)
+    count, weight = counts_and_weights(log)
     if log.cluster is None or not log.layout.is_single:
         return Draws(count, weight)
     _, group = np.unique(log.cluster, return_inverse=True)
@@ -58,16 +61,19 @@ def draws_of(log: Any) -> Draws:
         earliest = np.full(size, int(log.batch.max()))
         np.minimum.at(earliest, group, log.batch)
         taking_part = np.where(log.batch == earliest[group], count, 0.0)
-    return Draws(taking_part / np.bincount(group, weights=taking_part)[group], weight)
+    return Draws(
+        taking_part / np.bincount(group, weights=taking_part)[group], weight, are_rows=False
+    )
 
 
 def decision_mass(log: Any) -> Floats:
     """(S,) mass of each decision: how many it stands for times its analysis weight."""
-    count, weight = _counts_and_weights(log)
+    count, weight = counts_and_weights(log)
     return count * weight
 
 
-def _counts_and_weights(log: Any) -> tuple[Floats, Floats]:
+def counts_and_weights(log: Any) -> tuple[Floats, Floats]:
+    """(S,) how many decisions each row stands for, and the analysis weight of each."""
     n = len(log.action)
     count = np.ones(n) if log.count is None else log.count
     if log.weight is None:

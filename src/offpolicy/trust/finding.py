@@ -11,9 +11,14 @@ from typing import Any
 from offpolicy.errors import did_you_mean
 from offpolicy.trust.thresholds import THRESHOLDS, Level
 
-MARKS: dict[Level, str] = {"ok": "ok     ", "caution": "CAUTION", "alarm": "ALARM  "}
 NOT_RUN = "not run"
-SEVERITY: dict[Level, int] = {"ok": 0, "caution": 1, "alarm": 2}
+MARKS: dict[Level, str] = {
+    "ok": "ok     ",
+    "note": "note   ",
+    "caution": "CAUTION",
+    "alarm": "ALARM  ",
+}
+SEVERITY: dict[Level, int] = {"ok": 0, "note": 1, "caution": 2, "alarm": 3}
 
 
 @dataclass(frozen=True)
@@ -25,7 +30,8 @@ class Finding:
     name : str
     value : float
         NaN where the check does not apply; the sentence says why.
-    level : {"ok", "caution", "alarm"}
+    level : {"ok", "note", "caution", "alarm"}
+        A note is advice that says nothing against the number.
     sentence : str
         The finding in words, with its numbers.
     remedy : str
@@ -124,8 +130,8 @@ class Findings(Mapping[str, Finding]):
         return len(self._by_name)
 
     def worst(self) -> list[Finding]:
-        """Alarms first, then cautions; what is well is left out."""
-        raised = [f for f in self.values() if f.level != "ok"]
+        """Alarms first, then cautions; what is well, and notes, are left out."""
+        raised = [f for f in self.values() if f.level in {"caution", "alarm"}]
         return sorted(raised, key=lambda f: -SEVERITY[f.level])
 
     def __str__(self) -> str:

@@ -141,12 +141,7 @@ def assumption(ev: Evaluation) -> str:
     """What every number of an evaluation rests on, as a sentence: the propensities."""
     if ev.problem.weights_known:
         return "This rests on the logged propensities being those the actions were drawn with."
-    if ev.problem.source.behavior_given:
-        return "This rests on the given propensities being those the actions were drawn with."
-    return (
-        "The propensities were estimated: this rests on the context holding everything that decided both "
-        "the action and the reward."
-    )
+    return f"This {ev.assumption}."
 
 
 def tokens(text: str) -> list[tuple[str, str]]:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Hashes: TypeAlias = NDArray[np.uint64]
 
 MISSING = 0x9E3779B97F4A7C15
-MOST = 1 << 20  # different hashes that are kept
+MOST = 1 << 17  # different hashes that are kept
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -113,15 +113,20 @@ def context_hashes(block: Any) -> Hashes:
 
 def table_hashes(block: Any) -> Hashes:
     """(m,) hash of each row of the table of contexts."""
+    return joined([hashes for _, _, hashes in table_columns(block)], block.context.n_table)
+
+
+def table_columns(block: Any) -> list[tuple[str, Array, Hashes]]:
+    """Name, values and hashes of each column of the table of contexts."""
     context = block.context
     if context.names is not None:
         table = Columns(context.table)
-        columns = [column_hashes(table.values(name)) for name in context.names]
+        named = [(name, table.values(name)) for name in context.names]
     else:
         array = np.asarray(context.table)
         flat = array.reshape(len(array), -1) if array.size else np.empty((len(array), 0))
-        columns = [column_hashes(flat[:, j]) for j in range(flat.shape[1])]
-    return joined(columns, context.n_table)
+        named = [(f"column {j}", flat[:, j]) for j in range(flat.shape[1])]
+    return [(name, values, column_hashes(values)) for name, values in named]
 
 
 def row_hashes(block: Any, contexts: Hashes | None = None) -> Hashes:
@@ -141,8 +146,7 @@ def row_hashes(block: Any, contexts: Hashes | None = None) -> Hashes:
     def of_unit(values: Array) -> Array:
         return values if unit is None else values[unit]
 
-    labels = np.array([_value_hash(label) for label in block.actions], dtype=np.uint64)
-    named = {"action": labels[block.action], "reward": column_hashes(block.reward)}
+    named = {"action": labels_of(block), "reward": column_hashes(block.reward)}
     if unit is not None:
         named["step"] = column_hashes(block.layout.step)
     if block.distribution is not None:
@@ -165,6 +169,25 @@ def row_hashes(block: Any, contexts: Hashes | None = None) -> Hashes:
         # The name keeps a reward of 1 apart from a propensity of 1.
         out = mixed(out ^ column ^ np.uint64(text_hash(name)))
     return out
+
+
+def labels_of(block: Any) -> Hashes:
+    """(S,) hash of the action of each decision."""
+    labels = np.array([_value_hash(label) for label in block.actions], dtype=np.uint64)
+    return np.asarray(labels[block.action])
+
+
+def beside_context(block: Any) -> list[Hashes]:
+    """Hashes of what else was settled before a decision: batch, weight, and which actions were possible."""
+    columns = []
+    if block.batch is not None:
+        batches = np.array([_value_hash(label) for label in block.batch_labels], dtype=np.uint64)
+        columns.append(batches[block.batch])
+    if block.weight is not None:
+        columns.append(column_hashes(block.weight))
+    if block.eligible is not None:
+        columns += [column_hashes(able) for able in block.eligible.T]
+    return columns
 
 
 def unit_hashes(block: Any, rows: Hashes) -> Hashes:
@@ -207,6 +230,9 @@ class HashCounts:
     @classmethod
     def of(cls, hashes: Hashes, counts: Floats, bits: int = 0) -> HashCounts:
         """Count hashes, thinning them where there are too many different ones."""
+        if bits:
+            kept = np.flatnonzero(hashes < (np.uint64(1) << np.uint64(64 - bits)))
+            hashes, counts = hashes[kept], counts[kept]
         different, place = np.unique(hashes, return_inverse=True)
         total = np.bincount(place, weights=counts, minlength=len(different)).astype(np.float64)
         size = _below(different, bits)

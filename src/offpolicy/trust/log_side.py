@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from offpolicy._arrays import levels
-from offpolicy.trust import propensities
-from offpolicy.trust.draws import draws_of
+from offpolicy.trust import balance, leaks, propensities
+from offpolicy.trust.draws import counts_and_weights, draws_of
 from offpolicy.trust.finding import Diagnostics, Finding, Findings, judged, not_applicable
+from offpolicy.trust.significance import adjusted_z
 from offpolicy.trust.sums import IDENTIFYING, log_sums
 
 if TYPE_CHECKING:
@@ -18,7 +19,9 @@ if TYPE_CHECKING:
     from offpolicy.trust.sums import LogSums
 
 LATE = 0.1
-SIGNIFICANT = 3.0
+COPIES = 4.0
+COMMON = 0.01  # share from which on a reward is one that many rows have
+SIGNIFICANT = 3.3
 
 
 def check_log(log: Any) -> Diagnostics:
@@ -47,7 +50,9 @@ def log_findings(log: Any, sums: LogSums) -> list[Finding]:
         propensities.rounded(log),
         propensities.deterministic(log),
         unlogged(log),
-        duplicates(log, sums),
+        balance.finding(log, sums.balance),
+        leaks.finding(log, sums.leaks),
+        *duplicates(log, sums),
         rare_rewards(log),
         maturity(log),
     ]
@@ -67,19 +72,57 @@ def unlogged(log: Any) -> Finding:
     return judged("unlogged_actions", float(len(absent)), sentence, {"actions": labels})
 
 
-def duplicates(log: Any, sums: LogSums) -> Finding:
-    """Share of units that repeat an earlier one in every column: rows, or whole episodes step by step."""
-    name = "duplicates"
-    decisions = len(log.action) if log.count is None else log.count.sum()
-    if sums.contexts.distinct < IDENTIFYING * decisions:
-        return not_applicable(name, "contexts repeat by nature, so equal rows are to be expected.")
-    share = sums.units.repeated_share
-    what = (
-        "rows repeat an earlier row in every column"
-        if log.layout.is_single
-        else "episodes repeat an earlier one step by step"
+def duplicates(log: Any, sums: LogSums) -> list[Finding]:
+    """Copies of rows, exact or with one column changed: more agreement than chance has it (`Twins`)."""
+    names = ("duplicates", "near_duplicates")
+    if not log.layout.is_single:
+        return [_repeated_episodes(log, sums), not_applicable(names[1], "looked for in rows only.")]
+    if log.cluster is not None:
+        why = "rows of a cluster may be alike; the standard error allows for it."
+        return [not_applicable(name, why) for name in names]
+    agreement = None if log.propensity is not None else _agreement(log)
+    whole, *without = [(name, *twins.excess(agreement)) for name, twins in sums.twins]
+    return [_copies(names[0], [whole]), _copies(names[1], without)]
+
+
+def _copies(name: str, found: list[tuple[str | None, float, float]]) -> Finding:
+    """The finding about the column whose leaving out shows most copies."""
+    if not found:
+        return not_applicable(name, "there are no context columns to leave out one by one.")
+    column, z, share = max(found, key=lambda each: each[1])
+    sure = adjusted_z(z, len(found)) > COPIES if z > 0 else False
+    but = "" if column is None else f" but for column {column!r}"
+    sentence = (
+        f"{100 * share:.3g}% of the rows are copies of another one{but}: rows that agree in all else took the same "
+        f"action far more often than their propensities make likely (z = {z:.3g})."
+        if sure
+        else "rows that are alike took the same action no more often than chance makes likely."
     )
-    return judged(name, share, f"{100 * share:.3g}% of the {what}.")
+    return judged(name, share if sure else 0.0, sentence, {"z": z, "column": column})
+
+
+def _agreement(log: Any) -> float:
+    """Chance that two rows of one context agree in action and reward: half way from chance to always."""
+    count = np.ones(len(log.action)) if log.count is None else log.count
+    chance = 1.0
+    for place in (log.action, levels(log.reward)[1]):
+        share = np.bincount(place, weights=count) / count.sum()
+        often = share[share >= COMMON]
+        chance *= float(often @ (1 + often)) / 2
+    return chance
+
+
+def _repeated_episodes(log: Any, sums: LogSums) -> Finding:
+    """Share of episodes that repeat an earlier one step by step."""
+    name = "duplicates"
+    if sums.contexts.distinct < IDENTIFYING * float(counts_and_weights(log)[0].sum()):
+        return not_applicable(
+            name, "states repeat by nature, so equal episodes are to be expected."
+        )
+    share = sums.units.repeated_share
+    return judged(
+        name, share, f"{100 * share:.3g}% of the episodes repeat an earlier one step by step."
+    )
 
 
 def rare_rewards(log: Any) -> Finding:
@@ -98,7 +141,7 @@ def rare_rewards(log: Any) -> Finding:
 
 
 def maturity(log: Any) -> Finding:
-    """Mean reward of the latest tenth of the batches against that of all before."""
+    """Mean reward of the latest tenth of the batches against the lowest for as long before."""
     name = "reward_maturity"
     if log.batch is None:
         return not_applicable(
@@ -107,19 +150,28 @@ def maturity(log: Any) -> Finding:
     number = int(log.batch.max()) + 1
     if number < 4:
         return not_applicable(name, f"{number} batches are too few to look at rewards by time.")
-    late = log.batch >= number - max(1, round(LATE * number))
-    old, old_error = _mean(log, ~late)
-    new, new_error = _mean(log, late)
-    error = math.hypot(old_error, new_error)
-    if old <= 0 or error == 0:
+    size = max(1, round(LATE * number))
+    new, new_error = _mean(log, log.batch >= number - size)
+    # A season has had its low before: what counts is that rewards never were as low for as long.
+    windows = [_mean(log, _window(log, last, size)) for last in range(size, number - size + 1)]
+    windows = [w for w in windows if w[1] > 0]
+    old, _ = _mean(log, log.batch < number - size)
+    if old <= 0 or not windows:
         return not_applicable(name, "the mean reward before the latest batches is not positive.")
-    ratio, z = new / old, (new - old) / error
-    value = ratio if z < -SIGNIFICANT else max(ratio, 1.0) if ratio >= 1 else 1.0
+    lowest, error = min(windows)
+    ratio, z = new / old, (new - lowest) / math.hypot(new_error, error) if new_error else -math.inf
+    late = new < lowest and z < -SIGNIFICANT
+    value = ratio if late else max(ratio, 1.0)
     sentence = (
         f"rewards of the latest batches average {new:.4g}, of those before {old:.4g} "
-        f"({100 * (ratio - 1):+.3g}%, z = {z:.2g})."
+        f"({100 * (ratio - 1):+.3g}%), and at their lowest before {lowest:.4g} (z = {z:.2g})."
     )
-    return judged(name, value, sentence, {"ratio": ratio, "z": z})
+    return judged(name, value, sentence, {"ratio": ratio, "lowest": lowest, "z": z})
+
+
+def _window(log: Any, last: int, size: int) -> Bools:
+    """Rows of the batches up to (not including) ``last``, as many as the latest ones are."""
+    return np.asarray((log.batch < last) & (log.batch >= last - size))
 
 
 def _mean(log: Any, rows: Bools) -> tuple[float, float]:

@@ -24,6 +24,7 @@ from offpolicy.trust.thresholds import OVERLAP
 if TYPE_CHECKING:
     from offpolicy._arrays import Floats
     from offpolicy.scores.decisions import Decisions
+    from offpolicy.trust.thresholds import Level
     from offpolicy.trust.view import View
 
 NO_MODEL = "no estimate needed a reward model."
@@ -31,6 +32,7 @@ BINS = 10
 SURE = 4.0
 TOO_GOOD = 0.5
 SURE_SHARE = 0.99
+LITTLE, MUCH = 0.01, 0.05  # log-loss that π_b may lose to plain shares: logged, fitted
 
 
 def skill(reward: Floats, predicted: Floats, mass: Floats) -> float:
@@ -74,11 +76,16 @@ def efficiency_bound(d: Decisions) -> float:
     start = scores.direct(d)
     spread = d.mean((start - d.mean(start)) ** 2)
     if d.layout.is_single:
-        binary = bool(((d.reward == 0) | (d.reward == 1)).all())
-        q = np.clip(d.q, 0.0, 1.0)
-        noise = q * (1 - q) if binary else (d.reward - d.q) ** 2
+        noise, _ = _noise(d)
         return spread + d.mean(d.ratio**2 * noise)
     return spread + d.mean(d.sum((d.gamma * d.rho * (d.outcome - d.q)) ** 2))
+
+
+def _noise(d: Decisions) -> tuple[Floats, bool]:
+    """Conditional variance of each reward: q(1 − q) where rewards are 0 or 1, else (R − q)²."""
+    binary = bool(((d.reward == 0) | (d.reward == 1)).all())
+    q = np.clip(d.q, 0.0, 1.0)
+    return (q * (1 - q) if binary else (d.reward - d.q) ** 2), binary
 
 
 def findings(view: View) -> list[Finding]:
@@ -108,7 +115,7 @@ def _reward(view: View) -> list[Finding]:
     r2 = skill(d.reward, d.q, view.mass)
     where = "out of fold" if view.out_of_fold else "on the rows it was fitted on"
     # With known propensities a poor model costs precision, never bias.
-    at_most = "alarm" if not view.behavior_is_known or r2 < -0.5 else "ok"
+    at_most: Level = "note" if view.behavior_is_known else "alarm"
     residual = view.estimate(d.reward - d.q)
     z = abs(z_score(residual.value, residual.std_error, 0.0))
     usual = float(np.sqrt(view.estimate(d.reward).variance))
@@ -124,7 +131,6 @@ def _reward(view: View) -> list[Finding]:
             r2,
             f"the reward model explains {100 * r2:.3g}% of the variance {where}"
             + (" (less than the mean does)." if r2 < 0 else "."),
-            at_most=at_most,  # type: ignore[arg-type]
         ),
         judged(
             names[1],
@@ -135,6 +141,7 @@ def _reward(view: View) -> list[Finding]:
                 "z": z,
                 "bins": reliability(d.reward, d.q, view.mass),
             },
+            at_most=at_most,
         ),
     ]
 
@@ -146,18 +153,50 @@ def efficiency(view: View) -> Finding:
         return not_applicable(name, NO_MODEL)
     if view.scale != 1 or not view.weight.any():
         return not_applicable(name, "there is no overlap to compare variances on.")
-    bound = efficiency_bound(view.decisions)
-    variance = view.estimate(view.score).variance
-    if not bound > 0:
+    # Both are about single units and weigh them alike, whatever clusters and weights do to the error of
+    # the mean.
+    variance, bound = _variances(view)
+    if not bound > 1e-12 * variance:
         return not_applicable(name, "the estimated bound is 0: the model predicts without error.")
     ratio = variance / bound
     sentence = f"the variance of the doubly robust score is {ratio:.3g} times the estimated efficiency bound."
     details = {"variance": variance, "bound": bound}
-    if ratio < TOO_GOOD:
+    if ratio < TOO_GOOD and _surely_less_noise(view):
         # No score can beat the bound: the rewards that the large weights will meet are still unseen.
         sentence += " No score can do better than 1: the standard error is too small."
         return Finding(name, ratio, "caution", sentence, OVERLAP, details)
     return judged(name, ratio, sentence, details)
+
+
+def _variances(view: View) -> tuple[float, float]:
+    """Variance of the doubly robust score of a unit, and its bound."""
+    d, square = view.decisions, view.square
+    if not d.layout.is_single:
+        return float(np.average((view.score - view.units.mean(view.score)) ** 2, weights=square)), (
+            efficiency_bound(d)
+        )
+    start, score = scores.direct(d), view.score
+    spread = (start - view.units.mean(start)) ** 2 + d.ratio**2 * _noise(d)[0]
+    variance = np.average((score - view.units.mean(score)) ** 2, weights=square)
+    return float(variance), float(np.average(spread, weights=square))
+
+
+def _surely_less_noise(view: View) -> bool:
+    """Whether 0/1 rewards that meet weights vary less than q says, beyond chance.
+
+    If q is right, (R − q)² − q(1 − q) has mean 0 and variance q(1 − q)(1 − 2q)².
+    """
+    d = view.decisions
+    if not d.layout.is_single:
+        return True
+    noise, binary = _noise(d)
+    if not binary:
+        return False
+    q = np.clip(d.q, 0.0, 1.0)
+    weight = d.ratio**2
+    gap = float(view.square @ (weight * ((d.reward - q) ** 2 - noise)))
+    variance = float(view.square**2 / view.count @ (weight**2 * noise * (1 - 2 * q) ** 2))
+    return gap < -SURE * math.sqrt(variance) if variance > 0 else False
 
 
 def behavior(view: View) -> Finding:
@@ -176,8 +215,9 @@ def behavior(view: View) -> Finding:
     gap = np.log(shares) - np.log(pi_b)
     excess = view.over_decisions(gap)
     z = z_score(excess.value, excess.std_error, 0.0) if loss > plain + 1e-9 else 0.0
-    used = (k - 1) * len(table) / max(m.sum(), 1.0)  # shares are fitted to the same rows
-    worse = loss - plain > 0.01 + used
+    # Shares are fitted to the same rows, which are as many as there are independent units.
+    used = (k - 1) * len(table) / max(min(m.sum(), excess.n_independent), 1.0)
+    worse = loss - plain > (LITTLE if view.behavior_is_known else MUCH) + used
     sentence = (
         f"π_b predicts the logged actions with log-loss {loss:.4g}; plain shares of actions have "
         f"{plain:.4g}"

@@ -17,6 +17,7 @@ import numpy as np
 from scipy import special
 
 from offpolicy.policies.target import blocks
+from offpolicy.trust.balance import design_effects
 from offpolicy.trust.draws import decision_mass
 from offpolicy.trust.finding import Finding, judged, not_applicable
 from offpolicy.trust.significance import adjusted_z, first_largest
@@ -77,7 +78,28 @@ def sample_ratio(counts: Floats, shares: Floats) -> RatioTest:
         return RatioTest(0.0, 0, 1.0, 0.0)
     statistic = float(np.sum((seen - expected) ** 2 / expected))
     deviation = float(np.max(np.abs(seen / expected - 1)))
-    return RatioTest(statistic, degrees, float(special.chdtrc(degrees, statistic)), deviation)
+    p = float(special.chdtrc(degrees, statistic))
+    return RatioTest(statistic, degrees, p, deviation)
+
+
+def exact_p(counts: Floats, shares: Floats) -> float:
+    """Adjusted p-value of the count that is least likely, by the binomial distribution of each.
+
+    χ² is far too sure of itself in its tail where few are expected. Actions are tested that were seen, which is
+    allowed for; two actions that leave no third are one test.
+
+    >>> round(exact_p(np.array([520.0, 480.0]), np.array([0.5, 0.5])), 3)
+    0.217
+    """
+    total = max(1.0, float(np.round(counts.sum())))
+    seen, share = np.round(counts), np.clip(shares, 0.0, 1.0)
+    none = (1 - share) ** total
+    above = np.where(seen > 0, special.betainc(np.maximum(seen, 1), total - seen + 1, share), 1.0)
+    up_to = special.betainc(np.maximum(total - seen, 1), seen + 1, 1 - share)
+    below = np.where(seen < total, up_to, 1.0) - none
+    tail = np.minimum(np.minimum(above, below), 0.5) / np.maximum(1 - none, 1e-300)
+    tests = 1 if len(counts) == 2 and shares.sum() > 1 - 1e-9 else len(counts)
+    return float(min(1.0, 2 * tests * tail.min()))
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,20 +155,28 @@ def mismatch(log: Any, draws: Draws, sums: DistributionSums | None) -> Finding:
     """Sample-ratio mismatch of the whole log: by batch and action, or by action."""
     if log.propensity is None:
         return not_applicable("sample_ratio_mismatch", UNKNOWN)
+    effects = _effects(log, draws)
     if sums is not None:
-        return _by_distribution(log, draws, sums)
-    if log.weight is None and (cells := _constant_cells(log, draws)) is not None:
+        return _by_distribution(log, draws, sums, effects)
+    alone = log.weight is None and log.eligible is None and bool((effects == 1).all())
+    if alone and (cells := _constant_cells(log, draws)) is not None:
         return _by_batch(log, *cells)
-    return _by_inverse(log, draws)
+    return _by_inverse(log, draws, effects)
 
 
-def _by_distribution(log: Any, draws: Draws, sums: DistributionSums) -> Finding:
+def _effects(log: Any, draws: Draws) -> Floats:
+    """(K,) design effects of clusters; 1 where a cluster is one draw already."""
+    one_each = log.cluster is not None and not draws.are_rows
+    return np.ones(len(log.actions)) if one_each else design_effects(log)[0]
+
+
+def _by_distribution(log: Any, draws: Draws, sums: DistributionSums, effects: Floats) -> Finding:
     k, mass = len(log.actions), draws.mass
     seen = np.bincount(log.action, weights=mass, minlength=k)
-    gap, variance = seen - sums.expected, sums.variance
+    gap, variance = seen - sums.expected, sums.variance * effects
     z = np.divide(gap, np.sqrt(variance), out=np.zeros(k), where=variance > 1e-12 * mass.sum())
     # Counts of very rare actions are not normal; they show in the calibration.
-    usable = sums.expected >= SMALLEST_CELL
+    usable = sums.expected >= 4 * SMALLEST_CELL
     if not usable.any():
         return not_applicable("sample_ratio_mismatch", TOO_FEW)
     off = np.divide(np.abs(gap), sums.expected, out=np.zeros(k), where=sums.expected > 0)
@@ -154,56 +184,86 @@ def _by_distribution(log: Any, draws: Draws, sums: DistributionSums) -> Finding:
     return _from_z(log, z, off, usable, method, contradiction=True)
 
 
-def _by_inverse(log: Any, draws: Draws) -> Finding:
+def _by_inverse(log: Any, draws: Draws, effects: Floats) -> Finding:
+    """Each action, and all others together, against the probability of being possible."""
     k, mass, square = len(log.actions), draws.mass, draws.square
     action, inverse = log.action, 1.0 / log.propensity
-    total = float(mass.sum())
-    first = np.bincount(action, weights=mass * inverse, minlength=k)
-    second = np.bincount(action, weights=square * inverse**2, minlength=k)
-    mean = first / total
+    first = np.bincount(action, weights=mass * inverse, minlength=k).astype(np.float64)
+    second = np.bincount(action, weights=square * inverse**2, minlength=k).astype(np.float64)
+    able = np.ones((1, k)) if log.eligible is None else log.eligible
+    possible = np.full(k, float(mass.sum())) if len(able) == 1 else mass @ able
+    often = np.bincount(action, weights=draws.number, minlength=k) >= 2 * SMALLEST_CELL
+    if not often.any():
+        return not_applicable("sample_ratio_mismatch", TOO_FEW)
+    rest, rest_square, rest_possible = (x.sum() - x for x in (first, second, possible))
+    z = np.stack(
+        [
+            _inverse_z(first, second, possible, float(square.sum()), effects),
+            _inverse_z(
+                rest, rest_square, rest_possible, float(square.sum()), np.full(k, effects.max())
+            ),
+        ]
+    )
+    reference = np.stack([possible, rest_possible])
+    off = np.stack([first, rest]) - reference
+    share = np.divide(np.abs(off), reference, out=np.zeros((2, k)), where=reference > 0)
+    usable = np.stack([often, (often.sum() > often) & (k > 2)])
+    method = "mean of 1{A = a} / propensity, at most the share of rows in which a is possible"
+    # An action that was not always possible comes less often than 1 / propensity says: unless it is known
+    # when it was, only an excess contradicts propensities of the logged action alone.
+    return _from_z(log, z, share, usable, method, contradiction=log.eligible is not None)
+
+
+def _inverse_z(
+    first: Floats, second: Floats, expected: Floats, squares: float, effects: Floats
+) -> Floats:
+    """The z-score of Σ m 1{A = a}/p against its expectation."""
+    size = len(first)
+    mean = np.divide(first, expected, out=np.zeros(size), where=expected > 0)
     # Where large inverse propensities are still unseen so is their spread: under the right total it
     # would be the total times their mean.
-    heavy = np.divide(second, first, out=np.zeros(k), where=first > 0)
-    spread = np.maximum(second, total * heavy) - square.sum() * np.minimum(mean, 1.0) ** 2
-    error = np.sqrt(np.maximum(spread, 0.0)) / total
-    gap = mean - 1
-    z = np.divide(gap, error, out=np.zeros(k), where=error > 1e-9)
-    z[(error <= 1e-9) & (np.abs(gap) > 1e-9)] = math.inf
-    usable = np.bincount(action, weights=draws.number, minlength=k) >= 2 * SMALLEST_CELL
-    if not usable.any():
-        return not_applicable("sample_ratio_mismatch", TOO_FEW)
-    method = "mean of 1{A = a} / propensity, at most 1"
-    # An action that was not always possible comes less often than 1 / propensity says: only an excess
-    # contradicts propensities of the logged action alone.
-    return _from_z(log, z, np.abs(gap), usable, method, contradiction=False)
+    heavy = np.divide(second, first, out=np.zeros(size), where=first > 0)
+    spread = np.maximum(second, expected * heavy) - squares * np.minimum(mean, 1.0) ** 2
+    error = np.sqrt(np.maximum(spread, 0.0) * effects)
+    gap, tiny = first - expected, 1e-9 * expected
+    z = np.divide(gap, error, out=np.zeros(size), where=error > tiny)
+    z[(error <= tiny) & (np.abs(gap) > tiny)] = math.inf
+    return z
 
 
 def _from_z(
     log: Any, z: Floats, deviation: Floats, usable: Bools, method: str, *, contradiction: bool
 ) -> Finding:
-    """The worst of the usable actions; a deficit is a ``contradiction`` or not, an excess always is."""
-    worst = first_largest(np.where(usable, np.abs(z), -1.0))
-    p = float(min(1.0, usable.sum() * special.erfc(abs(z[worst]) / math.sqrt(2))))
-    label = log.actions[worst]
+    """The worst of the usable actions; a deficit is a ``contradiction`` or not, an excess always is.
+
+    A second row of ``z`` is about all other actions together.
+    """
+    z, deviation, usable = np.atleast_2d(z), np.atleast_2d(deviation), np.atleast_2d(usable)
+    worst = first_largest(np.where(usable, np.abs(z), -1.0).ravel())
+    row, a = divmod(worst, z.shape[1])
+    top = float(z[row, a])
+    p = float(min(1.0, usable.sum() * special.erfc(abs(top) / math.sqrt(2))))
+    label, off = log.actions[a], float(deviation[row, a])
+    who = f"action {label!r} was" if row == 0 else f"actions other than {label!r} were"
     fine = p >= THRESHOLDS["sample_ratio_mismatch"].caution
     sentence = (
         f"actions were logged as often as their propensities say (p = {p:.2g})."
         if fine
-        else f"action {label!r} was logged {100 * deviation[worst]:.3g}% "
-        f"{'more' if z[worst] > 0 else 'less'} often than its propensities say (p = {p:.2g})."
+        else f"{who} logged {100 * off:.3g}% {'more' if top > 0 else 'less'} often than "
+        f"{'its' if row == 0 else 'their'} propensities say (p = {p:.2g})."
     )
+    if not fine and top < 0 and not contradiction:
+        sentence += " If it was not always possible, say when it was with eligible=."
     return judged(
         "sample_ratio_mismatch",
         p,
         sentence,
         {
             "method": method,
-            "deviation": float(deviation[worst]),
-            "actions": {log.actions[a]: float(z[a]) for a in np.flatnonzero(usable)},
+            "deviation": off,
+            "actions": {log.actions[b]: float(z[0, b]) for b in np.flatnonzero(usable[0])},
         },
-        at_most="alarm"
-        if (contradiction or z[worst] > 0) and deviation[worst] > MATERIAL
-        else "caution",
+        at_most="alarm" if off > MATERIAL and (contradiction or top > 0) else "caution",
     )
 
 
@@ -228,7 +288,8 @@ def _constant_cells(log: Any, draws: Draws) -> tuple[Floats, Floats] | None:
 
 def _by_batch(log: Any, counts: Floats, shares: Floats) -> Finding:
     tests = [sample_ratio(c[s > 0], s[s > 0]) for c, s in zip(counts, shares, strict=True)]
-    p_values = np.array([t.p_value for t in tests])
+    exact = [exact_p(c[s > 0], s[s > 0]) for c, s in zip(counts, shares, strict=True)]
+    p_values = np.array([max(t.p_value, e) for t, e in zip(tests, exact, strict=True)])
     testable = np.array([t.degrees > 0 for t in tests])
     if not testable.any():
         return not_applicable("sample_ratio_mismatch", TOO_FEW)
@@ -267,8 +328,9 @@ def calibration(log: Any, draws: Draws, sums: DistributionSums | None) -> Findin
     if sums is None:
         return _inverse_calibration(log, draws)
     expected, variance, seen = sums.levels
+    variance = variance * _effects(log, draws).max()
     size = len(expected)
-    usable = (expected >= SMALLEST_CELL) & (variance > 1e-9 * expected)
+    usable = (expected >= 4 * SMALLEST_CELL) & (variance > 1e-9 * expected)
     if not usable.any():
         return not_applicable(name, "too few rows to compare propensities with frequencies.")
     z = np.divide(seen - expected, np.sqrt(variance), out=np.zeros(size), where=usable)
@@ -305,7 +367,7 @@ def _inverse_calibration(log: Any, draws: Draws) -> Finding:
     gap = 1.0 / log.propensity - possible
     total = float(mass.sum())
     mean = float(mass @ gap) / total
-    error = math.sqrt(float(square @ (gap - mean) ** 2)) / total
+    error = math.sqrt(float(square @ (gap - mean) ** 2) * _effects(log, draws).max()) / total
     level = float(mass @ possible) / total
     excess = mean / level
     z = mean / error if error > 1e-9 * level else (math.inf if excess > 1e-6 else 0.0)

@@ -13,7 +13,7 @@ import numpy as np
 from scipy import special
 
 if TYPE_CHECKING:
-    from offpolicy._arrays import Floats, Ints
+    from offpolicy._arrays import Floats
 
 ROUNDING = 1e-12
 SMALLEST_BATCH = 20  # units from which on a batch is judged by itself
@@ -43,23 +43,6 @@ def adjusted_z(z: float, tests: int) -> float:
     if size > 30 or tests <= 1:  # there the adjustment is negligible, and p below any float
         return size
     return -float(special.ndtri(min(1.0, tests * special.erfc(size / math.sqrt(2))) / 2)) + 0.0
-
-
-def group_z(weight: Floats, mass: Floats, group: Ints, square: Floats) -> Floats:
-    """(B,) z-score of the mean weight of each group against 1; NaN for empty groups.
-
-    ``square`` is the sum of the squared masses of the units that a row stands for.
-    """
-    total = np.bincount(group, weights=mass)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        mean = np.bincount(group, weights=mass * weight) / total
-        spread = np.bincount(group, weights=square * (weight - mean[group]) ** 2)
-        # Equal weights have a mean that differs from them by rounding.
-        level = np.bincount(group, weights=square * weight**2)
-        varies = spread > ROUNDING**2 * level
-        z = (mean - 1) * total / np.sqrt(spread)
-    off = np.where(np.abs(mean - 1) <= 1e-12, 0.0, np.copysign(np.inf, mean - 1))
-    return np.asarray(np.where(varies, z, np.where(total > 0, off, np.nan)))
 
 
 def first_largest(values: Floats) -> int:

@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import special
 
+from offpolicy._arrays import levels
 from offpolicy.inference.intervals.tails import tail_index
 from offpolicy.scores.catalog import headline
 from offpolicy.trust.finding import Finding, judged, not_applicable
-from offpolicy.trust.significance import ROUNDING, SMALLEST_BATCH, same_but_rounding, z_score
+from offpolicy.trust.moments import (
+    exceedances,
+    mean_z,
+    normal_from_student,
+    skew_of,
+    surely_above,
+    symmetric,
+    two_sided,
+)
+from offpolicy.trust.significance import ROUNDING, SMALLEST_BATCH, same_but_rounding
 from offpolicy.trust.thresholds import THRESHOLDS
 
 if TYPE_CHECKING:
@@ -20,7 +31,13 @@ if TYPE_CHECKING:
     from offpolicy._arrays import Bools, Floats, Ints
     from offpolicy.inference.estimate import Estimate
     from offpolicy.scores.catalog import Estimator
+    from offpolicy.trust.thresholds import Level
     from offpolicy.trust.view import View
+
+
+PARTS = 10
+USUAL = 0.5  # share of the units from which on a reward is the usual one
+MATTERS = 1.0  # standard errors of the estimate that a disagreement must exceed to count against it
 
 
 def heterogeneity(mean: Floats, error: Floats) -> tuple[float, float]:
@@ -48,18 +65,50 @@ def drift(view: View) -> Finding:
     if int(used.sum()) < 2:
         return not_applicable(name, "fewer than two batches have enough rows to compare.")
     q, p = heterogeneity(mean[used], error[used])
+    p = max(p, _largest_contrast(view, batch))
     labels = view.log.batch_labels
     batches = [
         {"batch": labels[b], "value": float(mean[b]), "std_error": float(error[b])}
         for b in np.flatnonzero(used)
     ]
-    verb = "does not differ" if p >= 0.01 else "differs"
+    verb = "does not differ" if p >= THRESHOLDS[name].caution else "differs"
     return judged(
         name,
         p,
         f"the estimate {verb} between {int(used.sum())} batches beyond noise (p = {p:.2g}).",
         {"batches": batches, "Q": q},
     )
+
+
+def _largest_contrast(view: View, batch: Ints) -> float:
+    """Adjusted p-value of the part of the time whose mean score is furthest from that of the rest.
+
+    Single batches may be too small for their spread to be known: batches are taken together in order, in up to
+    ten parts.
+    """
+    number = int(batch.max()) + 1
+    parts = min(number, PARTS)
+    part = (batch * parts) // number
+    p = 1.0
+    for own in range(parts):
+        inside = part == own
+        shares = [float(view.mass @ side) for side in (inside, ~inside)]
+        if min(shares) <= 0:
+            continue
+        contrast = np.where(inside, 1 / shares[0], -1 / shares[1]) * float(sum(shares))
+        level = np.where(inside, *(_mean_of(view, side) for side in (inside, ~inside)))
+        # The same mean on both sides is what is tested; residuals are around each side's own.
+        sample = view.units.sample(contrast * (view.score - level))
+        gap = float(view.mass @ (contrast * view.score)) / float(view.mass.sum())
+        if sample.std_error > 0:
+            z = symmetric(gap / sample.std_error, skew_of(sample.residual, sample.count))
+            p = min(p, two_sided(normal_from_student(z, sample.total)))
+    return min(1.0, parts * p)
+
+
+def _mean_of(view: View, members: Bools) -> float:
+    mass = view.mass[members]
+    return float(mass @ view.score[members] / mass.sum())
 
 
 def _by_batch(view: View, batch: Ints) -> tuple[Floats, Floats, Bools]:
@@ -84,11 +133,24 @@ def _by_batch(view: View, batch: Ints) -> tuple[Floats, Floats, Bools]:
     return mean, error, np.asarray(used)
 
 
-def disagreement(estimates: Mapping[str, Estimate], estimators: Sequence[Estimator]) -> Finding:
-    """Largest paired z-score between estimators that should agree.
+def disagreement(
+    estimates: Mapping[str, Estimate],
+    estimators: Sequence[Estimator],
+    speaking: Estimator | None = None,
+) -> Finding:
+    """Smallest p-value of a paired test between an estimator and the others that should agree with it.
 
-    Those that trade bias for variance on purpose are listed apart: that they differ says nothing about the
-    log.
+    Those that trade bias for variance on purpose, and those whose model has seen the rows it scores, are listed
+    apart: that they differ says nothing about the log. A difference of less than a standard error of the estimate
+    is not held against it.
+
+    Parameters
+    ----------
+    estimates : {estimator: Estimate}
+        Of one policy.
+    estimators : sequence of Estimator
+    speaking : Estimator, optional
+        Whose number is judged; default: the headline among those that should agree.
     """
     name = "estimator_disagreement"
     usable = [
@@ -96,39 +158,71 @@ def disagreement(estimates: Mapping[str, Estimate], estimators: Sequence[Estimat
         for e in estimators
         if e.name in estimates and estimates[e.name].is_defined and estimates[e.name].std_error > 0
     ]
-    unbiased = [e for e in usable if not e.biased]
-    if len(unbiased) < 2:
+    agreeing = [e for e in usable if not e.biased and not _in_sample(e)]
+    first = speaking if speaking is not None else headline(agreeing) if agreeing else None
+    others = [e for e in agreeing if first is not None and e.name != first.name]
+    if first is None or not others or first.name not in {e.name for e in usable}:
         return not_applicable(name, "fewer than two weighted estimators to compare.")
-    first = headline(unbiased).name
-    z = {e.name: _paired_z(estimates[first], estimates[e.name]) for e in usable if e.name != first}
-    worst = max((e.name for e in unbiased if e.name != first), key=lambda n: abs(z[n]))
-    value = abs(z[worst])
+    one = estimates[first.name]
+    z = {e.name: _paired_z(one, estimates[e.name]) for e in usable if e.name != first.name}
+    worst = max(others, key=lambda e: abs(z[e.name])).name
+    p = min(1.0, len(others) * two_sided(z[worst]))
+    apart = abs(one.value - estimates[worst].value) / one.std_error
     direct = [f"{e.name} z = {z[e.name]:.2g}" for e in usable if e.is_direct]
-    sentence = f"{first} and {worst} differ by {value:.2g} standard errors of their difference"
+    sentence = (
+        f"{first.name} and {worst} differ by {abs(z[worst]):.2g} standard errors of their difference, "
+        f"{apart:.2g} of the estimate's own"
+    )
     sentence += f" (direct method: {', '.join(direct)})." if direct else "."
-    return judged(name, value, sentence, {"reference": first, "z": z})
+    at_most: Level = "alarm" if apart > MATTERS else "note"
+    details = {"reference": first.name, "z": z, "apart": apart}
+    return judged(name, p, sentence, details, at_most=at_most)
+
+
+def _in_sample(estimator: Estimator) -> bool:
+    """Whether its value model was fitted to the rows that it scores."""
+    return estimator.split == "full" and "value" in estimator.needs
 
 
 def _paired_z(one: Estimate, other: Estimate) -> float:
     """z-score of a difference; estimators may coincide, and rounding is not a disagreement."""
     gap = one - other
     tiny = 1e-9 * (abs(one.value) + abs(other.value))
-    return 0.0 if abs(gap.value) <= tiny else z_score(gap.value, gap.std_error, 0.0)
+    return 0.0 if abs(gap.value) <= tiny else mean_z(gap.sample(), 0.0)
 
 
 def reward_tail(view: View) -> Finding:
-    """Whether scores of unbounded rewards have a variance at all: the Pareto index of their tail."""
+    """Whether unbounded rewards have a variance at all: the Pareto index of their tail around the model.
+
+    What weights add to the tail of the scores is judged by ``pareto_k``. Where one reward is the usual one (no
+    purchase), the tail is that of the other units: between nothing and the smallest purchase there is a gap, which a
+    Pareto distribution would take for a heavy tail.
+    """
     name = "reward_tail"
     reward = view.reward
     if bool(((reward == 0) | (reward == 1)).all()):
         return not_applicable(name, "rewards are 0 or 1, which have no tail.")
     if view.scale != 1 or not view.weight.any():
         return not_applicable(name, "there is no overlap, and so there are no scores.")
-    sample = view.units.sample(view.score)
-    distance = same_but_rounding(np.abs(sample.residual))
-    k = tail_index(distance, sample.count)
+    distance, count = _distances(view)
+    k = tail_index(distance, count) if len(distance) else math.nan
     if math.isnan(k) or k == -math.inf:
-        return not_applicable(name, "too few different scores to judge their tail.")
-    sentence = f"the tail of the scores has a Pareto index of {k:.2f}"
-    sentence += " (their variance needs k < 0.5)." if THRESHOLDS[name].level(k) != "ok" else "."
-    return judged(name, k, sentence)
+        return not_applicable(name, "too few different rewards to judge their tail.")
+    sure = surely_above(k, exceedances(float(count.sum())))
+    sentence = f"the tail of the rewards has a Pareto index of {k:.2f}"
+    sentence += " (their variance needs k < 0.5)." if THRESHOLDS[name].level(sure) != "ok" else "."
+    return replace(judged(name, sure, sentence), value=k, details={"surely_above": sure})
+
+
+def _distances(view: View) -> tuple[Floats, Floats]:
+    """Distance of each reward from what is predicted, and how many units it is of."""
+    d = view.decisions
+    modeled = d.layout.is_single and view.value_split is not None
+    center = d.q if modeled else view.units.mean(view.reward)
+    distance = same_but_rounding(np.abs(view.reward - center))
+    _, place = levels(view.reward)
+    times = np.bincount(place, weights=view.count)
+    if times.max() > USUAL * times.sum():
+        other = place != int(times.argmax())
+        return distance[other], view.count[other]
+    return distance, view.count

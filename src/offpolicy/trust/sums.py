@@ -11,15 +11,35 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from offpolicy.trust.draws import draws_of
-from offpolicy.trust.hashes import Digest, HashCounts, row_hashes, table_hashes, unit_hashes
+from offpolicy.trust.balance import BalanceSums, balance_sums
+from offpolicy.trust.draws import counts_and_weights, draws_of
+from offpolicy.trust.hashes import (
+    Digest,
+    HashCounts,
+    beside_context,
+    column_hashes,
+    joined,
+    labels_of,
+    mixed,
+    row_hashes,
+    table_columns,
+    text_hash,
+    unit_hashes,
+)
+from offpolicy.trust.leaks import LeakSums, leak_sums
 from offpolicy.trust.propensities import DistributionSums, distribution_sums
+from offpolicy.trust.twins import Twins, thinning
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from offpolicy._arrays import Floats
     from offpolicy.trust.draws import Draws
+    from offpolicy.trust.hashes import Hashes
 
 
-IDENTIFYING = 1 / 3  # share of distinct contexts from which an equal row is suspicious
+IDENTIFYING = 1 / 3  # share of distinct contexts from which an equal episode is suspicious
+COLUMNS = 20  # context columns that are left out one by one in the search for copies
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,12 +56,22 @@ class LogSums:
         Of all units.
     distribution : DistributionSums or None
         Of the whole logged distribution, where there is one.
+    balance : BalanceSums or None
+        Of context columns by action, where propensities were logged.
+    leaks : LeakSums
+        Of context columns and rewards.
+    twins : tuple of (name, Twins)
+        Rows by all that is known of them but the action and the reward (no name), and the same without one context
+        column (its name).
     """
 
     units: HashCounts
     contexts: HashCounts
     digest: Digest
     distribution: DistributionSums | None
+    balance: BalanceSums | None
+    leaks: LeakSums
+    twins: tuple[tuple[str | None, Twins], ...]
 
     def __add__(self, other: LogSums) -> LogSums:
         """The sums over both blocks."""
@@ -53,10 +83,13 @@ class LogSums:
             self.contexts + other.contexts,
             self.digest + other.digest,
             both,
+            self.balance + other.balance if self.balance and other.balance else None,
+            self.leaks + other.leaks,
+            tuple((name, a + b) for (name, a), (_, b) in zip(self.twins, other.twins, strict=True)),
         )
 
 
-def log_sums(block: Any, draws: Draws | None = None) -> LogSums:
+def log_sums(block: Any, draws: Draws | None = None, *, rows: float | None = None) -> LogSums:
     """Sums over a log, or a block of it.
 
     Parameters
@@ -66,25 +99,57 @@ def log_sums(block: Any, draws: Draws | None = None) -> LogSums:
     draws : Draws, optional
         The draws of the block's decisions. Where clusters may reach over several blocks they come from the
         columns of the whole log (`draws_of`); default: from the block itself.
+    rows : float, optional
+        Decisions of the whole log, by which samples of it are thinned; default: those of the block.
     """
     draws = draws_of(block) if draws is None else draws
-    units = unit_hashes(block, row_hashes(block))
+    columns = table_columns(block)
+    table = joined([hashes for _, _, hashes in columns], block.context.n_table)
+    index = block.context.index
+    units = unit_hashes(block, row_hashes(block, table if index is None else table[index]))
     count = np.ones(len(units)) if block.count is None else block.count
-    contexts = _context_counts(block)
-    # A compressed log is whole. Where its contexts repeat by nature, nobody asks for repeated units.
-    unasked = block.count is not None and contexts.distinct < IDENTIFYING * float(count.sum())
+    decisions, _ = counts_and_weights(block)
+    bits = thinning(float(decisions.sum()) if rows is None else rows)
     return LogSums(
-        HashCounts.of(units[:0], count[:0]) if unasked else HashCounts.of(units, count),
-        contexts,
+        HashCounts.of(units, count, bits),
+        _context_counts(table, index, block.count, bits),
         Digest.of(units, count),
         distribution_sums(block, draws.mass, draws.square),
+        balance_sums(block, columns),
+        leak_sums(block, columns, bits),
+        tuple(_twins(block, columns, decisions, bits)),
     )
 
 
-def _context_counts(block: Any) -> HashCounts:
+def _context_counts(table: Hashes, index: Any, count: Any, bits: int) -> HashCounts:
     """How often each context comes, from the table of distinct ones where there is one."""
-    hashes, index = table_hashes(block), block.context.index
     if index is None:
-        return HashCounts.of(hashes, np.ones(len(hashes)) if block.count is None else block.count)
-    times = np.bincount(index, weights=block.count, minlength=len(hashes)).astype(np.float64)
-    return HashCounts.of(hashes[times > 0], times[times > 0])
+        return HashCounts.of(table, np.ones(len(table)) if count is None else count, bits)
+    times = np.bincount(index, weights=count, minlength=len(table)).astype(np.float64)
+    return HashCounts.of(table[times > 0], times[times > 0], bits)
+
+
+def _twins(
+    block: Any, columns: list[tuple[str, Any, Hashes]], count: Floats, bits: int
+) -> Iterator[tuple[str | None, Twins]]:
+    """Rows that are alike but for the action, with all context columns and without each."""
+    if not block.layout.is_single or block.cluster is not None:
+        return
+    index = block.context.index
+    parts = [mixed(h ^ np.uint64(text_hash(name))) for name, _, h in columns]
+    whole = np.zeros(block.context.n_table, dtype=np.uint64)
+    for part in parts:
+        whole = whole + part
+    beside = np.zeros(len(block.action), dtype=np.uint64)
+    for values in beside_context(block):
+        beside = mixed(beside ^ values)
+    inner = labels_of(block)
+    chance = np.zeros(len(block.action))
+    if block.propensity is None:
+        inner = mixed(inner ^ column_hashes(block.reward))
+    else:
+        chance = count * block.propensity
+    without = zip(columns, parts, strict=True) if 2 <= len(columns) <= COLUMNS else ()
+    for name, rest in [(None, whole), *((c[0], whole - part) for c, part in without)]:
+        at = rest if index is None else rest[index]
+        yield name, Twins.of(at + beside, inner, count, chance, bits)

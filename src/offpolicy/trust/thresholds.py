@@ -1,9 +1,12 @@
-"""The one table of thresholds: what each check calls normal, worth a caution, or alarming.
+"""The one table of thresholds: what each check calls normal, worth a note, worth a caution, or alarming.
 
 ``decides`` marks the checks whose alarm alone makes a verdict "insufficient evidence": without overlap, or
 with a log that contradicts its own propensities, no estimator and no interval can repair the number. Any
-other caution or alarm makes a verdict "caution". Several checks also ask that a deviation be large enough
-to matter and not only significant; the function that computes the check says so.
+other caution or alarm makes a verdict "caution". A note is advice (a model that costs precision, a value that
+changes with the season): it says nothing against the number and leaves the verdict alone. Several checks also
+ask that a deviation be large enough to matter and not only significant; the function that computes the check
+says so. ``false_alarms`` is the chance that a test cautions about a clean log; None marks a limit, whose value
+is a fact about the log and not a test.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-Level: TypeAlias = Literal["ok", "caution", "alarm"]
+Level: TypeAlias = Literal["ok", "note", "caution", "alarm"]
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,10 @@ class Threshold:
     about_products : bool
         Whether the check is about products of ratios over an episode, which says nothing of an estimator
         that uses a ratio of marginals in their place.
+    advice : bool
+        Whether the check gives advice: between its limits it makes a note.
+    false_alarms : float or None
+        Chance of a caution where nothing is wrong; None for a limit, which is no test.
     """
 
     caution: float
@@ -40,6 +47,8 @@ class Threshold:
     remedy: str
     decides: bool = False
     about_products: bool = False
+    advice: bool = False
+    false_alarms: float | None = None
 
     def level(self, value: float) -> Level:
         """Judge a value; what is not defined is not judged."""
@@ -48,7 +57,8 @@ class Threshold:
         sign = 1.0 if self.side == "above" else -1.0
         if sign * value > sign * self.alarm:
             return "alarm"
-        return "caution" if sign * value > sign * self.caution else "ok"
+        beyond: Level = "note" if self.advice else "caution"
+        return beyond if sign * value > sign * self.caution else "ok"
 
 
 PROPENSITIES = (
@@ -68,88 +78,127 @@ MODEL = "Try another model, more features, or leave the choice to 'auto'."
 
 THRESHOLDS: dict[str, Threshold] = {
     # Weights. Correct propensities and full support give a mean weight of 1 whatever the policy.
-    "mean_weight": Threshold(0.02, 0.1, "above", PROPENSITIES, decides=True, about_products=True),
-    "mean_weight_z": Threshold(3.0, 5.0, "above", PROPENSITIES, about_products=True),
-    "mean_weight_by_action": Threshold(4.0, 6.0, "above", PROPENSITIES),
-    "mean_weight_by_batch": Threshold(4.0, 6.0, "above", PROPENSITIES),
+    "mean_weight": Threshold(
+        0.02, 0.1, "above", PROPENSITIES, decides=True, about_products=True, false_alarms=0.001
+    ),
+    "mean_weight_z": Threshold(
+        3.3, 5.0, "above", PROPENSITIES, about_products=True, false_alarms=0.001
+    ),
+    "mean_weight_by_action": Threshold(4.0, 6.0, "above", PROPENSITIES, false_alarms=0.001),
+    "mean_weight_by_batch": Threshold(4.0, 6.0, "above", PROPENSITIES, false_alarms=0.001),
     "effective_sample_size": Threshold(100.0, 10.0, "below", OVERLAP, decides=True, about_products=True),
     "largest_weight": Threshold(math.inf, math.inf, "above", OVERLAP),
     "largest_weight_share": Threshold(0.05, 0.3, "above", OVERLAP, decides=True, about_products=True),
-    "top_share": Threshold(0.2, 0.5, "above", OVERLAP, about_products=True),
+    "top_share": Threshold(0.2, math.inf, "above", OVERLAP, about_products=True, advice=True),
     "top_unit_share": Threshold(0.2, 0.5, "above", OVERLAP, about_products=True),
-    # Moments of order 1/k exist: above 0.5 the variance is in doubt, above 0.7 the mean in practice.
-    "pareto_k": Threshold(0.5, 0.7, "above", OVERLAP, decides=True, about_products=True),
+    # Moments of order below 1/k exist: above 0.5 there is no variance. What is judged is a lower 99% bound.
+    "pareto_k": Threshold(
+        0.5, 0.7, "above", OVERLAP, decides=True, about_products=True, false_alarms=0.01
+    ),
     "unsupported_mass": Threshold(
         0.001, 0.05, "above",
         "The data say nothing about these actions there: restrict the policy to actions that were "
         "logged, or collect data with them.",
-        decides=True,
+        decides=True, false_alarms=0.001,
     ),
     # Nuisances.
-    "reward_model_r2": Threshold(-0.01, -0.5, "below", MODEL),
-    "reward_model_calibration": Threshold(4.0, 8.0, "above", MODEL),
-    "behavior_log_loss": Threshold(4.0, 6.0, "above", BEHAVIOR),
+    "reward_model_r2": Threshold(-0.01, -math.inf, "below", MODEL, advice=True),
+    "reward_model_calibration": Threshold(4.0, 8.0, "above", MODEL, false_alarms=0.0001),
+    "behavior_log_loss": Threshold(4.0, 6.0, "above", BEHAVIOR, false_alarms=0.0001),
     "floored": Threshold(
         0.0, 0.01, "above",
         "Pool rare actions, use fewer folds, or smooth: behavior_model=Shares(smoothing=1).",
     ),
-    "efficiency_ratio": Threshold(2.0, 4.0, "above", MODEL, about_products=True),
+    "efficiency_ratio": Threshold(
+        2.0, math.inf, "above", MODEL, about_products=True, advice=True, false_alarms=0.001
+    ),
     # Episodes, step by step: the share of the steps that weights support, of pairs, of variance.
     "horizon": Threshold(1.0, -math.inf, "below", OVERLAP),
-    "beyond_log": Threshold(
-        0.01, 0.1, "above",
-        "Log longer episodes, or ask for a horizon that the log reaches: horizon=.",
-        about_products=True,
-    ),
     "unseen_pairs": Threshold(
-        0.0, math.inf, "above",
+        0.02, math.inf, "above",
         "Use more episodes or more folds, pool rare states, and read IPW beside DML.",
     ),
     "value_model_skill": Threshold(
-        0.0, -math.inf, "below", "Try another value model: this one is worse than a constant."
+        0.0, -math.inf, "below", "Try another value model: this one is worse than a constant.",
+        advice=True,
     ),
     # The log against itself. Values are p-values, adjusted for the number of actions and batches.
     "sample_ratio_mismatch": Threshold(
-        0.01, 0.001, "below",
+        0.002, 0.001, "below",
         "Find out why actions were logged at other rates than their propensities: lost rows, filters "
         "after assignment, bots, redirects, or wrong propensities.",
-        decides=True,
+        decides=True, false_alarms=0.002,
+    ),
+    "balance": Threshold(
+        0.001, 0.001, "below",
+        "Logged propensities are not those that the actions were drawn with, or a context column was "
+        "written after the action: check both, column by column.",
+        decides=True, false_alarms=0.001,
+    ),
+    "leaks": Threshold(
+        0.5, 0.5, "above",
+        "Remove the column from the context: it was written after the reward, or it is the reward.",
+        decides=True, false_alarms=0.001,
     ),
     "rounded_propensities": Threshold(0.05, 0.25, "above", "Log propensities with full precision."),
-    "propensity_calibration": Threshold(4.0, 6.0, "above", PROPENSITIES, decides=True),
+    "propensity_calibration": Threshold(
+        4.0, 6.0, "above", PROPENSITIES, decides=True, false_alarms=0.0001
+    ),
     "deterministic_logging": Threshold(
         0.05, 0.999, "above",
         "Where the logging policy leaves no choice, other actions are not identified: explore there, "
         "or evaluate a policy that agrees with it there.",
+        advice=True,
     ),
     "unlogged_actions": Threshold(
-        0.0, math.inf, "above", "Remove them from the list of actions, or collect data with them."
+        0.0, math.inf, "above", "Remove them from the list of actions, or collect data with them.",
+        advice=True,
     ),
     "rare_rewards": Threshold(
-        30.0, 5.0, "below", "Wait for more data, or use a more frequent outcome as the reward."
+        30.0, -math.inf, "below", "Wait for more data, or use a more frequent outcome as the reward.",
+        advice=True,
     ),
     "duplicates": Threshold(
-        0.001, 0.01, "above", "Remove repeated rows, or name the unit that repeats with cluster=."
+        0.001, 0.01, "above", "Remove repeated rows, or name the unit that repeats with cluster=.",
+        false_alarms=0.0001,
+    ),
+    "near_duplicates": Threshold(
+        0.001, 0.01, "above",
+        "Find out why rows agree in all but one column, and remove the copies or name their unit with "
+        "cluster=.",
+        false_alarms=0.0001,
     ),
     "reward_maturity": Threshold(
         0.8, 0.5, "below",
         "Leave out the latest batches, whose rewards may not all have arrived.",
+        false_alarms=0.001,
     ),
     # Stability of the number.
     "reward_tail": Threshold(
-        0.5, 0.7, "above",
+        0.333, 0.5, "above",
         "A few extreme rewards decide: evaluate a capped or transformed reward as well, decided before "
         "looking at the result.",
-        about_products=True,
+        about_products=True, false_alarms=0.01,
     ),
     "batch_drift": Threshold(
-        0.01, 0.0001, "below",
+        0.001, -math.inf, "below",
         "The value changes over time: report it by period, or evaluate on recent batches only.",
+        advice=True, false_alarms=0.001,
     ),
-    "estimator_disagreement": Threshold(3.0, 5.0, "above", DISAGREE),
-    "clipping_sensitivity": Threshold(1.0, 3.0, "above", OVERLAP, about_products=True),
+    "estimator_disagreement": Threshold(
+        0.001, 0.0001, "below", DISAGREE, decides=True, false_alarms=0.001
+    ),
+    "clipping_sensitivity": Threshold(
+        1.0, math.inf, "above", OVERLAP, about_products=True, advice=True
+    ),
     "confounding": Threshold(
-        1.1, 1.0, "below",
+        1.5, -math.inf, "below",
         "Log true propensities, or add whatever else decided the action to the context.",
+        advice=True,
+    ),
+    "beyond_log": Threshold(
+        0.01, 0.1, "above",
+        "Log longer episodes, or ask for a horizon that the log reaches: horizon=.",
+        about_products=True,
     ),
 }  # fmt: skip

@@ -2,8 +2,8 @@
 
 - "insufficient evidence": the value is not identified, no interval covers as stated, or a check that
   decides (`offpolicy.trust.THRESHOLDS`) raises an alarm;
-- "caution": any other check is not well;
-- "trust": none is.
+- "caution": any other check is not well, or propensities were fitted and nothing more is known of them than that;
+- "trust": all is well. Advice (notes) does not count.
 
 A verdict is about the number, not about shipping: even a trusted gain is "worth an A/B test of N users".
 The size is that of a two-sided test at 95% with 80% power (`trust.trial`).
@@ -19,6 +19,9 @@ from offpolicy.errors import UsageError, did_you_mean
 from offpolicy.inference.change import Change
 from offpolicy.inference.figures import capitalized
 from offpolicy.scores.catalog import headline
+from offpolicy.trust.assumption import assumption, bounds_sentence, grounds
+from offpolicy.trust.finding import Findings
+from offpolicy.trust.stability import disagreement
 from offpolicy.trust.trial import ABTest, ab_test
 
 if TYPE_CHECKING:
@@ -103,7 +106,8 @@ def judge(
     name = policy_name(ev, policy)
     chosen = speaker(ev, estimator)
     estimate = ev[name, chosen.name]
-    findings = relevant(ev.diagnostics[name].worst(), chosen)
+    raised = _with_own_disagreement(ev, name, chosen)
+    findings = relevant(raised, chosen)
     # Sorting is stable: what decides comes first, then alarms, then cautions.
     findings = sorted(findings, key=lambda f: not f.decides)
     if not estimate.is_defined:
@@ -113,19 +117,45 @@ def judge(
         reasons = [why, *_texts(findings), *advice]
         return Verdict("insufficient evidence", reasons, test, tuple(findings), (why,))
     interval = estimate.interval(level)
-    decided = not interval.sufficient or any(f.decides for f in findings)
+    assumed, overturned = grounds(ev, name, level)
+    decided = not interval.sufficient or any(f.decides for f in findings) or overturned
     refusal = [] if interval.sufficient else [capitalized(interval.note)]
     modeled = [DIRECT] if chosen.is_direct else []
     change = difference_to_log(ev, name, chosen.name, level)
     test = ab_test(ev, None if decided else estimate, None if decided else change)
     conclusion = _conclusion(ev, estimate, interval, change, test, decided=decided)
     return Verdict(
-        "insufficient evidence" if decided else "caution" if findings or modeled else "trust",
-        [*refusal, *_texts(findings), *modeled, *conclusion],
+        "insufficient evidence"
+        if decided
+        else "caution"
+        if findings or modeled or assumed
+        else "trust",
+        [
+            *refusal,
+            *(assumed if overturned else ()),
+            *_texts(findings),
+            *modeled,
+            *(() if overturned else assumed),
+            *bounds_sentence(ev, name, level),
+            *conclusion,
+        ],
         test,
         tuple(findings),
-        (*refusal, *modeled),
+        (*refusal, *modeled, *assumed),
     )
+
+
+def _with_own_disagreement(ev: Evaluation, policy: str, chosen: Estimator) -> list[Finding]:
+    """What was raised, with the disagreement of the estimator that speaks in place of the headline's."""
+    name = "estimator_disagreement"
+    findings = ev.diagnostics[policy]
+    raised: list[Finding] = findings.worst()
+    reference = findings[name].details.get("reference") if name in findings else None
+    if reference in {None, chosen.name}:
+        return raised
+    estimates = {e.name: ev[policy, e.name] for e in ev.estimators}
+    own = disagreement(estimates, ev.estimators, chosen)
+    return [*(f for f in raised if f.name != name), *Findings([own]).worst()]
 
 
 def _texts(findings: list[Finding]) -> list[str]:
@@ -154,6 +184,8 @@ def _conclusion(
         f"{estimate.label} is {estimate.value:.4g} ({100 * interval.level:.4g}% interval "
         f"{ends if interval.sufficient else 'refused'}); the logged value is {logged.value:.4g}."
     )
+    if assumed := assumption(ev):
+        summary = f"{summary[:-1]}; this {assumed}."
     if decided:
         advice = "These data cannot tell whether it is better. "
         advice += f"To find out, {test}." if test else "No test size follows from them."

@@ -7,27 +7,32 @@ at once; the same holds inside a batch, and for one action E[1{A = a} w − π_e
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from offpolicy.inference.intervals.tails import effective_size, tail_index, tail_is_visible
 from offpolicy.trust.finding import Finding, judged, not_applicable
+from offpolicy.trust.moments import exceedances, mean_z, surely_above
 from offpolicy.trust.significance import (
+    ROUNDING,
     SMALLEST_BATCH,
     adjusted_z,
     first_largest,
-    group_z,
     same_but_rounding,
     z_score,
 )
 from offpolicy.trust.thresholds import OVERLAP, THRESHOLDS
 
 if TYPE_CHECKING:
-    from offpolicy._arrays import Floats
+    from offpolicy._arrays import Floats, Ints
+    from offpolicy.trust.thresholds import Level
     from offpolicy.trust.view import View
 
 TOP = 0.01
+LIKELY_NONE = 3.0  # rows of an action expected where that none comes is still likely
+LARGEST_TABLE = 50_000_000
 
 
 def top_share(weight: Floats, mass: Floats, share: float = TOP) -> float:
@@ -106,9 +111,9 @@ def unit_share(view: View, values: Floats) -> float:
 
 def _mean(view: View) -> list[Finding]:
     w = view.weight
-    estimate = view.estimate(w)
-    mean = estimate.value * view.scale
-    z = z_score(estimate.value, estimate.std_error, 1.0) if view.scale == 1 else math.nan
+    sample = view.units.sample(w)
+    error, mean = sample.std_error, sample.estimate * view.scale
+    z = mean_z(sample, 1.0) if view.scale == 1 else math.nan
     off = abs(mean - 1)
     # A large log makes any deviation significant, a heavy tail makes any deviation possible: the mean
     # is judged only where it is both away from 1 and significantly so.
@@ -118,7 +123,7 @@ def _mean(view: View) -> list[Finding]:
     if remedy and mean < 1:
         # Weights that are too small on average may also be large ones that were not met yet.
         remedy = f"{OVERLAP} {remedy}"
-    sentence = f"the mean weight is {mean:.4g} (± {estimate.std_error:.2g}); it should be 1."
+    sentence = f"the mean weight is {mean:.4g} (± {error:.2g}); it should be 1."
     return [
         Finding("mean_weight", mean, level, sentence, remedy),
         Finding(
@@ -149,10 +154,11 @@ def _tail(view: View) -> Finding:
     else:
         sentence += ", but no unit carries as much weight as such a tail would give it."
     # A known bound rules out the unseen weights that a heavy tail warns of; so does, in part, a largest
-    # weight too small for such a tail.
-    return judged(
-        "pareto_k", k, sentence, at_most="alarm" if visible and not bounded else "caution"
-    )
+    # weight too small for such a tail. A fitted index has an error of its own.
+    sure = surely_above(k, exceedances(sample.total))
+    at_most: Level = "alarm" if visible and not bounded else "note"
+    bound = judged("pareto_k", sure, sentence, at_most=at_most)
+    return replace(bound, value=k, details={"surely_above": sure})
 
 
 def _by_action(view: View) -> Finding:
@@ -170,6 +176,10 @@ def _by_action(view: View) -> Finding:
     # An action without a weighted row is a rare one: its weights are taken for the heaviest seen.
     heavy = np.where(weight_sum > 0, heavy, heavy.max())
     spread = np.maximum(spread, reach.share * m.sum() * heavy)
+    # An action that the target takes seldom, and then for sure, has light weights until a heavy one comes:
+    # E[π_e²/π_b] says what is to come.
+    inverse = _mean_inverse(action, m, d.pi_b, k)
+    spread = np.maximum(spread, reach.square * np.maximum(inverse - 1, 0.0))
     gain = weight_sum - reach.share * m.sum()
     taken = reach.share > 0
     if not taken.any() or not d.ratio.any():
@@ -198,6 +208,14 @@ def _by_action(view: View) -> Finding:
     )
 
 
+def _mean_inverse(cell: Ints, mass: Floats, pi_b: Floats, size: int) -> Floats:
+    """E[1/π_b] of each action (or batch and action) over all its contexts, from the rows that took it."""
+    inverse = 1.0 / pi_b
+    first = np.bincount(cell, weights=mass * inverse, minlength=size)
+    second = np.bincount(cell, weights=mass * inverse * inverse, minlength=size)
+    return np.divide(second, first, out=np.zeros(size), where=first > 0)
+
+
 def _design(view: View) -> float:
     """√ of the design effect of the clusters on the mean weight."""
     clustered = view.units.sample(view.weight).std_error
@@ -210,7 +228,7 @@ def _by_batch(view: View) -> Finding:
     batch = view.units.batch
     if batch is None:
         return not_applicable("mean_weight_by_batch", "the log has no batches.")
-    z = group_z(view.weight, view.mass, batch, view.square) / _design(view)
+    z = _batch_z(view, batch) / _design(view)
     usable = np.isfinite(z) & (np.bincount(batch, weights=view.count) >= SMALLEST_BATCH)
     if not usable.any():
         return not_applicable("mean_weight_by_batch", "no batch has 20 rows and some overlap.")
@@ -224,6 +242,40 @@ def _by_batch(view: View) -> Finding:
         f"{int(usable.sum())} batches).",
         {"z": {labels[b]: float(z[b]) for b in np.flatnonzero(usable)}},
     )
+
+
+def _batch_z(view: View, batch: Ints) -> Floats:
+    """(B,) z-score of the mean weight of each batch against 1; NaN for empty ones.
+
+    A batch that has met few of the large weights has not met their spread either. If propensities are right,
+    E[w²] = Σ_a E[π_e(a|S)²/π_b(a|S)], with 1/π_b from the rows of the batch that took a. Where none did, 1/π_b may
+    be as large as in any batch, or as makes it likely that none does.
+    """
+    w, m, square = view.weight, view.mass, view.square
+    total, squares = np.bincount(batch, weights=m), np.bincount(batch, weights=square)
+    first = np.bincount(batch, weights=m * w)
+    second = np.bincount(batch, weights=square * w * w)
+    heavy = _expected_squares(view, batch, len(total))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        mean = first / total
+        spread = np.maximum(second - 2 * mean * first + squares * mean**2, squares * (heavy - 1))
+        varies = spread > ROUNDING * squares
+        z = (first - total) / np.sqrt(np.where(varies, spread, 1.0))
+    off = np.where(np.abs(mean - 1) <= 1e-12, 0.0, np.copysign(np.inf, mean - 1))
+    return np.asarray(np.where(total > 0, np.where(varies, z, off), np.nan))
+
+
+def _expected_squares(view: View, batch: Ints, batches: int) -> Floats:
+    """(B,) E[w²] of each batch if propensities are right; 1 for episodes, whose weights are products."""
+    d, k = view.decisions, len(view.log.actions)
+    if not d.layout.is_single or batches * k > LARGEST_TABLE:
+        return np.ones(batches)
+    action = view.log.action[view.rows]
+    inverse = _mean_inverse(batch * k + action, view.mass, d.pi_b, batches * k).reshape(batches, k)
+    rows = np.bincount(batch, weights=view.count, minlength=batches)[:, None]
+    unseen = np.maximum(inverse.max(axis=0)[None, :], rows / LIKELY_NONE)
+    inverse = np.where(inverse > 0, inverse, unseen)
+    return np.asarray(inverse @ (view.reach.square / view.square.sum()))
 
 
 def _amount(value: float) -> str:

@@ -1,0 +1,89 @@
+"""What a number rests on where propensities were not logged: the sentence, and what makes it more than a hope."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from offpolicy.errors import UsageError
+from offpolicy.trust.confounding import Sensitivity
+from offpolicy.trust.view import View
+
+if TYPE_CHECKING:
+    from offpolicy.evaluation.result import Evaluation
+
+ASSUMES = "assumes that nothing but the context columns moved both the action and the reward"
+DECLARED = "rests on the declaration that actions were drawn at random given the context columns"
+GIVEN = "rests on the given propensities being those the actions were drawn with"
+ACCEPTED = "assumes that nothing unseen changes the odds of an action by more than a factor {:g}"
+REMEDY = (
+    "Log propensities; or say randomized=True if actions were drawn at random given these columns; or accept a "
+    "bound on hidden causes with gamma=."
+)
+
+
+def assumption(ev: Evaluation) -> str:
+    """What the numbers of an evaluation assume; empty where propensities were logged and used."""
+    if ev.problem.weights_known:
+        return ""
+    if ev.settings.get("randomized"):
+        return DECLARED
+    gamma = ev.settings.get("gamma")
+    if gamma is not None:
+        return ACCEPTED.format(gamma)
+    return GIVEN if ev.problem.source.behavior_given else ASSUMES
+
+
+def check_declarations(kind: str, randomized: object, gamma: object) -> None:
+    """Refuse what cannot be meant."""
+    if not isinstance(randomized, bool):
+        raise UsageError(f"randomized= must be True or False. Got {randomized!r} instead.")
+    if gamma is None:
+        return
+    if isinstance(gamma, bool) or not isinstance(gamma, int | float) or not 1 <= gamma < 1e6:
+        raise UsageError(f"gamma= must be a number of at least 1. Got {gamma!r} instead.")
+    if kind != "bandit":
+        raise UsageError("gamma= is for single decisions; there is no such bound for episodes.")
+
+
+def grounds(ev: Evaluation, policy: str, level: float) -> tuple[list[str], bool]:
+    """Reasons that follow from the assumption, and whether a hidden cause could turn the answer round.
+
+    Without a declaration one reason, which keeps a verdict from "trust". With an accepted Γ none, unless the
+    difference to the logged value has a sign that Γ could take from it.
+    """
+    if ev.problem.weights_known or ev.settings.get("randomized"):
+        return [], False
+    gamma = ev.settings.get("gamma")
+    if gamma is None:
+        how = "given" if ev.problem.source.behavior_given else "fitted"
+        return [
+            f"Propensities were {how}, not logged: the number {assumption(ev)}. {REMEDY}"
+        ], False
+    view = View.of(ev.problem, ev.targets[policy])
+    if not view.weight.any():
+        return [], False
+    bounds = Sensitivity.of(view)
+    plain, wide = bounds.difference(1.0, level), bounds.difference(gamma, level)
+    if plain[0] <= 0 <= plain[1] or not wide[0] <= 0 <= wide[1]:
+        return [], False
+    why = (
+        f"If something unseen changes the odds of an action by a factor {gamma:g}, the difference to the logged "
+        f"value is between {wide[0]:.3g} and {wide[1]:.3g}: it may be 0."
+    )
+    return [why], True
+
+
+def bounds_sentence(ev: Evaluation, policy: str, level: float) -> list[str]:
+    """The value's interval at the accepted Γ, in words."""
+    gamma = ev.settings.get("gamma")
+    if gamma is None or ev.problem.weights_known:
+        return []
+    view = View.of(ev.problem, ev.targets[policy])
+    if not view.weight.any():
+        return []
+    low, high = Sensitivity.of(view).ends(gamma, level)
+    sentence = (
+        f"With odds of actions off by up to {gamma:g} the value is between {low:.4g} and {high:.4g} "
+        f"({100 * level:.4g}%)."
+    )
+    return [sentence]

@@ -1,0 +1,256 @@
+"""Are contexts balanced? If actions were drawn with their propensities, rows of action a, each counted 1/p times,
+look like all rows:
+
+    E[(1{A = a}/p − 1) h(S)] = 0     for every function h of the context,
+
+and E[(1{A = a} − π_b(a|S)) h(S)] = 0 where the whole distribution was logged. Stale, permuted or joined-wrong
+propensities break this, and so does a context column that was written after the action.
+
+h is arcsinh of a column of numbers (monotone, with tails that are no longer heavy), and for labels two signs that
+follow from the bits of their hash. Sums over rows suffice, and add up over blocks.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from offpolicy.policies.target import blocks
+from offpolicy.trust.draws import counts_and_weights
+from offpolicy.trust.finding import Finding, judged, not_applicable
+from offpolicy.trust.moments import normal_from_student, symmetric, two_sided
+from offpolicy.trust.significance import first_largest
+
+if TYPE_CHECKING:
+    from offpolicy._arrays import Array, Floats
+    from offpolicy.trust.hashes import Hashes
+    from offpolicy.trust.thresholds import Level
+
+ENOUGH = 30  # rows of an action from which on its balance is judged
+MATERIAL = 0.01  # standard deviations of a column
+SIGNS = (40, 52)  # bits of a label's hash that are taken for signs
+DEFICIT = -3.0
+
+
+@dataclass(frozen=True, eq=False)
+class BalanceSums:
+    """Sums over rows; those of two blocks add up with ``+``.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Columns that the features are of.
+    level : (F, 3) array
+        Σ m h^t for t = 0, 1, 2.
+    gap : (F, K, 2) array
+        Σ m g_a h^t, with g_a = 1{A = a}/p − 1, or 1{A = a} − π_b(a|S).
+    spread : (F, K, 3) array
+        Σ m² E[g_a²] h^t.
+    """
+
+    names: tuple[str, ...]
+    level: Floats
+    gap: Floats
+    spread: Floats
+
+    def __add__(self, other: BalanceSums) -> BalanceSums:
+        """The sums over both blocks."""
+        return BalanceSums(
+            self.names,
+            self.level + other.level,
+            self.gap + other.gap,
+            self.spread + other.spread,
+        )
+
+
+def features(columns: list[tuple[str, Array, Hashes]]) -> list[tuple[str, Floats]]:
+    """Functions of the context, by the column that they are of."""
+    out: list[tuple[str, Floats]] = []
+    for name, values, hashes in columns:
+        if values.dtype.kind in "biuf":
+            number = np.arcsinh(np.asarray(values, dtype=np.float64))
+            out.append((name, np.where(np.isfinite(number), number, 0.0)))
+        else:
+            for bit in SIGNS:
+                sign = (hashes >> np.uint64(bit)) & np.uint64(1)
+                out.append((name, sign.astype(np.float64)))
+    return out
+
+
+def balance_sums(block: Any, columns: list[tuple[str, Array, Hashes]]) -> BalanceSums | None:
+    """Sums over the decisions of a log, or of a block of it; None where propensities were not logged.
+
+    Parameters
+    ----------
+    block : BanditLog or Trajectories
+    columns : list of (name, values, hashes)
+        Columns of its table of contexts.
+    """
+    named = features(columns)
+    if block.propensity is None or not named:
+        return None
+    count, weight = counts_and_weights(block)
+    mass, square = count * weight, count * weight**2
+    k, index = len(block.actions), block.context.index
+    rows = _ByAction.of(block, mass, square)
+    level, gap, spread = [], [], []
+    for _, feature in named:
+        h = feature if index is None else feature[index]
+        powers = (None, h, h * h)
+        level.append([float(mass.sum()), float(mass @ h), float(mass @ powers[2])])
+        gap.append(np.stack([rows.gap(p) for p in powers[:2]], axis=-1))
+        spread.append(np.stack([rows.spread(p) for p in powers], axis=-1))
+    shape = (len(named), k, -1)
+    return BalanceSums(
+        tuple(name for name, _ in named),
+        np.array(level),
+        np.array(gap).reshape(shape),
+        np.array(spread).reshape(shape),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _ByAction:
+    """What g_a is made of, and sums of it by action."""
+
+    action: Array
+    k: int
+    mass: Floats
+    square: Floats
+    first: Floats
+    second: Floats
+    able: Array | None
+    chance: Floats | None
+
+    @classmethod
+    def of(cls, block: Any, mass: Floats, square: Floats) -> _ByAction:
+        inverse = 1.0 / block.propensity
+        whole = block.distribution is not None
+        return cls(
+            block.action,
+            len(block.actions),
+            mass,
+            square,
+            mass if whole else mass * inverse,
+            square * (inverse * inverse - 2 * inverse),
+            None if whole else block.eligible,
+            block.distribution,
+        )
+
+    def gap(self, h: Floats | None) -> Floats:
+        taken = np.bincount(self.action, _times(self.first, h), self.k)
+        return np.asarray(taken - self._expected(_times(self.mass, h), self.chance))
+
+    def spread(self, h: Floats | None) -> Floats:
+        square = _times(self.square, h)
+        if self.chance is not None:
+            return self._expected(square, self.chance, variance=True)
+        taken = np.bincount(self.action, _times(self.second, h), self.k)
+        return np.asarray(taken + self._expected(square, None))
+
+    def _expected(self, mass: Floats, chance: Floats | None, *, variance: bool = False) -> Floats:
+        if chance is None and self.able is None:
+            return np.full(self.k, float(mass.sum()))
+        total = np.zeros(self.k)
+        for rows in blocks(len(mass), self.k):
+            p = self.able[rows] if chance is None else chance[rows]  # type: ignore[index]
+            total += mass[rows] @ (p * (1 - p) if variance else p)
+        return total
+
+
+def _times(mass: Floats, h: Floats | None) -> Floats:
+    return mass if h is None else mass * h
+
+
+def design_effects(log: Any) -> tuple[Floats, float]:
+    """(K,) how much more Σ (1{A = a}/p − 1) varies than if rows were independent draws, and how many units are.
+
+    1 without clusters, and for the steps of episodes, each of which is a draw of its own given those before.
+    """
+    k = len(log.actions)
+    count, weight = counts_and_weights(log)
+    if log.cluster is None or not log.layout.is_single:
+        return np.ones(k), float(count.sum())
+    mass, inverse = count * weight, 1.0 / log.propensity
+    size = int(log.cluster.max()) + 1
+    own = np.bincount(log.cluster, mass, size)
+    out = np.ones(k)
+    for a in range(k):
+        taken = log.action == a
+        gain = np.where(taken, inverse, 0.0) - 1.0
+        mean = float(mass @ gain / mass.sum())
+        together = np.bincount(log.cluster, mass * gain, size) - mean * own
+        alone = float(count * weight**2 @ (gain - mean) ** 2)
+        out[a] = max(1.0, float(together @ together) / alone) if alone > 0 else 1.0
+    return out, float(np.count_nonzero(own))
+
+
+def finding(log: Any, sums: BalanceSums | None) -> Finding:
+    """The column and action that are furthest out of balance."""
+    name = "balance"
+    if log.propensity is None:
+        return not_applicable(name, "propensities were not logged.")
+    if sums is None:
+        return not_applicable(name, "the context has no columns.")
+    total = sums.level[:, :1]
+    center = sums.level[:, 1:2] / total
+    variance = sums.level[:, 2:] / total - center**2
+    gap = sums.gap[..., 1] - center * sums.gap[..., 0]
+    spread = (
+        sums.spread[..., 2] - 2 * center * sums.spread[..., 1] + center**2 * sums.spread[..., 0]
+    )
+    effects, units = design_effects(log)
+    count, _ = counts_and_weights(log)
+    often = np.bincount(log.action, count, len(log.actions)) >= ENOUGH
+    varies = variance > 1e-10 * (1 + center**2)
+    usable = varies & (often & _always_possible(log, sums))[None, :] & (spread > 0)
+    if not usable.any():
+        return not_applicable(name, "no column varies enough to compare it between actions.")
+    z = np.divide(gap, np.sqrt(spread * effects), out=np.zeros_like(gap), where=usable)
+    size = np.divide(
+        np.abs(gap), total * np.sqrt(np.maximum(variance, 0.0)), where=usable, out=z * 0
+    )
+    tests = int(usable.sum())
+    worst = first_largest(np.where(usable, np.abs(z), -1.0).ravel())
+    f, a = divmod(worst, z.shape[1])
+    p = min(1.0, tests * two_sided(normal_from_student(float(z[f, a]), units)))
+    column, label, off = sums.names[f], log.actions[a], float(size[f, a])
+    sentence = (
+        f"context columns have the same means whatever the action, by propensity (p = {p:.2g} of {tests} "
+        "comparisons)."
+        if p >= 0.001
+        else f"column {column!r} is out of balance: among rows of action {label!r}, each counted 1/propensity "
+        f"times, its mean is {off:.2g} standard deviations off (p = {p:.2g} of {tests} comparisons)."
+    )
+    at_most: Level = "alarm" if off > MATERIAL else "note"
+    details = {"column": column, "action": label, "z": float(z[f, a]), "off": off, "tests": tests}
+    return judged(name, p, sentence, details, at_most=at_most)
+
+
+def _always_possible(log: Any, sums: BalanceSums) -> Array:
+    """(K,) actions that do not come too seldom: one that is impossible in some contexts does, and rightly.
+
+    With the whole distribution or a list of eligible actions it is known what is possible.
+    """
+    if log.distribution is not None or log.eligible is not None:
+        return np.ones(len(log.actions), dtype=bool)
+    gap, spread = sums.gap[0, :, 0], sums.spread[0, :, 0]
+    z = np.divide(gap, np.sqrt(spread), out=np.zeros(len(gap)), where=spread > 0)
+    skew = np.array([_skew(log, a) for a in range(len(gap))])
+    return np.array([symmetric(float(x), float(s)) > DEFICIT for x, s in zip(z, skew, strict=True)])
+
+
+def _skew(log: Any, a: int) -> float:
+    """Skewness of the sum of 1{A = a}/p − 1."""
+    count, _ = counts_and_weights(log)
+    taken = log.action == a
+    if not taken.any():
+        return 0.0
+    inverse, times = 1.0 / log.propensity[taken], count[taken]
+    rest = float(count.sum() - times.sum())
+    second = float(times @ (inverse - 1) ** 2) + rest
+    third = float(times @ (inverse - 1) ** 3) - rest
+    return third / second**1.5 if second > 0 and math.isfinite(third) else 0.0

@@ -1,0 +1,140 @@
+"""Does a context column know the reward? A column that was written after it, or that is the reward itself.
+
+A policy could never have seen such a column, and a model that does predicts without error. Two signs: the column
+and the reward are the same but for a linear map, or rows that agree in the column agree in the reward although
+rewards differ between rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from offpolicy._arrays import levels
+from offpolicy.trust.draws import counts_and_weights
+from offpolicy.trust.finding import Finding, judged, not_applicable
+from offpolicy.trust.hashes import column_hashes
+from offpolicy.trust.twins import Twins
+
+if TYPE_CHECKING:
+    from offpolicy._arrays import Array, Floats
+    from offpolicy.trust.hashes import Hashes
+
+SAME = 0.999  # squared correlation from which on two columns are one
+EXPECTED = 30.0  # pairs of rows that would differ in the reward if the column said nothing of it
+TOGETHER = (
+    5.0  # rows that share a value with a row on average, itself included, in a column of levels
+)
+ALLOWED = 0.01  # share of these that may differ all the same
+
+
+@dataclass(frozen=True, eq=False)
+class LeakSums:
+    """Sums over rows; those of two blocks add up with ``+``.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Columns of the context.
+    products : (F, 5) array
+        Σ m x, Σ m x², Σ m x r, Σ m r and Σ m r² over rows whose column is a number; NaN for labels.
+    mass : (F,) array
+        Σ m over these rows.
+    rewards : tuple of Twins
+        For each column, rows by its value and by their reward.
+    """
+
+    names: tuple[str, ...]
+    products: Floats
+    mass: Floats
+    rewards: tuple[Twins, ...]
+
+    def __add__(self, other: LeakSums) -> LeakSums:
+        """The sums over both blocks."""
+        return LeakSums(
+            self.names,
+            self.products + other.products,
+            self.mass + other.mass,
+            tuple(a + b for a, b in zip(self.rewards, other.rewards, strict=True)),
+        )
+
+
+def leak_sums(block: Any, columns: list[tuple[str, Array, Hashes]], bits: int) -> LeakSums:
+    """Sums over the decisions of a log, or of a block of it."""
+    count, weight = counts_and_weights(block)
+    mass, index, reward = count * weight, block.context.index, block.reward
+    labels = column_hashes(reward)
+    none = np.zeros(len(reward))
+    products, total, twins = [], [], []
+    for _, values, hashes in columns:
+        at = hashes if index is None else hashes[index]
+        twins.append(Twins.of(at, labels, count, none, bits))
+        if values.dtype.kind not in "biuf":
+            products.append(np.full(5, np.nan))
+            total.append(0.0)
+            continue
+        x = np.asarray(values, dtype=np.float64)
+        x = x if index is None else x[index]
+        finite = np.isfinite(x)
+        x, m = np.where(finite, x, 0.0), np.where(finite, mass, 0.0)
+        mx, mr = m * x, m * reward
+        products.append(np.array([mx.sum(), mx @ x, mx @ reward, mr.sum(), mr @ reward]))
+        total.append(float(m.sum()))
+    return LeakSums(
+        tuple(name for name, _, _ in columns),
+        np.array(products).reshape(len(columns), 5),
+        np.array(total),
+        tuple(twins),
+    )
+
+
+def correlations(sums: LeakSums) -> Floats:
+    """(F,) squared correlation of each column with the reward; 0 where one of them does not vary."""
+    x, xx, xr, r, rr = sums.products.T
+    with np.errstate(divide="ignore", invalid="ignore"):
+        of_x, of_r = xx - x * x / sums.mass, rr - r * r / sums.mass
+        both = xr - x * r / sums.mass
+        varies = (of_x > 1e-9 * xx) & (of_r > 1e-9 * rr)
+        return np.asarray(np.where(varies, both * both / (of_x * of_r), 0.0))
+
+
+def finding(log: Any, sums: LeakSums) -> Finding:
+    """How much of the reward the context column knows that knows most of it."""
+    name = "leaks"
+    if not log.layout.is_single:
+        return not_applicable(name, "states of episodes may well follow from rewards.")
+    if not sums.names:
+        return not_applicable(name, "the context has no columns.")
+    count, _ = counts_and_weights(log)
+    _, place = levels(log.reward)
+    shares = np.bincount(place, count) / count.sum()
+    differ = 1.0 - float(shares @ shares)
+    if differ == 0:
+        return not_applicable(name, "rewards do not vary.")
+    linear = correlations(sums)
+    known = np.array([_determined(twins, differ) for twins in sums.rewards])
+    same = np.where(linear > SAME, linear, 0.0)
+    found = np.maximum(same, known)
+    worst = int(np.argmax(found))
+    if found[worst] == 0:
+        return judged(name, 0.0, "no context column determines the reward.")
+    column = sums.names[worst]
+    how = "is the reward but for a linear map" if same[worst] > 0 else "determines the reward"
+    sentence = (
+        f"the context column {column!r} {how}: no policy can have seen it when it chose, and a model that sees it "
+        "predicts without error."
+    )
+    return judged(name, 1.0, sentence, {"column": column, "correlation": float(linear[worst])})
+
+
+def _determined(twins: Twins, differ: float) -> float:
+    """1 where rows that agree in a column agree in the reward, far beyond what chance makes likely.
+
+    Copies of rows agree in everything: that says nothing of a column with as many values as rows.
+    """
+    pairs, agreed = twins.pairs()
+    expected, rows = differ * pairs, float(twins.count.sum())
+    coarse = 2 * pairs >= (TOGETHER - 1) * rows
+    return float(coarse and expected >= EXPECTED and pairs - agreed <= ALLOWED * expected)

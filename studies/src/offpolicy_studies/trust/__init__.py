@@ -1,0 +1,1 @@
+"""How the checks of the library behave: on clean logs, and on logs with a known defect."""

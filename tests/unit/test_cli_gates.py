@@ -149,10 +149,7 @@ def test_a_gate_names_what_it_rests_on() -> None:
     rng = np.random.default_rng(1)
     a = rng.integers(2, size=2000)
     x, r = rng.normal(size=2000), a + rng.normal(size=2000)
-    for propensity, word in (
-        (np.full(2000, 0.5), "logged propensities"),
-        (None, "nothing but the context"),
-    ):
+    for propensity, word in ((np.full(2000, 0.5), "logged propensities"), (None, "estimated")):
         log = op.BanditLog.from_arrays(x, a, r, propensity)
         ev = op.evaluate(log, op.policies.Fixed(1), estimators=["SNIPW"])
         assert word in assumption(ev)

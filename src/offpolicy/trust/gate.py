@@ -141,7 +141,8 @@ def assumption(ev: Evaluation) -> str:
     """What every number of an evaluation rests on, as a sentence: the propensities."""
     if ev.problem.weights_known:
         return "This rests on the logged propensities being those the actions were drawn with."
-    return f"This {ev.assumption}."
+    how = "given" if ev.problem.source.behavior_given else "estimated"
+    return f"The propensities were {how}: this {ev.assumption}."
 
 
 def tokens(text: str) -> list[tuple[str, str]]:

@@ -89,7 +89,7 @@ def reproduce(options: Args) -> dict[str, Any]:
             return {}
     from offpolicy_studies.cartpole import letter_table, ways
 
-    plain_store.make_estimates(out, wanted, ways.WAYS, options.jobs)
+    plain_store.make_estimates(out, wanted, ways.WAYS, ways.ROWS, options.jobs)
     truth = json.loads((out / "truth-middle.json").read_text(encoding="utf-8"))
     manifest = json.loads((out / "manifest.json").read_text(encoding="utf-8"))
     summary = letter_table.summarize(

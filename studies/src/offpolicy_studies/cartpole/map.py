@@ -100,7 +100,7 @@ def reproduce(options: Args) -> dict[str, Any]:
             return {}
     from offpolicy_studies.cartpole import map_picture, map_table
 
-    plain_store.make_estimates(out, wanted, map_table.WAYS, options.jobs)
+    plain_store.make_estimates(out, wanted, map_table.WAYS, map_table.FIVE, options.jobs)
     truths = {
         name: json.loads((out / f"truth-{name}.json").read_text(encoding="utf-8"))
         for name in POLICIES

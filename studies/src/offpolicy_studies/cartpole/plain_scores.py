@@ -20,6 +20,7 @@ def errors(
     out = {
         row: np.array([line["estimates"][value][way][row][0] for line in lines]) - truth
         for row in ROWS
+        if row in lines[0]["estimates"][value][way]
     }
     out[LOGGED] = np.array([line["diagnostics"]["logged"] for line in lines]) - truth
     return out

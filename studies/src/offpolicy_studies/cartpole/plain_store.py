@@ -102,8 +102,9 @@ def make_arrays(
 
 
 def make_estimates(
-    out: Path, requests: Sequence[Request], known: tuple[str, ...], jobs: int | None
-) -> None:
+    out: Path, requests: Sequence[Request], known: tuple[str, ...], rows: tuple[str, ...],
+    jobs: int | None,
+) -> None:  # fmt: skip
     """Compute the estimates of every data set whose arrays are there, one line each."""
     from offpolicy_studies.workers import finished
 
@@ -111,7 +112,7 @@ def make_estimates(
     for request in requests:
         done = {line["replication"] for line in read_lines(store.estimates_path(out, request.name))}
         work += [
-            (request, out, r, known)
+            (request, out, r, known, rows)
             for r in range(request.replications)
             if r not in done and store.arrays_path(out, request.name, r).exists()
         ]
@@ -124,16 +125,16 @@ def make_estimates(
         _note(out, f"estimates of {len(work)} data sets", begin, "cpu")
 
 
-def _one(task: tuple[Request, Path, int, tuple[str, ...]]) -> dict[str, Any]:
+def _one(task: tuple[Request, Path, int, tuple[str, ...], tuple[str, ...]]) -> dict[str, Any]:
     # Not at the top: a machine that only trains may lack what the estimators need.
     from offpolicy_studies.cartpole import ways
 
-    request, out, r, known = task
+    request, out, r, known, rows = task
     arrays = store.load_arrays(store.arrays_path(out, request.name, r))
     epsilon = request.cell.epsilon
     line = {
         "replication": r,
-        "estimates": ways.estimate(arrays, epsilon, request.values, known),
+        "estimates": ways.estimate(arrays, epsilon, request.values, known, rows),
         "diagnostics": ways.diagnose(arrays, epsilon, request.values, known),
     }
     if "best_step" in arrays:

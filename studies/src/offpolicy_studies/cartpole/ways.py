@@ -78,9 +78,9 @@ def behavior(arrays: dict[str, np.ndarray], way: str, fit: str, epsilon: float) 
 
 def estimate(
     arrays: dict[str, np.ndarray], epsilon: float, values: tuple[str, ...],
-    known: tuple[str, ...] = WAYS,
+    known: tuple[str, ...] = WAYS, rows: tuple[str, ...] = ROWS,
 ) -> dict[str, dict[str, dict[str, list[float]]]]:  # fmt: skip
-    """Compute every estimator of one data set: q̂ → way → estimator → [value, standard error]."""
+    """Compute the estimators of one data set: q̂ → way → estimator → [value, standard error]."""
     log, target = as_log(arrays), np.eye(2)[arrays["greedy"].astype(int)]
     labels = arrays["folds"].astype(int)
     out: dict[str, dict[str, dict[str, list[float]]]] = {}
@@ -88,9 +88,10 @@ def estimate(
         out[value] = {}
         for way in known:
             each: dict[str, list[float]] = {}
-            for fit, names in (("full", FULL), ("cross", CROSS)):
+            for fit, every in (("full", FULL), ("cross", CROSS)):
+                names = [name for name in every if name in rows]
                 ev = op.evaluate(
-                    log, target, estimators=list(names), folds=labels, discount=1.0,
+                    log, target, estimators=names, folds=labels, discount=1.0,
                     value_model=arrays[f"{value}_{fit}"].astype(float),
                     behavior_model=behavior(arrays, way, fit, epsilon),
                 )  # fmt: skip

@@ -40,6 +40,15 @@ def test_everything_is_written(finished):
     assert not (folder / "data").exists()
 
 
+def test_both_bars_of_figure_2_are_dml_with_proposition_1(finished):
+    """The normal interval is the estimate ± 1.96 standard errors, for the logging policy as for the new one."""
+    for panel in finished[1]["figure"]:
+        for name in ("new", "logged"):
+            low, high = panel[name]["normal"]
+            assert panel[name]["value"] == pytest.approx((low + high) / 2, abs=1e-12)
+            assert set(panel[name]) == {"value", "normal", "automatic"}
+
+
 def test_table_stands_beside_the_papers(finished):
     text = (finished[0] / "table.md").read_text()
     assert "| DML | 0.566 (0.030) |" in text

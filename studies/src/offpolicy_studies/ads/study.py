@@ -111,11 +111,11 @@ def show(result: dict[str, Any]) -> str:
     """Return the study's table, Figure 2 in words, and the time each stage took, for printing."""
     lines = [markdown(result["summary"])]
     for panel in result["figure"]:
-        new, logged = (f"{100 * panel[k][0]:.3f}%" for k in ("new", "logged"))
+        new, logged = (f"{100 * panel[k]['value']:.3f}%" for k in ("new", "logged"))
         text = f"Campaign {panel['campaign'] + 1}, last batch: best design {new}, logging {logged}"
         if panel["lift"] is not None:
-            lift, low, high = panel["lift"]
-            text += f", lift {lift:+.0%} [{low:+.0%}, {high:+.0%}]"
+            low, high = panel["lift"]["normal"]
+            text += f", lift {panel['lift']['value']:+.0%} [{low:+.0%}, {high:+.0%}]"
         lines.append(f"{text}; true lift {panel['true_lift']:+.0%}.")
     for title, key in (("Seconds", "seconds"), ("CPU-seconds of tasks", "cpu_seconds")):
         spent = ", ".join(f"{name} {value}" for name, value in result[key].items())

@@ -98,9 +98,9 @@ def reproduce(options: Args) -> dict[str, Any]:
         plain_store.make_arrays(out, wanted, settings, device, block, options.minutes)
         if options.stage == "arrays":
             return {}
-    from offpolicy_studies.cartpole import map_picture, map_table
+    from offpolicy_studies.cartpole import map_picture, map_table, ways
 
-    plain_store.make_estimates(out, wanted, map_table.WAYS, map_table.FIVE, options.jobs)
+    plain_store.make_estimates(out, wanted, map_table.WAYS, ways.FIVE, options.jobs)
     truths = {
         name: json.loads((out / f"truth-{name}.json").read_text(encoding="utf-8"))
         for name in POLICIES

@@ -16,6 +16,7 @@ from offpolicy_studies.cartpole import (  # noqa: E402
     design,
     letter,
     map_table,
+    paper_pairs,
     plain,
     policy,
     store,
@@ -65,7 +66,7 @@ def test_the_table_has_every_way_and_row(whole):
                 rows["DM"]["bias"] ** 2 + rows["DM"]["sd"] ** 2
             )
     text = (out / "table.md").read_text(encoding="utf-8")
-    assert text.count("\n### ") == len(ways.WAYS)
+    assert text.count("\n### ") == len(ways.WAYS) + 1
     assert letter.show(summary).strip() == text.strip()
 
 
@@ -240,6 +241,20 @@ def test_a_policy_must_differ_from_its_log_when_told_to():
     with pytest.raises(policy.ModelError, match="no checkpoint"):
         policy.learn(1, [far], cap=25, period=10, device="cpu")
     assert 9 <= learned.value <= 40
+
+
+def test_the_papers_pairs_come_from_the_bias_and_spread_that_they_are_read_as():
+    rng = np.random.default_rng(0)
+    error = rng.normal(2.0, 1.5, size=(4000, 100))
+    squared = error**2
+    mse, std_error = squared.mean(), squared.std(axis=1, ddof=1).mean() / 10
+    bias, sd = paper_pairs.decompose(mse, std_error)
+    assert (bias, sd) == pytest.approx((2.0, 1.5), abs=0.05)
+    fits = paper_pairs.two_readings()
+    # Ten degrees of freedom: the first is an ordinary fit, the second is not (99.9% point 29.6).
+    assert fits["saturated"]["chi_squared"] < 18.3
+    assert fits["correct"]["chi_squared"] > 29.6
+    assert paper_pairs.markdown().count("\n| D") == 4
 
 
 def test_bad_requests_are_refused(tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from offpolicy_studies.cartpole import paper_pairs
 from offpolicy_studies.cartpole.plain_scores import scores
 from offpolicy_studies.cartpole.table import number
 from offpolicy_studies.cartpole.ways import LOGGED, ROWS, TITLES, WAYS
@@ -58,6 +59,11 @@ def markdown(summary: dict[str, Any]) -> str:
         lines += [head, rule, *(_row(name, cells, way, _shape) for name in (*ROWS, LOGGED))]
         lines += _facts(cells, way)
         lines.append("")
+    lines += [
+        "### The paper's pairs as bias / standard deviation (our inference)",
+        "",
+        paper_pairs.markdown(),
+    ]
     return "\n".join(lines)
 
 
@@ -79,6 +85,7 @@ def _facts(cells: list[Any], way: str) -> list[str]:
 
     return [
         line("MSE of DR-full − DML, p", lambda s: _test(s["tests"]["DR-full"])),
+        line("mean of DR-full − DML (s.e.)", lambda s: "{} ({})".format(*map(number, s["over_fitting"]))),
         line("MSE of DR-half − DML, p", lambda s: _test(s["tests"]["DR-half"])),
         line("log-loss of π̂_b, in sample / out", lambda s: f"{s['log_loss_in']:.3f} / {s['log_loss_out']:.3f}"),
         line("mean weight (median), effective episodes", lambda s: f"{number(s['mean_weight'])}, {s['effective']:.0f}"),

@@ -57,9 +57,9 @@ def summarize(
 def markdown(summary: dict[str, Any]) -> str:
     """Return one line for each cell of the map."""
     head = ["value", "ε", "q̂", "steps", "π_b", *FIVE, LOGGED, "order", "DML / best",
-            "bias / sd of DML", "bias / sd of DR-full", "DR-full − DML, p",
-            "residual of q̂ in / out"]  # fmt: skip
-    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * 5 + "---:|" * 6 + "---|" + "---:|" * 5]
+            "bias / sd of DML", "bias / sd of DR-full", "MSE of DR-full − DML, p",
+            "mean of DR-full − DML (s.e.)", "residual of q̂ in / out"]  # fmt: skip
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * 5 + "---:|" * 6 + "---|" + "---:|" * 6]
     for cell in summary["cells"]:
         rows = cell["rows"]
         best = cell["order"][0]
@@ -73,6 +73,7 @@ def markdown(summary: dict[str, Any]) -> str:
             f"{cell['value']:.0f}", f"{cell['epsilon']:g}", cell["q"], f"{cell['steps']:,}", cell["way"],
             *mse, " < ".join(cell["order"]), number(cell["dml_over_best"]), *shape,
             f"{number(test['difference'])}, {test['p_value']:.2g}",
+            "{} ({})".format(*(number(x) for x in cell["over_fitting"])),
             f"{cell['residual_in_over_out']:.2f}",
         ]  # fmt: skip
         lines.append("| " + " | ".join(entries) + " |")

@@ -140,6 +140,11 @@ def test_a_split_never_trains_on_what_it_predicts(folds):
     rng = np.random.default_rng(5)
     labels = design.fold_labels(rng, 21, folds)
     full, *crossed = design.splits(rng, 0, labels)
+    assert len(crossed) + 1 == design.split_count(folds)
+    if folds > 2:  # DR-half scores half of the episodes whatever the number of folds
+        half = crossed.pop()
+        assert (half.name, len(half.held_out)) == (design.HALF, 11)
+        assert not set(np.concatenate([half.fit, half.validation])) & set(half.held_out)
     assert len(full.held_out) == 21
     assert sorted(np.concatenate([s.held_out for s in crossed])) == list(range(21))
     for split in crossed:

@@ -15,7 +15,7 @@ torch = pytest.importorskip("torch")
 
 from offpolicy.errors import ModelError, UsageError  # noqa: E402
 from offpolicy_studies.cartpole import Args, environment, policy, reproduce, store  # noqa: E402
-from offpolicy_studies.cartpole.estimates import BEHAVIORS, ROWS, behavior, diagnose  # noqa: E402
+from offpolicy_studies.cartpole.estimates import BEHAVIORS, ROWS, behavior, diagnose, estimate  # noqa: E402
 from offpolicy_studies.cartpole.settings import Settings  # noqa: E402
 
 RULE = policy.Rule(12, 40, every=4, episodes=4, updates=12, environments=32, closest=True)
@@ -121,6 +121,28 @@ def test_the_longer_policy_adds_drl(tmp_path):
     arrays = store.load_arrays(store.arrays_path(tmp_path, store.cell_name("long", 0.1, 2), 0))
     assert arrays["physics"].shape == (arrays["lengths"].sum(), 4)
     assert np.isfinite(score["mse"])
+
+
+def test_with_three_folds_dr_half_scores_one_half_with_the_other_halfs_networks(tmp_path):
+    request = dataclasses.replace(tiny(tmp_path), folds=3, epsilons=(0.3,), replications=1)
+    reproduce(request)
+    name = store.cell_name("short", 0.3, 3)
+    arrays = store.load_arrays(store.arrays_path(tmp_path, name, 0))
+    assert (arrays["halves"] == 0).sum() == 4
+    got = estimate(arrays, 0.3)["true"]["DR-half"]["value"]
+    rows = np.repeat(arrays["halves"] == 0, arrays["lengths"])
+    wide = {k: v[rows] for k, v in arrays.items() if len(v) == len(rows)}
+    episodes = arrays["lengths"][arrays["halves"] == 0].astype(int)
+    q, at, total = wide["q_half"].astype(float), 0, 0.0
+    for length in episodes:
+        weight = 1.0
+        for t in range(at, at + length):
+            action, greedy = int(wide["actions"][t]), int(wide["greedy"][t])
+            after = weight * (action == greedy) / 0.85
+            total += after * (1 - q[t, action]) + weight * q[t, greedy]
+            weight = after
+        at += length
+    assert got == pytest.approx(total / len(episodes))
 
 
 def test_another_request_in_the_same_folder_is_refused(whole):

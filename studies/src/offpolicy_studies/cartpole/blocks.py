@@ -142,11 +142,12 @@ def fit_block(
     hidden = episodes.physics.cpu().numpy().astype(np.float16)
     for k, r in enumerate(replications):
         rows = slice(steps.first[k], steps.first[k + 1])
-        at = k * (cell.folds + 1)
+        at = k * design.split_count(cell.folds)
         out[r] = {
             **collected.log(k, n),
             "folds": labels[k].astype(np.int8),
             **_fitted_arrays(fitted, slice(at, at + cell.folds + 1), rows),
+            **_half_arrays(fitted, groups, at + cell.folds + 1, rows, n),
             "temperature": fitted.temperature[at : at + cell.folds + 1],
             "best_step": fitted.best_step[at : at + cell.folds + 1],
             **({"physics": hidden[rows]} if cell.policy == "long" else {}),
@@ -177,6 +178,23 @@ def _fitted_arrays(fitted: training.Fitted, splits: slice, rows: slice) -> dict[
         if name != "q_mrdr":  # MRDR is only reported cross-fitted
             out[f"{name}_full"] = both[0]
         out[f"{name}_cross"] = both[1]
+    return out
+
+
+def _half_arrays(
+    fitted: training.Fitted, groups: list[design.Split], at: int, rows: slice, n: int
+) -> dict[str, np.ndarray]:
+    """Return DR-half's own fit where no fold is a half: which episodes it scores, and predictions there."""
+    if at >= len(groups) or groups[at].name != design.HALF:
+        return {}
+    halves = np.ones(n, dtype=np.int8)
+    halves[groups[at].held_out] = 0
+    out = {"halves": halves}
+    for name in ("q", "behavior", "behavior_pi"):
+        piece = getattr(fitted, name)[at]
+        # Where it was fitted it is not asked; zeros are as good as anything.
+        out[f"{name}_half"] = np.zeros((rows.stop - rows.start, *piece.shape[1:]), np.float16)
+        out[f"{name}_half"][fitted.rows[at] - rows.start] = piece
     return out
 
 

@@ -21,6 +21,7 @@ import numpy as np
 
 VALIDATION_SHARE = 0.2
 SMOOTH = 2.0
+HALF = "half"
 
 
 @dataclass(frozen=True)
@@ -112,13 +113,30 @@ def fold_labels(rng: np.random.Generator, n: int, folds: int) -> np.ndarray:
     return out
 
 
+def split_count(folds: int) -> int:
+    """Return how many splits `splits` makes: the full sample, the folds, and a half where no fold is one.
+
+    >>> [split_count(folds) for folds in (2, 3, 4)]
+    [3, 5, 6]
+    """
+    return folds + 1 + (folds > 2)
+
+
 def splits(rng: np.random.Generator, data_set: int, labels: np.ndarray) -> list[Split]:
-    """Return the full split and one per fold, each with its validation part."""
+    """Return the full split, one per fold and, with more than two folds, half the data, each with its validation part.
+
+    DR-half is fitted on a random half and scored on the other whatever the number of folds; of two folds the
+    first is that half.
+    """
     everyone = np.arange(len(labels))
+    folds = int(labels.max()) + 1
+    scored: dict[str, np.ndarray] = {str(k): labels == k for k in range(folds)}
+    if split_count(folds) > folds + 1:
+        scored[HALF] = fold_labels(rng, len(labels), 2) == 0
     out = []
-    for name in ["full", *map(str, range(int(labels.max()) + 1))]:
-        held_out = everyone if name == "full" else everyone[labels == int(name)]
-        train = everyone if name == "full" else everyone[labels != int(name)]
+    for name in ["full", *scored]:
+        held_out = everyone if name == "full" else everyone[scored[name]]
+        train = everyone if name == "full" else everyone[~scored[name]]
         order = rng.permutation(train)
         cut = max(1, round(VALIDATION_SHARE * len(train)))
         out.append(Split(data_set, name, np.sort(order[cut:]), np.sort(order[:cut]), held_out))

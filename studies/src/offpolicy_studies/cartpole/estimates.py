@@ -81,6 +81,8 @@ def estimate(
             ("full", "q_full", FULL, None),
             ("cross", "q_cross", CROSS, None),
             ("cross", "q_mrdr_cross", ("DML",), "MRDR"),
+            # With more than two folds DR-half has a fit of its own, on the half that it does not score.
+            *([("half", "q_half", ("DR-half",), None)] if "halves" in arrays else []),
         ):
             ev = op.evaluate(
                 log,
@@ -88,7 +90,7 @@ def estimate(
                 estimators=list(names),
                 value_model=arrays[value].astype(float),
                 behavior_model=behavior(arrays, kind, fit, epsilon),
-                folds=labels,
+                folds=arrays["halves"].astype(int) if fit == "half" else labels,
                 discount=1.0,
             )
             for name in names:

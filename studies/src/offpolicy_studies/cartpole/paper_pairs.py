@@ -34,7 +34,7 @@ def decompose(mse: float, std_error: float, n: int = DATA_SETS) -> tuple[float, 
     """Return the bias (without its sign) and the standard deviation behind a pair; bias 0 for heavy tails.
 
     >>> decompose(5.31, 0.70)
-    (1.388..., 1.838...)
+    (1.386..., 1.840...)
     >>> decompose(32.03, 6.63)[0]
     0.0
     """

@@ -52,7 +52,8 @@ def fit_plain_block(
     out = {}
     for k, r in enumerate(replications):
         rows = slice(collected.steps.first[k], collected.steps.first[k + 1])
-        splits = slice(k * (cell.folds + 1), (k + 1) * (cell.folds + 1))
+        at = k * design.split_count(cell.folds)
+        splits = slice(at, at + cell.folds + 1)
         arrays = {**collected.log(k, n), "folds": labels[k].astype(np.int8)}
         for name, pieces in found.items():
             both = blocks.by_split(pieces, held_out, splits, rows)
@@ -79,7 +80,7 @@ def _plain(
     collected: blocks.Collected, groups: list[design.Split], tick: Callable[[float], None],
 ) -> tuple[dict[str, list[np.ndarray]], int]:  # fmt: skip
     """Train the letter's networks; return their predictions by name, and the frames."""
-    many = cell.folds + 1
+    many = design.split_count(cell.folds)
     seeds = [
         cell.rng(blocks.PLAIN_WEIGHTS, r).integers(2**31, size=(many, len(plain.KINDS)))
         for r in replications
@@ -101,7 +102,7 @@ def _careful(
     collected: blocks.Collected, groups: list[design.Split],
 ) -> tuple[dict[int, list[np.ndarray]], np.ndarray]:  # fmt: skip
     """Train the careful q alone; return the best so far at every mark, and the step of the last best."""
-    many = cell.folds + 1
+    many = design.split_count(cell.folds)
     seeds = [
         cell.rng(blocks.WEIGHTS, r).integers(2**31, size=(many, len(KINDS)))[:, :1]
         for r in replications

@@ -32,7 +32,7 @@ def draw(cells: Sequence[dict[str, Any]], path: Path) -> None:
 
     keys = list(dict.fromkeys(_key(cell) for cell in cells))
     # Fixed ids and no date: the same results give the same file.
-    with mpl.rc_context({"svg.hashsalt": "offpolicy", "font.size": 9}):
+    with mpl.rc_context({"svg.hashsalt": "offpolicy", "svg.fonttype": "none", "font.size": 9}):
         figure = Figure(figsize=(9.2, 1.6 + ROW_INCHES * len(keys)), layout="constrained")
         axes = figure.subplots(1, len(TITLES), sharey=True, squeeze=False)[0]
         for ax, (behavior, title) in zip(axes, TITLES.items(), strict=True):

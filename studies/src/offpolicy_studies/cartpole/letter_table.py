@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from offpolicy_studies.cartpole import paper_pairs
-from offpolicy_studies.cartpole.plain_scores import scores
+from offpolicy_studies.cartpole.plain_scores import errors, scores
 from offpolicy_studies.cartpole.table import number
-from offpolicy_studies.cartpole.ways import LOGGED, ROWS, TITLES, WAYS
+from offpolicy_studies.cartpole.ways import FIVE, LOGGED, ROWS, TITLES, WAYS
+from offpolicy_studies.paired import compare
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,7 +34,26 @@ def summarize(
                 "ways": {way: scores(lines, value, way, truth["value"]) for way in WAYS},
             }
         )
-    return {"schema": "offpolicy/cartpole-letter/1", "truth": truth, "cells": cells}
+    return {
+        "schema": "offpolicy/cartpole-letter/1",
+        "truth": truth,
+        "cells": cells,
+        "pooled": _pooled(columns, truth["value"]),
+    }
+
+
+def _pooled(
+    columns: Sequence[tuple[Request, list[dict[str, Any]]]], truth: float
+) -> dict[str, dict[str, dict[str, float]]]:
+    """Return DML's paired tests over the data sets of all columns, for each way of knowing π_b."""
+    out = {}
+    for way in WAYS:
+        found = [errors(lines, r.values[-1], way, truth) for r, lines in columns if lines]
+        joined = {name: np.concatenate([e[name] for e in found]) for name in FIVE} if found else {}
+        out[way] = {
+            name: compare(error, joined["DML"]) for name, error in joined.items() if name != "DML"
+        }
+    return out
 
 
 def markdown(summary: dict[str, Any]) -> str:
@@ -60,11 +82,28 @@ def markdown(summary: dict[str, Any]) -> str:
         lines += _facts(cells, way)
         lines.append("")
     lines += [
+        "### DML against its rivals, all columns together",
+        "",
+        *_against(summary["pooled"]),
+        "",
         "### The paper's pairs as bias / standard deviation (our inference)",
         "",
         paper_pairs.markdown(),
     ]
     return "\n".join(lines)
+
+
+def _against(pooled: dict[str, dict[str, dict[str, float]]]) -> list[str]:
+    """Print the difference of mean squared errors and its p-value, by way of knowing π_b."""
+    rivals = [name for name in FIVE if name != "DML"]
+    return [
+        "| MSE − DML's, p | " + " | ".join(rivals) + " |",
+        "|---|" + "---:|" * len(rivals),
+        *(
+            f"| {way} | " + " | ".join(_test(tests[name]) for name in rivals) + " |"
+            for way, tests in pooled.items()
+        ),
+    ]
 
 
 def _row(name: str, cells: list[Any], way: str, show: Any) -> str:

@@ -33,7 +33,7 @@ def draw(summary: dict[str, Any], path: Path) -> None:
     columns = sorted({(c["value"], c["epsilon"]) for c in cells})
     kinds = sorted({(c["q"] != "plain", c["steps"]) for c in cells})
     # Fixed ids and no date: the same results give the same file.
-    with mpl.rc_context({"svg.hashsalt": "offpolicy", "font.size": 8}):
+    with mpl.rc_context({"svg.hashsalt": "offpolicy", "svg.fonttype": "none", "font.size": 8}):
         size = (1.9 + 1.25 * len(columns), 1.2 + 0.28 * len(kinds) * len(WAYS))
         figure = Figure(figsize=size, layout="constrained")
         ax = figure.subplots()

@@ -209,9 +209,12 @@ def weights(rows: Sequence[Row]) -> str:
 
 def _curve(rows: Sequence[Row], at: Sequence[float], y: Scale, *, dashed: bool) -> str:
     """A line of estimates with points and its band of intervals, beside the logged value."""
-    low = [(p, y.at(r["low"])) for p, r in zip(at, rows, strict=True)]
-    high = [(p, y.at(r["high"])) for p, r in zip(at, rows, strict=True)]
-    drawn = [("band accent", line([*low, *reversed(high)]) + "z")]
+    # A refused interval leaves a gap in the band.
+    whole = [
+        (p, r) for p, r in zip(at, rows, strict=True) if _finite(r["low"]) and _finite(r["high"])
+    ]
+    low, high = ([(p, y.at(r[end])) for p, r in whole] for end in ("low", "high"))
+    drawn = [("band accent", line([*low, *reversed(high)]) + "z")] if len(whole) > 1 else []
     if dashed:
         logged = [(p, y.at(r["logged"])) for p, r in zip(at, rows, strict=True)]
         drawn.append(("line logged dashed", line(logged)))

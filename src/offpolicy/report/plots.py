@@ -88,8 +88,9 @@ def _band(axes: Any, x: list[Any], rows: list[Row]) -> None:
 
 def _forest(evaluation: Evaluation, axes: Any, level: float) -> None:
     rows = tables.forest(evaluation, level)
-    low, high = evaluation.logged.interval(level)
-    axes.axvspan(low, high, color=LOGGED, alpha=0.14, lw=0)
+    low, high = evaluation.logged.interval(level).shown
+    if low <= high:
+        axes.axvspan(low, high, color=LOGGED, alpha=0.14, lw=0)
     axes.axvline(evaluation.logged.value, color=LOGGED, lw=1.5)
     _by_policy(evaluation, axes, rows)
     axes.set_xlim(*domain(rows, (evaluation.logged.value, low, high)))

@@ -80,7 +80,7 @@ def estimates(ev: Evaluation, level: float) -> Section:
     """Policies × estimators."""
     rows = tables.forest(ev, level)
     logged = ev.logged
-    low, high = logged.interval(level)
+    low, high = logged.interval(level).shown
     ends = charts.domain(rows, (logged.value, low, high))
     drawing = charts.intervals(
         _by_policy(ev, rows),

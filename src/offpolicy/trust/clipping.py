@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 QUANTILES = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999, 1.0)
 REFERENCE = 0.99
+BIAS = "its standard error leaves out the bias of cutting weights"
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,8 +37,22 @@ class ClippedEstimate:
     is_reference: bool = False
 
 
-def clipped(view: View, cap: float, *, is_reference: bool = False) -> ClippedEstimate:
-    """The estimate with weights cut at ``cap``: doubly robust with q, self-normalized without."""
+def clipped(
+    view: View, cap: float, *, is_reference: bool = False, whole: Estimate | None = None
+) -> ClippedEstimate:
+    """The estimate with weights cut at ``cap``: doubly robust with q, self-normalized without.
+
+    Its own standard error leaves out the bias of the cut: its interval is that of ``whole``, which cuts nothing,
+    widened to hold it.
+    """
+    made = _clipped(view, cap, is_reference=is_reference)
+    if made.clipped == 0 or math.isinf(cap):
+        return made
+    estimate = replace(made.estimate, bias=BIAS, reference=whole)
+    return replace(made, estimate=estimate)
+
+
+def _clipped(view: View, cap: float, *, is_reference: bool) -> ClippedEstimate:
     d = view.decisions
     # Products of the same ratios in another order differ by rounding; a cap is often one of them.
     over = d.rho > cap * (1 + 1e-9)
@@ -70,10 +85,12 @@ def clipping_curve(view: View) -> Iterator[ClippedEstimate]:
     """
     if why_not(view):
         return
+    whole = _clipped(view, math.inf, is_reference=False).estimate
     matched = view.weight > 0
     caps = quantiles(view.weight[matched], QUANTILES, view.mass[matched]).tolist()
     for cap in dict.fromkeys(caps):
-        yield clipped(view, cap, is_reference=cap == caps[QUANTILES.index(REFERENCE)])
+        is_reference = cap == caps[QUANTILES.index(REFERENCE)]
+        yield clipped(view, cap, is_reference=is_reference, whole=whole)
 
 
 def finding(view: View) -> Finding:

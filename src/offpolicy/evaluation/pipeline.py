@@ -140,6 +140,14 @@ class Pipeline:
         out = {}
         for e in estimators:
             why = e.why_biased(weights_known=self.weights_known)
+            if (
+                not why
+                and not self.weights_known
+                and not e.is_robust
+                and e.needs == catalog.BEHAVIOR
+            ):
+                # Weights alone stand or fall with the fitted π_b; where a model speaks as well, it is heard.
+                why = "" if lead is None else catalog.FITTED
             for name in targets:
                 estimate = made[name, e.name]
                 if why:

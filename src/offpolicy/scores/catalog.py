@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from offpolicy.scores.decisions import Decisions
     from offpolicy.splits.folds import Split
 
+FITTED = "its standard error takes the fitted π_b for the true one"
+
 Need: TypeAlias = Literal["value", "behavior", "marginal"]
 
 
@@ -121,7 +123,7 @@ class Estimator:
         if self.biased:
             return "its standard error leaves out the bias that it trades for variance"
         if self.needs_known_weights and not weights_known:
-            return "its standard error takes the fitted π_b for the true one"
+            return FITTED
         return ""
 
     def __post_init__(self) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import offpolicy as op
+from offpolicy.splits.folds import in_half
 from offpolicy_studies.tabular.mdp import random_mdp
 
 GAMMA = 0.9
@@ -41,7 +42,8 @@ def splits(labels, split):
         return [(list(range(n)), list(range(n)))]
     folds = sorted(set(labels))
     if split == "half":
-        scored = [i for i in range(n) if labels[i] < (len(folds) + 1) // 2]
+        # Of an odd number of labels no half is made of whole folds: it is a draw of its own.
+        scored = np.flatnonzero(in_half(np.array(labels), np.arange(n), len(folds), 0, 0)).tolist()
         return [([i for i in range(n) if i not in scored], scored)]
     return [
         ([i for i in range(n) if labels[i] != k], [i for i in range(n) if labels[i] == k])

@@ -45,7 +45,7 @@ def test_a_lucky_seed_does_not_pass_a_gate(log, seed):
 def test_a_real_gain_passes_and_says_that_folds_were_drawn_again():
     result = check(evaluated(noisy(np.random.default_rng(0), 600, 1.0)), "policy - logged > 0")
     assert result.exit_code == 0
-    assert "With folds drawn 5 times it passes too" in result.sentence
+    assert "With folds drawn 7 times it passes too" in result.sentence
 
 
 def test_folds_of_ones_own_are_not_drawn_again():

@@ -36,7 +36,7 @@ PASSED: ExitCode = 0
 FAILED: ExitCode = 3
 UNSURE: ExitCode = 4
 LOGGED = "logged"
-DRAWS = 5  # of the folds, before a gate passes
+DRAWS = 7  # of the folds, before a gate passes
 MOST_UNITS = (
     50_000  # beyond, the draw of the folds moves an estimate by a small part of its standard error
 )

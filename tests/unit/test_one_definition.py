@@ -8,7 +8,7 @@ import pytest
 
 import offpolicy as op
 from offpolicy.inference.change import change, has_lift
-from offpolicy.inference.figures import measured, percent, plain
+from offpolicy.inference.figures import capitalized, measured, percent, plain
 from offpolicy.report import curves, html, tables
 from offpolicy.report.answer import answers
 from offpolicy.report.text import cells
@@ -116,7 +116,7 @@ def test_the_page_has_the_figures_of_the_diagnostics(ev):
     page = html.page(ev)
     for policy in ev.policies:
         size = ev.diagnostics[policy, "effective_sample_size"]
-        tile = f"<dd>{plain(size.value)}<small>{percent(size.details['share'])}</small>"
+        tile = f"<dd>{plain(size.value)}<small>{percent(size.details['share'])} of the log</small>"
         assert tile in page
         for point in ev.diagnostics[policy, "clipping_sensitivity"].details["curve"]:
             assert f">{plain(point['value'])}<" in page
@@ -184,9 +184,11 @@ def test_the_report_takes_its_reasons_from_the_verdict():
     ev = op.evaluate(log, {"rare": op.policies.Fixed(1)}, estimators=["IPW", "SNIPW"])
     verdict, (answer,) = ev.verdict("rare"), answers(ev)
     assert answer.level == verdict.level == "insufficient evidence"
-    assert len(answer.reasons) == len(verdict.findings) + len(verdict.grounds)
+    behind = [text.lower() for r in answer.reasons for text in r.behind]
+    assert behind == [capitalized(f.sentence).lower() for f in verdict.findings]
+    assert [r.text for r in answer.reasons if not r.behind] == list(verdict.grounds)
     said = " ".join(verdict.reasons).lower()
-    assert all(r.text.lower() in said for r in answer.reasons)
+    assert all(text in said for text in behind)
 
 
 def test_counted_logs_count_units_and_not_rows():

@@ -81,6 +81,11 @@ class Comparison:
     def __repr__(self) -> str:
         return str(self)
 
+    def _repr_html_(self) -> str:
+        from offpolicy.inference.display import comparison_html
+
+        return comparison_html(self)
+
     def change(self, ev: Evaluation, policy: str, estimator: str) -> Change:
         """A policy against the log, by intervals that hold together with those of the other policies."""
         e, base = ev[policy, estimator], ev.logged

@@ -5,11 +5,12 @@ from __future__ import annotations
 import html
 from typing import TYPE_CHECKING
 
-from offpolicy.inference.figures import count, measured, plain
+from offpolicy.inference.figures import capitalized, count, measured, plain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from offpolicy.inference.comparison import Comparison
     from offpolicy.inference.estimate import Estimate
     from offpolicy.inference.intervals.sample import Interval
 
@@ -29,6 +30,25 @@ def estimate_html(e: Estimate, level: float = 0.95) -> str:
     )
     notes = "".join(f'<div style="opacity:.8">{html.escape(note)}</div>' for note in e.notes)
     return small_table(headings, [row], left=1) + notes
+
+
+def comparison_html(c: Comparison) -> str:
+    """Which policy may be the best, then every policy with intervals that hold together."""
+    rows = [
+        (name, _ends(value), _ends(c.differences[name]), plain(c.p_values[name], 2))
+        for name, value in c.values.items()
+    ]
+    kind = f"{100 * c.level:g}% interval"
+    head = ("policy", f"value, {kind}", f"against the log, {kind}", "adjusted p")
+    said = f"<p><b>{html.escape(capitalized(c.best.statement))}</b></p>"
+    note = "<div>All intervals of a column hold together.</div>"
+    return said + small_table(head, rows, left=1) + note
+
+
+def _ends(interval: Interval) -> str:
+    if not interval.sufficient:
+        return "refused"
+    return f"{plain(interval.low, 4)} to {plain(interval.high, 4)}"
 
 
 def reach_of(e: Estimate, level: float) -> str:

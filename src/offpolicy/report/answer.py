@@ -1,20 +1,26 @@
-"""The answer in one sentence, with its verdict: what a reader acts on before looking at any chart."""
+"""The answer in a plain sentence, with its verdict: what a reader acts on before looking at any chart."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from offpolicy.inference.change import change
 from offpolicy.inference.display import interval_text, reach_of
 from offpolicy.inference.figures import DASH, capitalized, count, measured, percent, plain
+from offpolicy.policies.target import LOGGING_POLICY
+from offpolicy.report.change_words import ChangeWords
+from offpolicy.report.plain_words import SUPPORT, TOPICS
 from offpolicy.scores.catalog import headline
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from offpolicy.evaluation.result import Evaluation
-    from offpolicy.inference.change import Change
+    from offpolicy.inference.comparison import Comparison
     from offpolicy.trust import Findings
+    from offpolicy.trust.finding import Finding
     from offpolicy.trust.trial import ABTest
     from offpolicy.trust.verdict import Verdict
 
@@ -22,19 +28,32 @@ Kind: TypeAlias = Literal["text", "strong", "name"]
 Fragment: TypeAlias = tuple[str, Kind]
 
 ORDER = {"trust": 0, "caution": 1, "insufficient evidence": 2}
-
-
-# What speaks for a number that no check speaks against.
-SUPPORT = ("effective_sample_size", "mean_weight", "unsupported_mass", "estimator_disagreement")
+SEVERITY = {"ok": 0, "note": 1, "caution": 2, "alarm": 3}
+REFUSED = "insufficient evidence"
+MOST_NAMES = 3
 
 
 @dataclass(frozen=True)
 class Reason:
-    """A sentence, what to do about it (empty when all is well), and how serious it is."""
+    """A plain sentence, what to do about it (empty when all is well), and how serious it is.
+
+    ``behind`` are the findings it rests on, with their numbers.
+    """
 
     text: str
     remedy: str = ""
     level: str = "ok"
+    behind: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A large number with its label and a remark; ``doubtful`` where it should not be relied on."""
+
+    label: str
+    number: str
+    remark: str
+    doubtful: bool = False
 
 
 @dataclass(frozen=True)
@@ -48,20 +67,28 @@ class Answer:
         The verdict.
     sentence : tuple of (text, kind)
         The answer; kind says which words are emphasized and which are names from the data.
+    basis : str
+        The statistic behind the sentence, and what it assumes.
     reasons : tuple of Reason
         What the verdict rests on, the most serious first.
     cells : tuple of str
         Value, interval, change against the log and size of the A/B test, for the table of policies.
-    numbers : tuple of (label, number, remark)
+    numbers : tuple of Figure
     """
 
     policy: str
     estimator: str
     level: str
     sentence: tuple[Fragment, ...]
+    basis: str
     reasons: tuple[Reason, ...]
     cells: tuple[str, str, str, str]
-    numbers: tuple[tuple[str, str, str], ...]
+    numbers: tuple[Figure, ...]
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether the number should not be used."""
+        return self.level == REFUSED
 
     @property
     def text(self) -> str:
@@ -76,13 +103,15 @@ def decision(log: Any) -> str:
 
 def question(evaluation: Evaluation) -> tuple[Fragment, ...]:
     """What the report answers."""
+    earned = "come to" if evaluation.minimize else "earned"
     if len(evaluation.policies) == 1:
         return (
             ("What would ", "text"),
             (evaluation.policies[0], "name"),
-            (" have earned in place of the policy that made this log?", "text"),
+            (f" have {earned} in place of the policy that made this log?", "text"),
         )
-    return (("Which policy would have earned more than the one that made this log?", "text"),)
+    better = "come to less" if evaluation.minimize else "earned more"
+    return ((f"Which policy would have {better} than the one that made this log?", "text"),)
 
 
 def answers(evaluation: Evaluation, level: float = 0.95) -> list[Answer]:
@@ -90,25 +119,92 @@ def answers(evaluation: Evaluation, level: float = 0.95) -> list[Answer]:
 
     Verdicts come first, then the lower end of the interval of the difference from the log.
     """
-    unordered = [_answer(evaluation, policy, level) for policy in evaluation.policies]
+    family = _family(evaluation, level)
+    unordered = [_answer(evaluation, policy, level, family) for policy in evaluation.policies]
 
     def promise(a: Answer) -> tuple[int, float]:
-        gain = (evaluation[a.policy, a.estimator] - evaluation.logged).interval(level)
+        gap = (evaluation[a.policy, a.estimator] - evaluation.logged).interval(level)
+        gain = gap if family is None else family.differences.get(a.policy, gap)
         least = -gain.high if evaluation.minimize else gain.low
         return ORDER.get(a.level, 3), float("inf") if math.isnan(least) else -least
 
     return sorted(unordered, key=promise)
 
 
-def _answer(evaluation: Evaluation, policy: str, level: float) -> Answer:
+def _family(ev: Evaluation, level: float) -> Comparison | None:
+    """Policies against each other; None for a single one, and where none is identified."""
+    name = headline(ev.estimators).name
+    if len(ev.policies) == 1 or not any(ev[p, name].is_defined for p in ev.policies):
+        return None
+    return ev.compare(level)
+
+
+def choice(ev: Evaluation, ordered: Sequence[Answer], level: float) -> tuple[Fragment, ...]:
+    """Which of several policies is the best, or which cannot be told apart; nothing for a single policy."""
+    if len(ordered) == 1:
+        return ()
+    usable = [a.policy for a in ordered if not a.is_refused]
+    if not usable:
+        return (
+            ("This log cannot say which of the ", "text"),
+            (f"{len(ordered)} policies", "strong"),
+            (" is better: there is not enough evidence about any of them.", "text"),
+        )
+    family = _family(ev, level)
+    assert family is not None
+    best = family.best
+    if len(usable) < len(ordered):  # what the log cannot judge may not win
+        some = replace(
+            ev,
+            targets={p: ev.targets[p] for p in usable},
+            estimates={key: e for key, e in ev.estimates.items() if key[0] in usable},
+        )
+        best = some.compare(level).best
+    rest = len(ordered) - len(usable)
+    tail = f" There is not enough evidence about {_policies(rest)}." if rest else ""
+    among = (
+        f"the {len(usable)} policies" if not rest else f"the {_policies(len(usable))} it can judge"
+    )
+    winners = [a.policy for a in ordered if a.policy in best.names]
+    if LOGGING_POLICY in best.names:
+        parts: list[Fragment] = [
+            (f"None of {among} is shown to be better than the one that made this log", "strong")
+        ]
+        if winners:
+            parts += [("; ", "text"), *_named(winners), (" cannot be told apart from it", "text")]
+    elif len(winners) == 1:
+        parts = [(winners[0], "name"), (f" is the best of {among}", "strong")]
+    else:
+        parts = [*_named(winners), (" cannot be told apart", "strong")]
+        parts.append((f"; one of them is the best of {among}", "text"))
+    return (*parts, (f".{tail} ", "text"))
+
+
+def _policies(number: int) -> str:
+    return "1 policy" if number == 1 else f"{number} policies"
+
+
+def _named(names: Sequence[str]) -> list[Fragment]:
+    """Names with commas and an *and* between them; of many the first few."""
+    shown, more = list(names[:MOST_NAMES]), len(names) - MOST_NAMES
+    out: list[Fragment] = []
+    for i, name in enumerate(shown):
+        last = i == len(shown) - 1 and more <= 0
+        if i:
+            out.append((" and " if last else ", ", "text"))
+        out.append((name, "name"))
+    if more > 0:
+        out.append((f" and {more} more", "text"))
+    return out
+
+
+def _answer(evaluation: Evaluation, policy: str, level: float, family: Comparison | None) -> Answer:
     verdict = evaluation.verdict(policy, level=level)
     name = headline(evaluation.estimators).name
     e, logged = evaluation[policy, name], evaluation.logged
-    reward = evaluation.problem.log.names.reward
-    per = f"{reward} per {decision(evaluation.problem.log)}"
+    per = f"{evaluation.problem.log.names.reward} per {decision(evaluation.problem.log)}"
     value = measured(e.value, e.std_error)
-    single = len(evaluation.policies) == 1 or not e.is_defined
-    family = None if single else evaluation.compare(level)
+    family = family if e.is_defined else None
     # The best of several policies is not as good as it looks: its interval holds together with the others'.
     between = reach_of(e, level) if family is None else interval_text(e, family.values[policy])
     against = ChangeWords.undefined()
@@ -117,115 +213,114 @@ def _answer(evaluation: Evaluation, policy: str, level: float) -> Answer:
             change(e, logged, level) if family is None else family.change(evaluation, policy, name)
         )
         against = ChangeWords.of(own, minimize=evaluation.minimize)
-    test = verdict.test
-    parts: list[Fragment] = [(policy, "name")]
+    earn = "come to" if evaluation.minimize else "earn"
+    parts: list[Fragment]
     if not e.is_defined:
         parts = [("The log says nothing about ", "text"), (policy, "name"), (".", "text")]
-    elif verdict.level == "insufficient evidence":
+    elif verdict.level == REFUSED:
         parts = [
-            ("There is not enough evidence in this log to say what ", "text"),
+            ("This log cannot say what ", "text"),
             (policy, "name"),
-            (" would earn. ", "text"),
-            (f"Taken at face value: {value} {per}, {percent(level)} interval {between}.", "text"),
+            (f" would {earn}. Taken at face value it would be {value} {per}.", "text"),
         ]
     else:
-        parts += [
-            (" would earn ", "text"),
+        parts = [
+            (policy, "name"),
+            (f" would {earn} ", "text"),
             (f"{value} {per}", "strong"),
-            (f", {percent(level)} interval {between}; ", "text"),
-            (against.words, "strong"),
-            (against.tail, "text"),
-            (_advice(against, test), "text"),
+            *_against(against, minimize=evaluation.minimize),
+            (_advice(against, verdict.test), "text"),
         ]
-    cells = (value, between, against.short, DASH if test is None else count(test.total, 2))
+    short = against.short if against.short == DASH else f"{against.short} ({against.ends})"
+    test = verdict.test
     return Answer(
         policy,
         name,
         verdict.level,
         tuple(parts),
+        _basis(evaluation, verdict, name, level, between, corrected=family is not None),
         _reasons(verdict, evaluation.diagnostics[policy]),
-        cells,
-        _numbers(evaluation, policy, level, between, against, test),
+        (value, between, short, DASH if test is None else count(test.total, 2)),
+        _numbers(evaluation, policy, level, between, against, verdict),
     )
+
+
+def _against(against: ChangeWords, *, minimize: bool) -> list[Fragment]:
+    """The policy against the log: how much more, or that it may be no more at all."""
+    if against.sign == 0:
+        reach = against.reach or "how sure that is cannot be said"
+        return [
+            (". Against the log that is ", "text"),
+            (f"{reach}", "strong"),
+            (": it may make no difference", "text"),
+        ]
+    less = "; less is better" if minimize else ""
+    return [
+        (": ", "text"),
+        (f"{against.size} than the log", "strong"),
+        (f" ({against.reach}{less})", "text"),
+    ]
+
+
+def _basis(
+    ev: Evaluation, verdict: Verdict, name: str, level: float, between: str, *, corrected: bool
+) -> str:
+    """The statistic behind the sentence, and what it assumes."""
+    kind = f"{percent(level)} interval"
+    if corrected:
+        kind += f" (corrected for {len(ev.policies)} policies)"
+    doubt = "Not to be relied on: " if verdict.level == REFUSED else ""
+    text = f"{doubt}{kind} {between}, estimated by {name}."
+    assumed = ev.assumption
+    return f"{text} {capitalized(f'this {assumed}')}" if assumed else text
 
 
 def _reasons(verdict: Verdict, findings: Findings) -> tuple[Reason, ...]:
-    """The verdict's reasons without its conclusion, which the sentence above it has said already."""
-    level = "alarm" if verdict.level == "insufficient evidence" else "caution"
+    """The verdict's reasons without its conclusion, which the sentence above it has said already.
+
+    Findings that mean the same are one reason, and a remedy is given once.
+    """
+    level = "alarm" if verdict.level == REFUSED else "caution"
     against = [
         *(Reason(ground, level=level) for ground in verdict.grounds),
-        *(Reason(capitalized(f.sentence), f.remedy, f.level) for f in verdict.findings),
+        *_topics(list(verdict.findings)),
     ]
     if against:
         return tuple(against)
+    supporting = [findings[name] for name in SUPPORT if name in findings]
     return tuple(
-        Reason(capitalized(findings[name].sentence))
-        for name in SUPPORT
-        if name in findings and findings[name].level == "ok"
+        Reason(TOPICS[f.name].well or capitalized(f.sentence), behind=(capitalized(f.sentence),))
+        for f in supporting
+        if f.level == "ok" and not math.isnan(f.value)
     )
 
 
-@dataclass(frozen=True)
-class ChangeWords:
-    """A policy against the log, in words: relative where the log's value is clearly not 0."""
-
-    words: str
-    tail: str
-    short: str
-    sign: int
-
-    @classmethod
-    def undefined(cls) -> ChangeWords:
-        """Nothing is known."""
-        return cls("", "", DASH, 0)
-
-    @classmethod
-    def of(cls, against: Change, *, minimize: bool = False) -> ChangeWords:
-        """A lift or a difference in words; ``sign`` says whether it is for the better."""
-        value, error = against.estimate.value, against.estimate.std_error
-        low, high = against.interval
-
-        def text(x: float) -> str:
-            if not against.is_lift:
-                return measured(x, error)
-            return percent(x, 0 if error >= 0.0095 else 1 if error >= 0.00095 else 2)
-
-        mark = "+" if value >= 0 else "−"
-        if not against.interval.sufficient:
-            short = f"{mark}{text(abs(value))} (refused)"
-            return cls(f"{short} against the log", ", an interval of which is refused", short, 0)
-        size, reach = text(abs(value)), text((high - low) / 2)
-        short = f"{mark}{size} ± {reach}"
-        # An interval that leans to one side is not told by a single ±.
-        lopsided = not abs((high - value) - (value - low)) < 0.25 * (high - low)
-        if lopsided:
-            short = f"{mark}{size} ({text(low)} to {text(high)})"
-        if against.sign == 0:
-            return cls(f"{short} against the log", ", which is within noise", short, 0)
-        sign = against.better(minimize=minimize)
-        word = "more" if against.sign > 0 else "less"
-        if lopsided:
-            tail = f" ({text(low)} to {text(high)})"
-            return cls(f"{size} {word} than the log", tail, short, sign)
-        return cls(f"{size} ± {reach} {word} than the log", "", short, sign)
-
-    @property
-    def parts(self) -> tuple[str, str]:
-        """The number, and how sure it is."""
-        for separator in (" ± ", " ("):
-            if separator in self.short:
-                number, rest = self.short.split(separator)
-                return number, f"± {rest}" if separator == " ± " else rest.rstrip(")")
-        return self.short, "not identified"
+def _topics(findings: list[Finding]) -> list[Reason]:
+    """Findings in plain words, those that share them together, in the order of the first of each."""
+    groups: dict[str, list[Finding]] = {}
+    for f in findings:
+        topic = TOPICS.get(f.name)
+        groups.setdefault(capitalized(f.sentence) if topic is None else topic.raised, []).append(f)
+    remedies: set[str] = set()
+    out = []
+    for text, members in groups.items():
+        new = [r for r in dict.fromkeys(f.remedy for f in members) if r and r not in remedies]
+        remedies.update(new)
+        worst = max((f.level for f in members), key=lambda each: SEVERITY[each])
+        behind = tuple(b for b in (capitalized(f.sentence) for f in members) if b != text)
+        out.append(Reason(text, " ".join(new), worst, behind))
+    return out
 
 
 def _advice(against: ChangeWords, test: ABTest | None) -> str:
     if against.sign < 0:
-        return "; not worth an A/B test on this evidence."
+        return ". Not worth an A/B test on this evidence."
     if test is None:
         return "."
-    verb = "worth an A/B test of" if against.sign > 0 else "an A/B test to tell would need"
-    return f"; {verb} {count(test.total, 2)} {test.unit}."
+    size = f"{count(test.total, 2)} {test.unit}"
+    if against.sign > 0:
+        return f". Worth an A/B test of {size}."
+    return f". An A/B test to tell would need {size}."
 
 
 def _numbers(
@@ -234,16 +329,17 @@ def _numbers(
     level: float,
     between: str,
     against: ChangeWords,
-    test: ABTest | None,
-) -> tuple[tuple[str, str, str], ...]:
+    verdict: Verdict,
+) -> tuple[Figure, ...]:
     e, logged = evaluation[policy, headline(evaluation.estimators).name], evaluation.logged
-    size = evaluation.diagnostics[policy, "effective_sample_size"]
+    size, test = evaluation.diagnostics[policy, "effective_sample_size"], verdict.test
+    refused = verdict.level == REFUSED
     return (
-        ("Estimated value", measured(e.value, e.std_error), between),
-        ("Logged value", measured(logged.value, logged.std_error), reach_of(logged, level)),
-        ("Against the log", *against.parts),
-        ("Effective sample", plain(size.value), f"of {count(size.details['units'])}"),
-        (
+        Figure("Estimated value", measured(e.value, e.std_error), between, refused),
+        Figure("Logged value", measured(logged.value, logged.std_error), reach_of(logged, level)),
+        Figure("Against the log", against.short, against.ends, refused),
+        Figure("Effective sample", plain(size.value), f"of {count(size.details['units'])}"),
+        Figure(
             "A/B test to settle it",
             DASH if test is None else count(test.total, 2),
             "no finite test" if test is None else f"{test.unit}, both arms",

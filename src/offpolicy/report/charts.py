@@ -144,6 +144,8 @@ def intervals(
 
 
 def _interval(row: Row, x: Scale) -> str:
+    if math.isnan(row["low"]):  # refused: a point that stands for nothing sure
+        return f'<circle class="refused" cx="{pos(x.at(row["value"]))}"/>'
     low, high = (
         v if _finite(v) else end for v, end in ((row["low"], x.low), (row["high"], x.high))
     )

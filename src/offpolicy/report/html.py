@@ -18,8 +18,9 @@ from offpolicy._progress import track
 from offpolicy.errors import UsageError
 from offpolicy.inference.figures import count, percent
 from offpolicy.report import panels, provenance, sections
-from offpolicy.report.answer import answers, decision, question
-from offpolicy.report.markup import content_hash, esc, sentence, table, tiles
+from offpolicy.report.answer import answers, choice, decision, question
+from offpolicy.report.glossary import explained, listed, term, tiles
+from offpolicy.report.markup import content_hash, esc, sentence, table
 from offpolicy.report.segments import groupings
 from offpolicy.trust.view import View
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from offpolicy.evaluation.result import Evaluation
-    from offpolicy.report.answer import Answer
+    from offpolicy.report.answer import Answer, Reason
     from offpolicy.report.sections import Section
     from offpolicy.report.segments import Column, Segments
 
@@ -74,7 +75,7 @@ def page(
         parts.append(sections.differences(evaluation, level, ordered[0].policy))
         advance(note="evidence")
         parts += _evidence(evaluation, ordered, grouped, level, advance)
-        parts += [sections.checks(evaluation), _origin(evaluation, command)]
+        parts += [sections.checks(evaluation), _words(evaluation), _origin(evaluation, command)]
         advance()
     own = _asset("report.js")
     policy = (
@@ -88,13 +89,13 @@ def page(
         subtitle=esc(title or "Off-policy evaluation"),
         about_log=esc(_about(evaluation)),
         question=sentence(question(evaluation)),
-        hero=_hero(ordered[0]),
+        hero=_hero(evaluation, ordered, level),
         others=_others(ordered, level),
         contents="".join(f'<li><a href="#{s.key}">{esc(s.title)}</a></li>' for s in parts),
         sections="".join(_section(s) for s in parts[:2]),
         picker=_picker(ordered),
-        evidence="".join(_section(s) for s in parts[2:-2]),
-        rest="".join(_section(s) for s in parts[-2:]),
+        evidence="".join(_section(s) for s in parts[2:-3]),
+        rest="".join(_section(s) for s in parts[-3:]),
         script=own,
     )
 
@@ -108,13 +109,16 @@ def _about(evaluation: Evaluation) -> str:
     noun = decision(log)
     parts = [f"{count(log.n)} {noun}s", f"{count(len(log.actions))} actions"]
     if log.batch_labels is not None:
-        parts.append(f"{count(len(log.batch_labels))} batches")
+        batches = len(log.batch_labels)
+        parts.append("1 batch" if batches == 1 else f"{count(batches)} batches")
     if log.cluster is not None:
         parts.append(f"clustered by {log.names.cluster}")
     source = (
         "logged" if evaluation.settings["behavior_model"] == "logged propensities" else "estimated"
     )
     parts.append(f"propensities {source}")
+    if evaluation.minimize:
+        parts.append("less is better")
     if "estimand" in evaluation.settings:
         parts.append(evaluation.settings["estimand"])
     return " · ".join(parts)
@@ -125,19 +129,31 @@ def _badge(level: str) -> str:
     return f'<span class="badge {key}">{esc(word)}</span>'
 
 
-def _hero(a: Answer) -> str:
-    reasons = "".join(
-        f'<li class="{esc(r.level)}">{esc(r.text)}'
-        + (f" <span class=remedy>{esc(r.remedy)}</span>" if r.remedy else "")
-        + "</li>"
-        for r in a.reasons
-    )
+def _reason(r: Reason) -> str:
+    remedy = f' <span class="remedy">{esc(r.remedy)}</span>' if r.remedy else ""
+    return f'<li class="{esc(r.level)}">{esc(r.text)}{remedy}</li>'
+
+
+def _behind(reasons: Sequence[Reason]) -> str:
+    """The findings that the reasons rest on, with their numbers, behind a click."""
+    inner = "".join(f"<li>{esc(text)}</li>" for r in reasons for text in r.behind)
+    if not inner:
+        return ""
+    return f"<details><summary>The numbers behind this</summary><ul>{inner}</ul></details>"
+
+
+def _hero(ev: Evaluation, ordered: list[Answer], level: float) -> str:
+    a = ordered[0]
+    first = choice(ev, ordered, level)
+    about = f" on {esc(a.policy)}" if len(ordered) > 1 else ""
     key = VERDICTS[a.level][0]
     return (
-        f'<p class="answer">{sentence(a.sentence)}</p>'
-        f"{tiles(a.numbers)}"
-        f'<section class="verdict {key}" aria-labelledby="verdict"><h2 id="verdict">Verdict '
-        f"{_badge(a.level)}</h2><ul>{reasons}</ul></section>"
+        (f'<p class="answer">{sentence(first)}</p>' if first else "")
+        + f'<p class="answer{" second" if first else ""}">{sentence(a.sentence)}</p>'
+        + f'<p class="basis">{esc(a.basis)}</p>{tiles(a.numbers)}'
+        + f'<section class="verdict {key}" aria-labelledby="verdict"><h2 id="verdict">{term("verdict")}'
+        + f"{about} {_badge(a.level)}</h2><ul>{''.join(map(_reason, a.reasons))}</ul>"
+        + f"{_behind(a.reasons)}</section>"
     )
 
 
@@ -145,10 +161,7 @@ def _others(ordered: list[Answer], level: float) -> str:
     """All policies side by side; nothing for a single one."""
     if len(ordered) == 1:
         return ""
-    rows = [
-        (a.policy, (VERDICTS[a.level][1], float(i)), a.cells[0], a.cells[1], a.cells[2], a.cells[3])
-        for i, a in enumerate(ordered)
-    ]
+    rows = [(a.policy, (VERDICTS[a.level][1], float(i)), *a.cells) for i, a in enumerate(ordered)]
     headings = (
         "Policy",
         "Verdict",
@@ -162,16 +175,24 @@ def _others(ordered: list[Answer], level: float) -> str:
         rows,
         caption="All policies",
         words=2,
-        marked=(0,),
+        rows_classes=[
+            "doubtful" if a.is_refused else "lead" if i == 0 else "" for i, a in enumerate(ordered)
+        ],
         classes="policies",
     )
-    return f'<section id="policies" aria-label="All policies">{body}</section>'
+    note = (
+        f"Intervals are {term('together', 'corrected')} for the number of policies: all of them hold together with "
+        f"{percent(level)} probability."
+    )
+    if any(a.is_refused for a in ordered):
+        note += " Numbers in gray should not be relied on."
+    return f'<section id="policies" aria-label="All policies">{body}<p class="about">{note}</p></section>'
 
 
 def _section(s: Section) -> str:
     return (
         f'<section class="part" id="{s.key}" aria-labelledby="{s.key}-title">'
-        f'<h2 id="{s.key}-title">{esc(s.title)}</h2><p class="about">{esc(s.about)}</p>{s.body}</section>'
+        f'<h2 id="{s.key}-title">{esc(s.title)}</h2><p class="about">{explained(s.about)}</p>{s.body}</section>'
     )
 
 
@@ -226,20 +247,33 @@ def _panels(ordered: list[Answer], bodies: list[str]) -> str:
     )
 
 
-def _origin(evaluation: Evaluation, command: str | None) -> Section:
-    def listed(entries: dict[str, str]) -> str:
-        inner = "".join(
-            f"<div><dt>{esc(k)}</dt><dd>{esc(v)}</dd></div>" for k, v in entries.items()
-        )
-        return f'<dl class="facts">{inner}</dl>'
+def _words(ev: Evaluation) -> Section:
+    about = "What the words on this page mean. They are explained where they are underlined, too."
+    return sections.Section("words", "Words", about, listed(e.name for e in ev.estimators))
 
-    made = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
-    identity = {"digest of the log": provenance.digest(evaluation), "report made": made}
+
+def _facts(entries: dict[str, str]) -> str:
+    inner = "".join(f"<div><dt>{esc(k)}</dt><dd>{esc(v)}</dd></div>" for k, v in entries.items())
+    return f'<dl class="facts">{inner}</dl>'
+
+
+def _origin(ev: Evaluation, command: str | None) -> Section:
+    origin = ev.origin
+    identity = {"digest of the log": provenance.digest(ev)}
+    if origin is not None:
+        asked = {
+            "files": ", ".join(origin.paths),
+            "folder": origin.folder,
+            "evaluated": origin.made,
+        }
+        identity |= {key: value for key, value in asked.items() if value}
+        command = command or origin.command
+    identity["report made"] = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     body = (
-        f"<h3>To reproduce</h3><pre tabindex=0><code>{esc(command or provenance.command(evaluation))}"
-        f"</code></pre>{listed(identity)}"
-        f"<h3>Settings</h3>{listed(provenance.settings(evaluation))}"
-        f"<h3>Versions</h3>{listed(provenance.versions())}"
+        f"<h3>To reproduce</h3><pre tabindex=0><code>{esc(command or provenance.command(ev))}"
+        f"</code></pre>{_facts(identity)}"
+        f"<h3>Settings</h3>{_facts(provenance.settings(ev))}"
+        f"<h3>Versions</h3>{_facts(provenance.versions())}"
     )
     about = "The same inputs, settings and versions give the same numbers."
     return sections.Section("origin", "Where this comes from", about, body)

@@ -97,15 +97,6 @@ def columns_table(
     return table(headings, cells, caption=caption, words=words, marked=marked)
 
 
-def tiles(entries: Iterable[tuple[str, str, str]]) -> str:
-    """Large numbers side by side: (label, number, remark)."""
-    inner = "".join(
-        f"<div><dt>{esc(label)}</dt><dd>{esc(number)}<small>{esc(remark)}</small></dd></div>"
-        for label, number, remark in entries
-    )
-    return f'<dl class="strip">{inner}</dl>'
-
-
 def content_hash(script: str) -> str:
     """What a content security policy allows an inline script by."""
     digest = hashlib.sha256(script.encode()).digest()

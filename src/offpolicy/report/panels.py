@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING
 
 from offpolicy.inference.figures import count, measured, percent, plain
 from offpolicy.report import calibration, charts, curves, segments, tables
-from offpolicy.report.markup import columns_table, tiles
+from offpolicy.report.answer import Figure
+from offpolicy.report.glossary import tiles
+from offpolicy.report.markup import columns_table, esc
 from offpolicy.report.sections import (
+    BETWEEN,
     ORDERS,
     between,
     figure,
@@ -25,6 +28,9 @@ if TYPE_CHECKING:
     from offpolicy.evaluation.result import Evaluation
     from offpolicy.report.tables import Row
     from offpolicy.trust.view import View
+
+
+MOST_COLUMNS = 6
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,10 +56,11 @@ def weights(s: Subject) -> str:
     size = checks["effective_sample_size"]
     share = f"{percent(checks['largest_weight_share'].value)} of the total"
     head = tiles([
-        ("Effective sample", plain(size.value), percent(size.details.get("share", float("nan")))),
-        ("Mean weight", plain(checks["mean_weight"].value, 4), "should be 1"),
-        ("Largest weight", plain(checks["largest_weight"].value), share),
-        ("Weight 0", percent(curves.zero_share(s.view)), "the policy would act otherwise"),
+        Figure("Effective sample", plain(size.value),
+               f"{percent(size.details.get('share', float('nan')))} of the log"),
+        Figure("Mean weight", plain(checks["mean_weight"].value, 4), "should be 1"),
+        Figure("Largest weight", plain(checks["largest_weight"].value), share),
+        Figure("Weight 0", percent(curves.zero_share(s.view)), "the policy would act otherwise"),
     ])  # fmt: skip
     if not rows:
         return head + "<p>No unit has a positive weight: there is nothing to draw.</p>"
@@ -108,7 +115,7 @@ def _groups_table(s: Subject, first: str, rows: Sequence[Row], caption: str) -> 
     return columns_table(
         named,
         [(first, "name", str), ("Value", "value std_error", measured),
-         (s.interval, "low high std_error", between), ("Logged", "logged std_error", measured),
+         (s.interval, BETWEEN, between), ("Logged", "logged std_error", measured),
          ("Units", "n", count), ("Share", "share", percent)],
         caption,
     )  # fmt: skip
@@ -119,6 +126,16 @@ def by_segment(s: Subject) -> str:
     rows = segments.by_segment(s.ev, s.policy, s.groups, s.level)
     if not rows:
         return ""
+    log = s.ev.problem.log
+    shown = {g.column for g in s.groups}
+    left_out = [name for name in log.context.names or () if name not in shown]
+    note = (
+        f"{len(rows)} segments of {_columns(len(s.groups))} are shown. Their intervals are widened so that all "
+        f"{len(rows)} hold together with {percent(s.level)} probability."
+    )
+    if left_out:
+        some = ", ".join(left_out[:MOST_COLUMNS]) + (", …" if len(left_out) > MOST_COLUMNS else "")
+        note += f" Not shown: {some}; ask for them with segments=."
     ends = charts.domain(rows, tuple(r["logged"] for r in rows))
     names = list(dict.fromkeys(r["column"] for r in rows))
     groups = [(name, [r for r in rows if r["column"] == name]) for name in names]
@@ -127,7 +144,12 @@ def by_segment(s: Subject) -> str:
     legend = legend_of(("soft", "estimate and interval"), ("logged", "logged value"))
     data = _groups_table(s, "Segment", rows, "Estimate by segment")
     tools = tools_of("Order", "order", ORDERS)
-    return figure(f"segments-{s.tag}", drawing, about, tools=tools, legend=legend, data=data)
+    body = figure(f"segments-{s.tag}", drawing, about, tools=tools, legend=legend, data=data)
+    return f'<p class="about">{esc(note)}</p>{body}'
+
+
+def _columns(number: int) -> str:
+    return "1 column" if number == 1 else f"{number} columns"
 
 
 def reward_model(s: Subject) -> str:
@@ -234,14 +256,14 @@ def horizon(s: Subject) -> str:
 PANELS: tuple[tuple[str, str, str, Callable[[Subject], str]], ...] = (
     (
         "weights", "Importance weights",
-        ("Each unit counts as often as the policy would have done what was logged there. The effective "
-        "sample size is how many evenly weighted units would carry as much information."),
+        ("Each row counts by its [weight|importance weight]: how much more often the policy would have done "
+        "what was logged there. The [effective|effective sample] is how many rows that leaves."),
         weights,
     ),
     (
-        "overlap", "Overlap by action",
-        ("Where the policy often does what the log rarely shows, few rows speak for many. Beyond the actions "
-        "that were logged, nothing does."),
+        "overlap", "What the log and the policy do",
+        ("[overlap|Overlap]: where the policy often does what the log rarely shows, few rows speak for many. For "
+        "what was never logged, none does."),
         overlap,
     ),
     (
@@ -252,14 +274,13 @@ PANELS: tuple[tuple[str, str, str, Callable[[Subject], str]], ...] = (
     ),
     (
         "batches", "Estimate over time",
-        ("The mean score of the headline estimator inside each batch. A trend here means that the past may "
-        "not speak for the future."),
+        ("The estimate inside each [batch|batch]. A trend here means that the past may not speak for the future. "
+        "The intervals are widened so that all of them hold together."),
         batches,
     ),
     (
         "segments", "Value by segment",
-        ("The headline estimator inside groups of the context. Each interval stands alone: among many "
-        "segments a few look unusual by chance."),
+        "The estimate inside groups of rows: for whom the policy would earn more, and for whom less.",
         by_segment,
     ),
     (
@@ -274,8 +295,8 @@ PANELS: tuple[tuple[str, str, str, Callable[[Subject], str]], ...] = (
     ),
     (
         "clipping", "Sensitivity to large weights",
-        ("The estimate with weights cut off at ever lower values. Cutting trades variance for bias: an "
-        "estimate that moves a lot hangs on few units."),
+        ("The estimate when large weights are [clipping|cut] at ever lower values. One that moves a lot hangs on "
+        "few rows."),
         clipping,
     ),
 )  # fmt: skip

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from offpolicy.inference.figures import DASH, capitalized, count, measured, percent, plain
 from offpolicy.report import charts, tables
 from offpolicy.report.answer import decision
+from offpolicy.report.glossary import described
 from offpolicy.report.markup import columns_table, esc, table
 
 if TYPE_CHECKING:
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from offpolicy.evaluation.result import Evaluation
     from offpolicy.report.tables import Row
 
+BETWEEN = "low high std_error value"  # keys of a row that an interval takes
 ORDERS = (("", "as given"), ("value", "by value"), ("width", "by precision"))
 MOST_PAIRED = 4
 MARKS = {0.0: "Alarm", 1.0: "Caution", 1.5: "Note", 2.0: "OK", 3.0: "Not applicable"}
@@ -59,15 +62,17 @@ def tools_of(label: str, role: str, options: Sequence[tuple[str, str]], before: 
     return f'<div class="tools">{before}<label class="choice">{choice}</label></div>'
 
 
-def between(low: float, high: float, error: float) -> str:
+def between(low: float, high: float, error: float, value: float) -> str:
     """An interval in words."""
-    if low != low:  # noqa: PLR0124
-        return "not identified"
+    if math.isnan(low):
+        return "not identified" if math.isnan(value) else "refused"
     return f"{measured(low, error)} to {measured(high, error)}"
 
 
 def span(low: float, high: float) -> str:
     """An interval in few digits."""
+    if math.isnan(low):
+        return "refused"
     return f"{plain(low)} to {plain(high)}"
 
 
@@ -91,7 +96,8 @@ def estimates(ev: Evaluation, level: float) -> Section:
     )
     names = [e.name for e in ev.estimators]
     chips = "".join(
-        f'<button type="button" class="chip" aria-pressed="true">{esc(n)}</button>' for n in names
+        f'<button type="button" class="chip" aria-pressed="true"{described(n)}>{esc(n)}</button>'
+        for n in names
     )
     chips = f'<div class="chips" role="group" aria-label="Estimators shown">{chips}</div>'
     tools = tools_of("Order", "order", ORDERS, chips)
@@ -99,13 +105,15 @@ def estimates(ev: Evaluation, level: float) -> Section:
         rows,
         [("Policy", "policy", str), ("Estimator", "estimator", str),
          ("Value", "value std_error", measured), ("Std. error", "std_error", lambda x: plain(x, 2)),
-         (f"{percent(level)} interval", "low high std_error", between), ("Units", "n", count)],
+         (f"{percent(level)} interval", BETWEEN, between), ("Units", "n", count)],
         "Estimates",
     )  # fmt: skip
     about = (
-        "Every estimator looks at the same log. Where they agree, the answer does not hang on one method; "
-        "the one in bold is the one the answer above is taken from."
+        "Every [estimator|estimator] looks at the same log. Where they agree, the answer does not hang on one "
+        "method; the one in bold is the one the answer above is taken from."
     )
+    if len(ev.policies) > 1:
+        about += " Each interval here stands alone; those corrected for the number of policies are above."
     cut = any(r["low"] < ends[0] or r["high"] > ends[1] for r in rows)
     direct = ", ".join(e.name for e in ev.estimators if e.is_direct)
     if direct:
@@ -117,11 +125,11 @@ def estimates(ev: Evaluation, level: float) -> Section:
     legend = legend_of(
         ("accent", "headline estimator"), ("soft", "others"), ("logged", "logged value")
     )
-    described = (
+    alt = (
         "Forest plot: the estimate of every policy by every estimator with its interval, beside the "
         "logged value. The numbers are in the table below."
     )
-    body = figure("forest", drawing, described, tools=tools, legend=legend, data=data)
+    body = figure("forest", drawing, alt, tools=tools, legend=legend, data=data)
     return Section("estimates", "Estimates", about, body)
 
 
@@ -145,19 +153,19 @@ def differences(ev: Evaluation, level: float, leader: str) -> Section:
         rows,
         [("Policy", "policy", str), ("Minus", "minus", str), ("Estimator", "estimator", str),
          ("Difference", "value std_error", measured),
-         (f"{percent(level)} interval", "low high std_error", between), ("Relative", "lift", relative)],
+         (f"{percent(level)} interval", BETWEEN, between), ("Relative", "lift", relative)],
         "Paired differences",
     )  # fmt: skip
     about = (
-        "Scores are subtracted unit by unit before they are averaged, so what is common to both sides "
-        "cancels. An interval clear of zero tells the two apart."
+        "[paired|Paired]: both sides are compared on the same rows, so what they share cancels. An interval "
+        "clear of zero tells the two apart."
     )
     if not few:
         about += f" Policies are held against the log and against {leader}."
-    described = (
+    alt = (
         "Paired differences between each policy and the log, and between policies, with intervals."
     )
-    body = figure("differences", drawing, described, data=data)
+    body = figure("differences", drawing, alt, data=data)
     return Section("differences", "Paired differences", about, body)
 
 
@@ -177,15 +185,19 @@ def checks(ev: Evaluation) -> Section:
     rows: list[dict[str, Any]] = sorted(ev.diagnostics.rows(), key=_rank)
     raised = [r for r in rows if r["level"] != "ok"]
     well = [r for r in rows if r["level"] == "ok"]
-    made = sum(_rank(r) < 3 for r in rows)
+    idle = sum(_rank(r) == max(MARKS) for r in rows)
+    calm = len(well) - idle
     about = (
-        f"{made} checks of the log, the weights, the models and the stability of the number. "
-        + (f"{len(raised)} raised something." if raised else "None raised anything.")
+        f"{len(rows) - idle} checks of the log, the weights, the models and the stability of the number were made: "
+        f"{len(raised)} raised something, {calm} did not."
     )
+    if idle:
+        about += f" {idle} more do not apply here."
     body = _check_table(raised, "Checks that raised something") if raised else ""
     if well:
+        more = f" and the {idle} that do not apply" if idle else ""
         body += (
-            f'<details class="numbers"><summary>Show the {len(well)} that raised nothing</summary>'
+            f'<details class="numbers"><summary>Show the {calm} that raised nothing{more}</summary>'
             f"{_check_table(well, 'Checks that raised nothing', stacks=False)}</details>"
         )
     return Section("checks", "Checks", about, body)

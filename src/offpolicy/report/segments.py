@@ -102,11 +102,12 @@ def groupings(evaluation: Evaluation, segments: Sequence[Column] | Column | None
 def by_segment(
     evaluation: Evaluation, policy: str, segments: Sequence[Segments], level: float = 0.95
 ) -> list[tables.Row]:
-    """The estimate inside each group of each column."""
+    """The estimate inside each group of each column; the intervals of all of them hold together."""
+    total = sum(len(s.labels) for s in segments)
     return [
         {"column": s.column, **row}
         for s in segments
-        for row in tables.by_group(evaluation, policy, s.codes, s.labels, level)
+        for row in tables.by_group(evaluation, policy, s.codes, s.labels, level, among=total)
     ]
 
 

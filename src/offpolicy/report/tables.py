@@ -111,19 +111,25 @@ def number_of_clusters(evaluation: Evaluation) -> int | None:
 
 
 def by_group(
-    evaluation: Evaluation, policy: str, codes: Ints, labels: list[str], level: float = 0.95
+    evaluation: Evaluation,
+    policy: str,
+    codes: Ints,
+    labels: list[str],
+    level: float = 0.95,
+    *,
+    among: int | None = None,
 ) -> list[Row]:
     """Estimate and logged value inside groups of units, in the order of ``labels``.
 
-    The intervals of all groups hold together. Repeated half-sample splits score different units each time and
-    have no subgroup mean: no rows.
+    The intervals of all groups hold together, with those of other columns where there are ``among`` in all.
+    Repeated half-sample splits score different units each time and have no subgroup mean: no rows.
     """
     lead = headline(evaluation.estimators)
     e, logged = evaluation[policy, lead.name], evaluation.logged
     if not e.is_defined or (lead.split == "half" and len(e.rows) > 1):
         return []
     total = float(_mass(logged).sum())
-    each = adjusted(level, len(labels))
+    each = adjusted(level, len(labels) if among is None else among)
     rows: list[Row] = []
     for code, label in enumerate(labels):
         members = codes == code

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import math
 import textwrap
 from collections.abc import Iterator, Mapping
@@ -140,6 +141,11 @@ class Findings(Mapping[str, Finding]):
     def __repr__(self) -> str:
         return str(self)
 
+    def _repr_html_(self) -> str:
+        from offpolicy.trust.display import findings_html
+
+        return findings_html(self)
+
 
 class Diagnostics:
     """Every check of a log and of the policies evaluated on it.
@@ -210,5 +216,27 @@ class Diagnostics:
         parts += [f"Policy {name!r}\n{findings}" for name, findings in self._own.items()]
         return "\n\n".join(parts)
 
+    def frame(self) -> Any:
+        """One row per finding as a pandas table; ``policy`` is None for those about the log.
+
+        >>> import offpolicy as op
+        >>> log = op.BanditLog.from_arrays(None, [0, 1] * 50, [0.0, 1.0] * 50, [0.5] * 100)
+        >>> ev = op.evaluate(log, op.policies.Fixed(1), estimators=["IPW"])
+        >>> ev.diagnostics.frame().columns.tolist()
+        ['policy', 'name', 'value', 'level', 'sentence', 'remedy']
+        """
+        import pandas as pd
+
+        kept = ("policy", "name", "value", "level", "sentence", "remedy")
+        return pd.DataFrame([{key: row[key] for key in kept} for row in self.rows()])
+
     def __repr__(self) -> str:
         return str(self)
+
+    def _repr_html_(self) -> str:
+        groups = {"The log": self.log, **self._own}
+        return "".join(
+            f"<p><b>{html.escape(name)}</b></p>{findings._repr_html_()}"
+            for name, findings in groups.items()
+            if len(findings)
+        )

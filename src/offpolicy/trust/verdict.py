@@ -70,6 +70,11 @@ class Verdict:
             )
         return "\n".join(lines)
 
+    def _repr_html_(self) -> str:
+        from offpolicy.trust.display import verdict_html
+
+        return verdict_html(self)
+
 
 def policy_name(ev: Evaluation, policy: str | None) -> str:
     """Check the name of a policy; may be left out when there is one."""

@@ -149,6 +149,17 @@ def test_costs_say_that_less_is_better():
     assert said(ev).startswith("one is the best of the 2 policies")
 
 
+def test_fitted_propensities_put_their_assumption_in_the_headline():
+    log = world()
+    frame = log.source.drop(columns="p")
+    names = {"context": ["x", "place"], "action": "a", "reward": "r"}
+    ev = evaluated(op.BanditLog.from_frame(frame, **names), "three")
+    (answer,) = answers(ev)
+    assert ev.assumption
+    assert answer.text.endswith(f"This {ev.assumption}.")
+    assert ev.assumption in html.page(ev).split('class="strip"')[0]
+
+
 def test_every_check_has_plain_words_and_every_estimator_a_meaning():
     assert set(SUPPORT) <= set(TOPICS)
     assert set(THRESHOLDS) <= set(TOPICS)

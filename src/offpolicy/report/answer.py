@@ -68,7 +68,7 @@ class Answer:
     sentence : tuple of (text, kind)
         The answer; kind says which words are emphasized and which are names from the data.
     basis : str
-        The statistic behind the sentence, and what it assumes.
+        The statistic behind the sentence.
     reasons : tuple of Reason
         What the verdict rests on, the most serious first.
     cells : tuple of str
@@ -231,6 +231,8 @@ def _answer(evaluation: Evaluation, policy: str, level: float, family: Compariso
             *_against(against, minimize=evaluation.minimize),
             (_advice(against, verdict.test), "text"),
         ]
+        if evaluation.assumption:
+            parts.append((f" {capitalized(f'this {evaluation.assumption}')}", "text"))
     short = against.short if against.short == DASH else f"{against.short} ({against.ends})"
     test = verdict.test
     return Answer(
@@ -265,14 +267,12 @@ def _against(against: ChangeWords, *, minimize: bool) -> list[Fragment]:
 def _basis(
     ev: Evaluation, verdict: Verdict, name: str, level: float, between: str, *, corrected: bool
 ) -> str:
-    """The statistic behind the sentence, and what it assumes."""
+    """The statistic behind the sentence."""
     kind = f"{percent(level)} interval"
     if corrected:
         kind += f" (corrected for {len(ev.policies)} policies)"
     doubt = "Not to be relied on: " if verdict.level == REFUSED else ""
-    text = f"{doubt}{kind} {between}, estimated by {name}."
-    assumed = ev.assumption
-    return f"{text} {capitalized(f'this {assumed}')}" if assumed else text
+    return f"{doubt}{kind} {between}, estimated by {name}."
 
 
 def _reasons(verdict: Verdict, findings: Findings) -> tuple[Reason, ...]:

@@ -30,7 +30,7 @@ from offpolicy_studies.ads.reward import OverfittingBoosting, TunedBoosting
 from offpolicy_studies.ads.simulate import AdCell, simulate_campaign
 from offpolicy_studies.ads.world import World, make_world
 from offpolicy_studies.folder import append_line, claim, read_lines, write_results
-from offpolicy_studies.paired import compare
+from offpolicy_studies.paired import compare, shift
 from offpolicy_studies.progress import track
 from offpolicy_studies.workers import finished
 
@@ -252,6 +252,7 @@ def _cell(records: list[dict[str, Any]], behavior: str) -> dict[str, Any]:
         "in_sample_share": _median_ratio(spread[:, at["DR-full"]], spread[:, at["DML"]]),
         # What the model's predictions take off the variance of plain weighting, out of fold.
         "variance_left": _median_ratio(spread[:, at["DML"]], spread[:, at["IPW"]]),
+        "over_fitting": shift(error[:, at["DR-full"]], error[:, at["DML"]]),
         "against_full": compare(error[:, at["DR-full"]], error[:, at["DML"]]),
         "against_ipw": compare(error[:, at["IPW"]], error[:, at["DML"]]),
     }
@@ -268,9 +269,10 @@ def markdown(summary: dict[str, Any]) -> str:
     head = (
         "| clicks | context effects | overlap | reward model | π_b | "
         + " | ".join(ESTIMATORS)
-        + " | bias of DR-full | DR-full − DML, p | in-sample variance | IPW > DR-full > DML |"
+        + " | bias of DR-full | mean of DR-full − DML (s.e.) | squared errors, DR-full − DML, p |"
+        + " in-sample variance | variance left | IPW > DR-full > DML |"
     )
-    lines = [head, "|---|---|---|---|---|" + "---:|" * len(ESTIMATORS) + "---:|---|---:|---|"]
+    lines = [head, "|---|---|---|---|---|" + "---:|" * (len(ESTIMATORS) + 5) + "---|"]
     lines += [_row(cell) for cell in summary["cells"]]
     return "\n".join(lines) + "\n"
 
@@ -280,10 +282,11 @@ def _row(cell: dict[str, Any]) -> str:
     values: Iterable[str] = (
         f"**{v:.3f}**" if v == best else f"{v:.3f}" for v in cell["rmse"].values()
     )
-    test = cell["against_full"]
+    test, (gap, gap_error) = cell["against_full"], cell["over_fitting"]
     return (
         f"| ×{cell['rate']} | {cell['effects']:g} | {cell['overlap']} | {cell['model']} | "
         f"{cell['behavior']} | {' | '.join(values)} | {cell['bias']['DR-full']:+.3f} | "
-        f"{test['difference']:+.4f}, {test['p_value']:.1g} | {cell['in_sample_share']:.2f} | "
+        f"{gap:+.3f} ({gap_error:.3f}) | {test['difference']:+.4f}, {test['p_value']:.1g} | "
+        f"{cell['in_sample_share']:.2f} | {cell['variance_left']:.2f} | "
         f"{'yes' if cell['paper_order'] else 'no'} |"
     )

@@ -20,6 +20,7 @@ MARKS = {
 }
 TITLES = {"true": "π_b known", "estimated": "π_b by shares"}
 ROW_INCHES = 0.27
+TICKS = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4)
 
 
 def draw(cells: Sequence[dict[str, Any]], path: Path) -> None:
@@ -30,7 +31,7 @@ def draw(cells: Sequence[dict[str, Any]], path: Path) -> None:
     except ImportError as error:
         raise missing_dependency("matplotlib", "report", "the ads map") from error
 
-    keys = list(dict.fromkeys(_key(cell) for cell in cells))
+    keys = sorted({_key(cell) for cell in cells})
     # Fixed ids and no date: the same results give the same file.
     with mpl.rc_context({"svg.hashsalt": "offpolicy", "svg.fonttype": "none", "font.size": 9}):
         figure = Figure(figsize=(9.2, 1.6 + ROW_INCHES * len(keys)), layout="constrained")
@@ -66,6 +67,10 @@ def _panel(ax: Any, cells: Sequence[dict[str, Any]], keys: list[tuple[Any, ...]]
             row = keys.index(_key(cell))
             ax.axhspan(row - 0.45, row + 0.45, color="#1769aa", alpha=0.10, lw=0)
     ax.set_xscale("log")
+    low, high = ax.get_xlim()
+    ticks = [tick for tick in TICKS if low <= tick <= high]
+    ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    ax.set_xticks([], minor=True)
     ax.grid(axis="x", color="0.9", lw=0.6)
     for side in ("top", "right"):
         ax.spines[side].set_visible(False)

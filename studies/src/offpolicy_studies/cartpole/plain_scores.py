@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from offpolicy_studies.cartpole.ways import FIVE, LOGGED, ROWS
-from offpolicy_studies.paired import compare
+from offpolicy_studies.paired import compare, shift
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,20 +53,13 @@ def scores(lines: Sequence[dict[str, Any]], value: str, way: str, truth: float) 
     return {
         "rows": rows,
         "order": order,
-        "over_fitting": _gap(error["DR-full"] - error["DML"]),
+        "over_fitting": shift(error["DR-full"], error["DML"]),
         "dml_over_best": rows["DML"]["mse"] / rows[order[0]]["mse"],
         "tests": {
             name: compare(error[name], error["DML"]) for name in ("DR-full", "DR-half", "DM", "IPW")
         },
         **_parts(lines, value, way, truth),
     }
-
-
-def _gap(difference: np.ndarray) -> list[float]:
-    """Return the mean of DR-full − DML, what in-sample fits add to the bias, with its standard error."""
-    n = len(difference)
-    spread = difference.std(ddof=1) / np.sqrt(n) if n > 1 else float("nan")
-    return [float(difference.mean()), float(spread)]
 
 
 def _parts(lines: Sequence[dict[str, Any]], value: str, way: str, truth: float) -> dict[str, float]:

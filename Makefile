@@ -6,7 +6,7 @@ export OMP_NUM_THREADS ?= 2
 # The release that tests and studies were run with; the extra itself takes a range.
 TORCH  ?= torch==2.13.0
 
-.PHONY: demo study test lint types unit verify docs architecture tables outputs figures pictures clean
+.PHONY: demo study test lint types unit verify docs architecture tables outputs figures pictures clean fuzz faults reliability lock audit sbom wheel
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -74,3 +74,43 @@ pictures: $(VENV)/.test
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis site
+
+# Bytes that nobody meant: dsjson, JSON lines, CSV, Parquet, gates and run files under Atheris.
+FUZZ_SECONDS ?= 600
+fuzz: $(VENV)/.test
+	$(BIN)/python -m pip install --quiet 'atheris>=2.3'
+	$(BIN)/python tests/fuzz/fuzz.py $(FUZZ_SECONDS)
+
+# Full disks, kills at every write, signals, forks, too little memory, odd terminals, and a soak of 1,000 evaluations.
+faults: $(VENV)/.test
+	OMP_NUM_THREADS=1 $(BIN)/pytest -m 'verify or not verify' -s tests/hostile/test_faults.py
+
+# The catalogue's counts in docs/reliability.md.
+reliability: $(VENV)/.test
+	$(BIN)/python tests/hostile/catalogue.py docs/reliability.md
+
+# What the tests were run with, version by version.
+lock: $(VENV)/.test
+	$(BIN)/python -m pip freeze --exclude-editable --exclude pip --exclude setuptools > requirements/test.lock
+
+# Known vulnerabilities of those versions, and a bill of materials of the base install.
+audit: | $(BIN)/python
+	$(BIN)/python -m pip install --quiet pip-audit
+	$(BIN)/pip-audit --requirement requirements/test.lock --no-deps --disable-pip
+
+sbom: | $(BIN)/python
+	$(PYTHON) -m venv $(VENV)/sbom
+	$(VENV)/sbom/bin/python -m pip install --quiet .
+	$(BIN)/python -m pip install --quiet cyclonedx-bom
+	mkdir -p out
+	$(BIN)/cyclonedx-py environment $(VENV)/sbom --output-reproducible --output-file out/sbom.json
+
+# The wheel, built twice: the same commit gives the same bytes.
+wheel: export SOURCE_DATE_EPOCH = $(shell git log -1 --format=%ct)
+wheel: | $(BIN)/python
+	$(BIN)/python -m pip install --quiet build
+	rm -rf out/wheel
+	$(BIN)/python -m build --wheel --outdir out/wheel/one .
+	$(BIN)/python -m build --wheel --outdir out/wheel/two .
+	cmp out/wheel/one/*.whl out/wheel/two/*.whl
+	sha256sum out/wheel/one/*.whl

@@ -53,3 +53,20 @@ def few_threads(rows: int) -> Iterator[None]:
             yield
     finally:
         _OWNED.release()
+
+
+_used: set[int] = set()
+
+
+def prepare_threads() -> None:
+    """Make fits safe in a process that was forked from one that had fitted models.
+
+    OpenMP's threads do not survive a fork, and a child that asks for them waits forever. Such a child gets one thread,
+    which needs no others.
+    """
+    if _used and os.getpid() not in _used:
+        from threadpoolctl import threadpool_limits
+
+        threadpool_limits(limits=1)
+        os.environ["OMP_NUM_THREADS"] = "1"
+    _used.add(os.getpid())

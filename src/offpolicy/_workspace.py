@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 import tempfile
+import threading
+import time
 import weakref
 from pathlib import Path
 from typing import Any
+
+from offpolicy._output import try_lock
+
+PREFIX = "offpolicy-"
+LOCK = ".lock"
+FORGOTTEN = 86_400  # seconds after which a folder without a lock is nobody's
+_swept: set[str] = set()
 
 
 class Workspace:
     """A private folder for spilled data.
 
-    It goes away on `close`, when the last reference goes, and at interpreter exit, which an interrupt
-    (Ctrl-C) leads to as well.
+    It goes away on `close`, when the last reference goes, at interpreter exit (which an interrupt, Ctrl-C, leads to
+    as well), and on SIGTERM and SIGHUP where nothing else handles these. What a process leaves behind that was killed
+    outright is removed by the next one that makes a workspace in the same place.
 
     Parameters
     ----------
@@ -30,10 +42,14 @@ class Workspace:
     """
 
     def __init__(self, parent: str | Path | None = None) -> None:
-        if parent is not None:
-            Path(parent).mkdir(parents=True, exist_ok=True)
-        self.folder = Path(tempfile.mkdtemp(prefix="offpolicy-", dir=parent))
-        self._finalizer = weakref.finalize(self, _remove, str(self.folder))
+        place = Path(tempfile.gettempdir() if parent is None else parent)
+        place.mkdir(parents=True, exist_ok=True)
+        sweep(place)
+        self.folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=place))
+        lock = try_lock(self.folder / LOCK)
+        _clean_up_on_signals()
+        _live[str(self.folder)] = os.getpid()
+        self._finalizer = weakref.finalize(self, _remove, str(self.folder), os.getpid(), lock)
         self._names = 0
 
     def path(self, suffix: str) -> Path:
@@ -49,5 +65,51 @@ class Workspace:
         raise TypeError("a workspace belongs to one process and cannot be sent to another.")
 
 
-def _remove(folder: str) -> None:
+_live: dict[str, int] = {}
+
+
+def _remove(folder: str, owner: int, lock: Any) -> None:
+    if os.getpid() != owner:  # a fork ends; the folder is its parent's
+        return
+    _live.pop(folder, None)
     shutil.rmtree(folder, ignore_errors=True)
+    if lock is not None:
+        lock.close()
+
+
+def sweep(place: Path) -> None:
+    """Remove the folders of processes that were killed, once per process and place."""
+    if str(place) in _swept:
+        return
+    _swept.add(str(place))
+    for folder in place.glob(f"{PREFIX}*"):
+        try:
+            if not folder.is_dir() or folder.is_symlink() or folder.stat().st_uid != os.getuid():
+                continue
+            if (folder / LOCK).exists():
+                lock = try_lock(folder / LOCK)
+                if lock is None:
+                    continue
+                lock.close()
+            elif time.time() - folder.stat().st_mtime < FORGOTTEN:
+                continue
+            shutil.rmtree(folder, ignore_errors=True)
+        except (OSError, AttributeError):  # gone meanwhile, or a system without users
+            continue
+
+
+def _clean_up_on_signals() -> None:
+    """Remove folders on SIGTERM and SIGHUP, where they would end the process without a word."""
+    if threading.current_thread() is not threading.main_thread():
+        return
+    for name in ("SIGTERM", "SIGHUP"):
+        number = getattr(signal, name, None)
+        if number is not None and signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, _end)
+
+
+def _end(number: int, _: Any) -> None:
+    for folder, owner in list(_live.items()):
+        _remove(folder, owner, None)
+    signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)

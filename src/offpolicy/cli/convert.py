@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from offpolicy._output import written_whole
 from offpolicy.cli import logs, runfile, terminal
 from offpolicy.errors import DataError, UsageError
 from offpolicy.logs.formats import read_dsjson, read_jsonl, write_dsjson, write_jsonl
@@ -31,15 +32,58 @@ def run(options: argparse.Namespace) -> int:
     raise UsageError("say which format: --from dsjson|jsonl to make a table, or --to dsjson|jsonl.")
 
 
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+def spreadsheet_safe(frame: Any) -> tuple[Any, int]:
+    """A frame whose texts no spreadsheet takes for formulas, and how many were changed.
+
+    >>> import pandas as pd
+    >>> safe, changed = spreadsheet_safe(pd.DataFrame({"a": ["=1+1", "-3", "x"]}))
+    >>> safe["a"].tolist(), changed
+    (["'=1+1", '-3', 'x'], 1)
+    """
+    changed = 0
+
+    def guarded(value: Any) -> Any:
+        nonlocal changed
+        if not isinstance(value, str) or not value.startswith(FORMULA) or _is_number(value):
+            return value
+        changed += 1
+        return f"'{value}"
+
+    safe = frame.rename(columns=guarded)
+    for name in safe.columns:
+        if safe[name].dtype.kind not in "biufmM":
+            safe[name] = safe[name].map(guarded)
+    return safe, changed
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
 def _to_table(options: argparse.Namespace) -> int:
     reading = READERS[options.source](options.log, on_error="raise" if options.strict else "report")
     frame = reading.frame
     suffix = "".join(Path(options.output).suffixes).lower()
     if suffix.endswith((".parquet", ".pq")):
-        frame.to_parquet(options.output, index=False)
+        with written_whole(options.output) as part:
+            frame.to_parquet(part, index=False)
     elif suffix.endswith((".csv", ".csv.gz")):
         plain = frame.drop(columns=["eligible"], errors="ignore")
-        plain.to_csv(options.output, index=False)
+        safe, changed = spreadsheet_safe(plain)
+        with written_whole(options.output) as part:
+            safe.to_csv(part, index=False)
+        if changed:
+            terminal.say(
+                f"{changed:,} texts that a spreadsheet would run as formulas are written with a leading apostrophe; "
+                "write .parquet to keep them as they are"
+            )
     else:
         raise DataError(f"{options.output}: unknown kind of table. Write .parquet or .csv.")
     terminal.say(f"{len(frame):,} rows written to {options.output}")

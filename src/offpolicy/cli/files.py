@@ -7,8 +7,10 @@ for; which of the JSON formats a file has follows from its first object.
 from __future__ import annotations
 
 import csv
+import gzip
 import json
 import re
+import zlib
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -32,6 +34,7 @@ SUFFIXES: dict[str, Kind | Literal["json"]] = {
 DECIMAL_COMMA = re.compile(r"\s*[-+]?\d+,\d+\s*")
 WHOLE = re.compile(r"\s*[-+]?\d+\s*")
 SAMPLE_LINES = 1_000
+LONGEST_LINE = 5_000_000  # characters of a line that is looked at
 
 
 @dataclass(frozen=True)
@@ -150,7 +153,10 @@ def first_lines(file: Path, number: int) -> list[str]:
 
     try:
         with open_text(file) as text:
-            return [line for line in islice(text, number) if line.strip()]
+            lines = iter(lambda: text.readline(LONGEST_LINE), "")
+            return [line for line in islice(lines, number) if line.strip()]
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise DataError(f"{file.name} is cut off or damaged: {error}.") from error
     except UnicodeDecodeError as error:
         raise DataError(
             f"{file.name} is not UTF-8 text ({error.reason}). Save it as UTF-8."
@@ -163,7 +169,10 @@ def separator_of(header: str) -> str:
     >>> separator_of("age;device"), separator_of("age,device"), separator_of('"a;b",c,d')
     (';', ',', ',')
     """
-    fields = {s: len(next(csv.reader([header], delimiter=s), [])) for s in SEPARATORS}
+    try:
+        fields = {s: len(next(csv.reader([header], delimiter=s), [])) for s in SEPARATORS}
+    except csv.Error:  # one field of megabytes: whoever reads the file says so
+        return ","
     return max(SEPARATORS, key=lambda s: fields[s])
 
 
@@ -189,7 +198,10 @@ def commas_in(lines: Sequence[str], separator: str) -> list[str]:
     """The columns with decimal commas among the first lines of a CSV."""
     if separator == "," or not lines:
         return []
-    names, *rows = list(csv.reader(lines, delimiter=separator))
+    try:
+        names, *rows = list(csv.reader(lines, delimiter=separator))
+    except csv.Error:
+        return []
     return decimal_commas(names, rows)
 
 

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from offpolicy._output import write_text
 from offpolicy.errors import OffPolicyError, UsageError
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def write(
     tasks: list[tuple[Any, Callable[[], object]]] = [
         (options.json, lambda: ev.to_json(options.json, level=level, gates=gates)),
         (options.report, lambda: _report(ev, options, level)),
-        (options.summary, lambda: Path(options.summary).write_text(text(), encoding="utf-8")),
+        (options.summary, lambda: write_text(options.summary, text())),
         (os.environ.get(STEP_SUMMARY), lambda: _append(os.environ[STEP_SUMMARY], text())),
     ]
     failures = []

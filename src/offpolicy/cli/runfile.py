@@ -67,7 +67,7 @@ def _read(path: Path) -> dict[str, Any]:
         raise UsageError(
             f"there is no run file {str(path)!r}. Make one: offpolicy init LOG --output {path.name}"
         ) from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UsageError(f"{path.name} is not valid TOML: {error}") from error
 
 

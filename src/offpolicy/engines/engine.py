@@ -6,6 +6,7 @@ Queries are Ibis expressions. An engine gives Arrow tables or batches back, and 
 
 from __future__ import annotations
 
+import os
 import re
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
@@ -115,6 +116,7 @@ class DuckDB:
         self._paths = list(paths)
         self._network = network
         self._connection = connection
+        self._process = os.getpid()
         self._registered: dict[str, Any] = {}
         self._views: dict[str, str] = {}
         if connection is not None:
@@ -124,6 +126,11 @@ class DuckDB:
     @property
     def connection(self) -> Any:
         """The connection; an own one is opened when first used and after `rest`."""
+        if os.getpid() != self._process:
+            raise UsageError(
+                "this scan was opened by another process, whose threads did not come along with the fork. Open it "
+                "anew here, or start workers by 'spawn'."
+            )
         if self._connection is None:
             import duckdb
 
@@ -168,7 +175,8 @@ class DuckDB:
             ) from error
 
     def _make_view(self, name: str, sql: str) -> None:
-        self._connection.execute(f'CREATE OR REPLACE TEMP VIEW "{name}" AS {sql}')
+        with duckdb_errors():
+            self._connection.execute(f'CREATE OR REPLACE TEMP VIEW "{name}" AS {sql}')
 
     def view(self, name: str, sql: str) -> Any:
         """Ibis table of a query, which every later connection knows by this name as well."""
@@ -353,7 +361,8 @@ def backend_errors(name: str) -> Iterator[None]:
 
 def _first_line(error: BaseException) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return " ".join(lines[:3])[:500] or type(error).__name__
+    shown = [f"{line[:160]}…" if len(line) > 160 else line for line in lines[:4]]
+    return " ".join(shown)[:600] or type(error).__name__
 
 
 def _plain(schema: Any) -> Any:

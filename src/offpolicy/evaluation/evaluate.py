@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from offpolicy._threads import prepare_threads
 from offpolicy.errors import DataError, UsageError
 from offpolicy.evaluation.memory import InMemory
 from offpolicy.evaluation.pipeline import Pipeline
@@ -122,6 +123,7 @@ def evaluate(
     if average not in {"units", "folds"}:
         raise UsageError(f"average= must be 'units' or 'folds'. Got {average!r} instead.")
     check_declarations(log.kind, randomized, gamma)
+    prepare_threads()
     named = targets.adapted_policies(policies, log)
     drawn = isinstance(folds, int | np.integer | KFold) and getattr(log, "fold", None) is None
 

@@ -27,6 +27,8 @@ def label_array(values: Any) -> Array:
     """Labels as an array of one entry each: a list of lists or tuples becomes objects, not a matrix."""
     if hasattr(values, "__array__"):
         return np.asarray(values)
+    if isinstance(values, str | bytes) or not hasattr(values, "__iter__"):
+        raise DataError(f"'action' must be one label per row. Got {values!r:.60}.")
     items = list(values)
     if any(isinstance(v, list | tuple | set | dict) for v in items) or _kinds(items) > 1:
         # np.asarray would turn [1, "a"] into two texts.

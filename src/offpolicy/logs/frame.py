@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from offpolicy._arrays import read_only
-from offpolicy.errors import DataError, did_you_mean, first_rows
+from offpolicy.errors import DataError, did_you_mean, doing, first_rows
 from offpolicy.logs import messages
 
 if TYPE_CHECKING:
@@ -105,11 +105,13 @@ class Columns:
         series = self._frame[name]
         nw = _narwhals()
         if series.dtype.is_numeric() or series.dtype == nw.Boolean:
-            numbers = np.array(series.cast(nw.Float64).to_numpy(), dtype=np.float64)
-            if series.dtype.is_integer():
-                exact_in_float(numbers, name, role)
-            return numbers
-        return to_float(self.values(name), name, role)
+            if series.dtype.is_integer() and len(series):
+                low, high = series.min(), series.max()
+                if low is not None and max(-low, high) > LARGEST_WHOLE:
+                    exact_in_float(np.asarray(series.to_numpy(), dtype=np.float64), name, role)
+            return np.array(series.cast(nw.Float64).to_numpy(), dtype=np.float64)
+        with doing(f"reading the column {name!r} as the {role}", DataError):
+            return to_float(self.values(name), name, role)
 
 
 LARGEST_WHOLE = 2.0**53  # beyond it not every integer is a float64
@@ -118,7 +120,7 @@ LARGEST_WHOLE = 2.0**53  # beyond it not every integer is a float64
 def exact_in_float(values: Floats, column: str, role: str) -> None:
     """Integers so large that a float64 would round them are refused as numbers."""
     with np.errstate(invalid="ignore"):
-        large = np.abs(values) > LARGEST_WHOLE
+        large = np.abs(values) >= LARGEST_WHOLE
     if large.any():
         raise DataError(
             f"column {column!r}: {first_rows(large, values)} are integers beyond 2^53, which float64 rounds. "

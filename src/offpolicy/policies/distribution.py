@@ -74,12 +74,12 @@ def check_rows(
     Nothing is normalized unasked: divide each row by its sum, or find the action that was left out.
     """
     array = np.asarray(values)
+    if array.dtype.kind not in "biufO":
+        raise PolicyError(f"{policy}: probabilities must be numbers. Got {array.dtype}.")
     try:
         out = array.astype(np.float64, copy=False)
     except (TypeError, ValueError) as error:
         raise PolicyError(f"{policy}: probabilities must be numbers ({error}).") from error
-    if array.dtype.kind not in "biufO":
-        raise PolicyError(f"{policy}: probabilities must be numbers. Got {array.dtype}.")
     if out.shape != shape:
         raise PolicyError(
             f"{policy}: probabilities must have shape (n, K) = {shape}: a column for each of the log's "

@@ -14,6 +14,7 @@ from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING
 
+from offpolicy._output import write_text
 from offpolicy._progress import track
 from offpolicy.errors import UsageError
 from offpolicy.inference.figures import count, percent
@@ -53,7 +54,7 @@ def write(
     if target.suffix.lower() not in {".html", ".htm"}:
         raise UsageError(f"report() writes HTML: name the file .html. Got {str(path)!r} instead.")
     text = page(evaluation, segments=segments, level=level, title=title, command=command)
-    target.write_text(text, encoding="utf-8")
+    write_text(target, text)
     return target
 
 

@@ -6,11 +6,11 @@ import json
 import math
 from datetime import UTC, datetime
 from importlib import resources
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from offpolicy._output import write_text
 from offpolicy.errors import NotIdentifiedError
 from offpolicy.report.provenance import Origin, columns, digest, versions
 from offpolicy.report.tables import lift_of, number_of_clusters, summary
@@ -18,6 +18,7 @@ from offpolicy.scores.catalog import headline
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from offpolicy.evaluation.result import Evaluation
     from offpolicy.inference.estimate import Estimate
@@ -160,7 +161,7 @@ def write(value: Any, path: str | Path | None = None) -> str:
     """Any result as JSON, written to ``path`` when given."""
     text = json.dumps(jsonable(value), indent=2, ensure_ascii=False, allow_nan=False)
     if path is not None:
-        Path(path).write_text(text + "\n", encoding="utf-8")
+        write_text(path, text + "\n")
     return text
 
 

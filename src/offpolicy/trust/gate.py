@@ -198,9 +198,10 @@ def _number(text: str, words: list[tuple[str, str]]) -> float:
     if len(words) != 1 or words[0][0] != "number":
         raise UsageError(f"gate {text!r}: the right side must be one number. {EXAMPLES}")
     word = words[0][1]
-    if word.endswith("%"):
-        return factor * float(word[:-1]) / 100
-    return factor * float(word)
+    bar = factor * (float(word[:-1]) / 100 if word.endswith("%") else float(word))
+    if not math.isfinite(bar):
+        raise UsageError(f"gate {text!r}: {word} is beyond what a number can be. {EXAMPLES}")
+    return bar
 
 
 def _quantity(

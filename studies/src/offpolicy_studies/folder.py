@@ -8,12 +8,15 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from offpolicy import __version__
+from offpolicy._output import lock_folder, write_text
 from offpolicy.errors import DataError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 VARIABLE = "OFFPOLICY_DATA"
+VERSION = "offpolicy_version"
 
 
 def locate(given: Path | None, names: Sequence[str], parts: Sequence[str], source: str) -> Path:
@@ -48,11 +51,18 @@ def claim(path: Path, wanted: dict[str, Any]) -> dict[str, Any]:
 
     Returns what the file says, which may be more than ``wanted``.
     """
+    lock_folder(path.parent)
     wanted = json.loads(json.dumps(wanted))
     if not path.exists():
-        write_json(path, wanted)
+        write_json(path, {**wanted, VERSION: __version__})
         return wanted
     known: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    made_by = known.get(VERSION, __version__)
+    if made_by != __version__:
+        raise UsageError(
+            f"{path.parent} holds a run of version {made_by} of offpolicy, this is {__version__}: the rest would not "
+            "be comparable. Choose another --out, or continue it with that version."
+        )
     for key, value in wanted.items():
         if known.get(key) != value:
             raise UsageError(
@@ -70,10 +80,7 @@ def _short(value: Any) -> str:
 def write_json(path: Path, value: Any) -> None:
     """Write a value through a temporary file, so that a kill leaves the whole file or none."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_suffix(path.suffix + ".partial")
-    text = json.dumps(finite(value), indent=1, allow_nan=False)
-    partial.write_text(text + "\n", encoding="utf-8")
-    partial.replace(path)
+    write_text(path, json.dumps(finite(value), indent=1, allow_nan=False) + "\n")
 
 
 def write_results(out: Path | None, result: Any, table: str) -> None:
@@ -81,7 +88,7 @@ def write_results(out: Path | None, result: Any, table: str) -> None:
     if out is None:
         return
     write_json(out / "results.json", result)
-    (out / "table.md").write_text(table.rstrip("\n") + "\n", encoding="utf-8")
+    write_text(out / "table.md", table.rstrip("\n") + "\n")
 
 
 def finite(value: Any) -> Any:
@@ -111,5 +118,5 @@ def read_lines(path: Path) -> list[Any]:
     text = path.read_text(encoding="utf-8")
     whole = text[: text.rfind("\n") + 1]
     if whole != text:
-        path.write_text(whole, encoding="utf-8")
+        write_text(path, whole)
     return [json.loads(line) for line in whole.splitlines()]

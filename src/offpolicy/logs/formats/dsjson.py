@@ -11,7 +11,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from offpolicy.errors import DataError
-from offpolicy.logs.formats.lines import OnError, Reading, flatten, read_lines, write_lines
+from offpolicy.logs.formats.lines import (
+    OnError,
+    Reading,
+    flatten,
+    number_in,
+    read_lines,
+    whole_in,
+    write_lines,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -60,9 +68,9 @@ def row_of(event: dict[str, Any]) -> dict[str, Any] | None:
         raise DataError(f"the chosen action {index} is not among the {len(labels)} candidates")
     row: dict[str, Any] = {
         "action": labels[index],
-        "reward": -float(cost),
-        "propensity": float(probability),
-        "keep_probability": 1.0 - float(event.get("pdrop", 0.0)),
+        "reward": 0.0 - number_in(cost, "cost"),
+        "propensity": number_in(probability, "probability"),
+        "keep_probability": 1.0 - number_in(event.get("pdrop", 0.0), "pdrop"),
         "eligible": labels,
         "event": event.get("EventId"),
         "time": event.get("Timestamp"),
@@ -80,12 +88,17 @@ def row_of(event: dict[str, Any]) -> dict[str, Any] | None:
 def label_of(action: dict[str, Any], position: int) -> str:
     """The action's ``_tag``, else its ``id``, else its position counted from 1."""
     inner = action.get("i")
-    name = (
-        action.get("_tag")
-        or action.get("id")
-        or (inner.get("id") if isinstance(inner, dict) else None)
+    names = (
+        action.get("_tag"),
+        action.get("id"),
+        inner.get("id") if isinstance(inner, dict) else None,
     )
-    return str(name) if name is not None else str(position + 1)
+    for name in names:
+        if isinstance(name, list | dict):
+            raise DataError(f"the label {name!r:.60} of a candidate action is not text or a number")
+        if name is not None and name != "":  # 0 is a name
+            return str(name)
+    return str(position + 1)
 
 
 def _label(event: dict[str, Any]) -> tuple[int, float, float]:
@@ -96,14 +109,14 @@ def _label(event: dict[str, Any]) -> tuple[int, float, float]:
         raise DataError("no label: the event has no _label_probability")
     index = lowered.get("_labelindex")
     if index is None:
-        index = int(lowered["_label_action"]) - 1
-    return int(index), lowered["_label_cost"], lowered["_label_probability"]
+        index = whole_in(lowered["_label_action"], "chosen action") - 1
+    return whole_in(index, "chosen action"), lowered["_label_cost"], lowered["_label_probability"]
 
 
 def _first_slot(event: dict[str, Any]) -> tuple[int, float, float]:
     """Conditional contextual bandit: the first slot is an ordinary decision; later ones depend on it."""
     slot = event["_outcomes"][0]
-    return int(slot["_a"][0]), slot["_label_cost"], slot["_p"][0]
+    return whole_in(slot["_a"][0], "chosen action"), slot["_label_cost"], slot["_p"][0]
 
 
 def write_dsjson(log: BanditLog, path: str | Path) -> int:

@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from offpolicy.errors import DataError
 from offpolicy.logs.formats.dsjson import context_dicts
-from offpolicy.logs.formats.lines import OnError, Reading, flatten, read_lines, write_lines
+from offpolicy.logs.formats.lines import (
+    OnError,
+    Reading,
+    flatten,
+    number_in,
+    read_lines,
+    write_lines,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,14 +48,13 @@ def row_of(event: dict[str, Any]) -> dict[str, Any]:
         "reward": event["reward"],
         "context": flatten(context) if isinstance(context, dict | list) else {"context": context},
     }
+    if isinstance(row["action"], list | dict) or row["action"] is None:
+        raise DataError(f"the action {row['action']!r:.60} is not a label")
     if "act_prob" in event:
-        row["propensity"] = event["act_prob"]
+        row["propensity"] = number_in(event["act_prob"], "act_prob")
     if "keep_prob" in event:
-        row["keep_probability"] = event["keep_prob"]
-    if isinstance(row["reward"], bool):
-        row["reward"] = float(row["reward"])
-    if not isinstance(row["reward"], int | float):
-        raise DataError(f"the reward {row['reward']!r} is not a number")
+        row["keep_probability"] = number_in(event["keep_prob"], "keep_prob")
+    row["reward"] = number_in(event["reward"], "reward")
     return row
 
 

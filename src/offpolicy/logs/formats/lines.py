@@ -4,18 +4,30 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from offpolicy._output import written_whole
 from offpolicy.errors import DataError, UsageError
 from offpolicy.logs.bandit import BanditLog
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
 OnError: TypeAlias = Literal["report", "raise"]
 MOST_SHOWN = 1_000
+LONGEST_LINE = 10_000_000  # bytes
+MOST_FIELDS = 10_000
+MOST_DEPTH = 32
+MOST_EXPANSION = 400  # a text file hardly ever compresses better than this
+BOMB_SAMPLE = 64_000_000
+# What a line can be wrong in, from its bytes to the layout of its fields.
+UNUSABLE = (
+    ValueError, KeyError, IndexError, TypeError, AttributeError, OverflowError, RecursionError,
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -77,6 +89,40 @@ def open_text(path: str | Path, mode: Literal["r", "w"] = "r") -> Any:
     return file.open(mode, encoding="utf-8")
 
 
+def refuse_bomb(path: str | Path) -> None:
+    """Refuse a gzip file whose beginning unpacks to more than a text log can."""
+    unpacked = 0
+    with Path(path).open("rb") as raw, gzip.open(raw) as packed:
+        while unpacked < BOMB_SAMPLE and (part := packed.read(1 << 20)):
+            unpacked += len(part)
+        if unpacked >= BOMB_SAMPLE and unpacked > MOST_EXPANSION * raw.tell():
+            raise DataError(
+                f"{Path(path).name} unpacks to more than {MOST_EXPANSION} times its size, which no log does. Unpack "
+                "it yourself if you trust it."
+            )
+
+
+def numbered_lines(path: str | Path) -> Iterator[tuple[int, bytes | None]]:
+    """Lines that are not blank with their numbers, counted from 1; None for one that is too long to hold."""
+    file = Path(path)
+    name = file.name
+    try:
+        if file.suffix == ".gz":
+            refuse_bomb(file)
+        with gzip.open(file) if file.suffix == ".gz" else file.open("rb") as stream:
+            number = 0
+            while line := stream.readline(LONGEST_LINE + 1):
+                number += 1
+                if len(line) > LONGEST_LINE:
+                    while not line.endswith(b"\n") and (line := stream.readline(LONGEST_LINE)):
+                        pass
+                    yield number, None
+                elif line.strip():
+                    yield number, line
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise DataError(f"{name} is cut off or damaged: {error}.") from error
+
+
 def read_lines(
     path: str | Path, row_of: Callable[[dict[str, Any]], dict[str, Any] | None], on_error: OnError
 ) -> Reading:
@@ -91,46 +137,87 @@ def read_lines(
     name = Path(path).name
     rows: list[dict[str, Any]] = []
     bad: list[BadLine] = []
-    skipped = 0
-    with open_text(path) as file:
-        for number, line in enumerate(file, start=1):
-            if not line.strip():
-                continue
-            try:
-                row = row_of(_object(line))
-            except (json.JSONDecodeError, DataError, KeyError, IndexError, TypeError) as error:
+    n_bad = skipped = 0
+    fields: dict[str, None] = {}
+    for number, line in numbered_lines(path):
+        try:
+            row = row_of(_object(line))
+            if row is not None:
+                _count_fields(row, fields)
+        except UNUSABLE as error:
+            n_bad += 1
+            if len(bad) < MOST_SHOWN:
                 bad.append(BadLine(number, _reason(error)))
-                if on_error == "raise":
-                    raise DataError(f"{name}, {bad[-1]}") from error
-                continue
-            if row is None:
-                skipped += 1
-            else:
-                rows.append(row)
+            if on_error == "raise":
+                raise DataError(f"{name}, {bad[-1]}") from error
+            continue
+        if row is None:
+            skipped += 1
+        else:
+            rows.append(row)
     if not rows:
         first = f" The first bad one is {bad[0]}." if bad else ""
-        raise DataError(f"{name}: no usable line ({len(bad):,} bad, {skipped:,} skipped).{first}")
-    right = pd.DataFrame([row.pop("context") for row in rows])
+        raise DataError(f"{name}: no usable line ({n_bad:,} bad, {skipped:,} skipped).{first}")
+    right = pd.DataFrame([row.pop("context") for row in rows], columns=list(fields))
     left = pd.DataFrame(rows)
     right = right.rename(columns={c: f"context.{c}" for c in right.columns if c in left.columns})
     frame = pd.concat([left, right], axis=1)
     names = tuple(str(c) for c in right.columns)
-    return Reading(frame, names, tuple(bad[:MOST_SHOWN]), len(bad), skipped)
+    return Reading(frame, names, tuple(bad), n_bad, skipped)
 
 
-def _object(line: str) -> dict[str, Any]:
-    value = json.loads(line)
+def _count_fields(row: dict[str, Any], fields: dict[str, None]) -> None:
+    """Remember the names of context fields; a log of ever new ones is no table."""
+    new = [name for name in row["context"] if name not in fields]
+    if len(fields) + len(new) > MOST_FIELDS:
+        raise DataError(
+            f"more than {MOST_FIELDS:,} different context fields; at most as many are read"
+        )
+    fields.update(dict.fromkeys(new))
+
+
+def _object(line: bytes | None) -> dict[str, Any]:
+    if line is None:
+        raise DataError(f"longer than {LONGEST_LINE:,} bytes")
+    value = json.loads(line.decode("utf-8-sig"))
     if not isinstance(value, dict):
         raise DataError("not a JSON object")
     return value
 
 
+def number_in(value: Any, name: str) -> float:
+    """A finite number of a JSON object; true and false count as 1 and 0, text does not."""
+    if not isinstance(value, int | float):
+        raise DataError(f"the {name} {value!r:.60} is not a number")
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
+        raise DataError(f"the {name} {value!r:.60} is not a finite number")
+    return number
+
+
+def whole_in(value: Any, name: str) -> int:
+    """A whole number of a JSON object."""
+    number = number_in(value, name)
+    if isinstance(value, bool) or number != int(number):
+        raise DataError(f"the {name} {value!r} is not a whole number")
+    return int(value)
+
+
 def _reason(error: Exception) -> str:
     if isinstance(error, json.JSONDecodeError):
         return f"not valid JSON ({error.msg} at character {error.pos})"
+    if isinstance(error, UnicodeDecodeError):
+        return "not UTF-8 text"
+    if isinstance(error, RecursionError):
+        return "nested too deeply"
     if isinstance(error, KeyError):
         return f"no field {error.args[0]!r}"
-    return str(error) or type(error).__name__
+    if isinstance(error, DataError):
+        return str(error)
+    return f"not laid out as expected ({str(error) or type(error).__name__})"
 
 
 def flatten(value: Any, prefix: str = "") -> dict[str, Any]:
@@ -140,23 +227,30 @@ def flatten(value: Any, prefix: str = "") -> dict[str, Any]:
     {'user.age': 3, 'tags.x': 1, 'tags.1': 'y'}
     """
     out: dict[str, Any] = {}
+    _spread(value, prefix, out, 0)
+    return out
+
+
+def _spread(value: Any, prefix: str, out: dict[str, Any], depth: int) -> None:
+    if depth > MOST_DEPTH:
+        raise DataError(f"nested more than {MOST_DEPTH} levels deep")
+    if len(out) > MOST_FIELDS:
+        raise DataError(f"more than {MOST_FIELDS:,} context fields; at most as many are read")
     if isinstance(value, dict):
         for key, part in value.items():
             if not str(key).startswith("_"):
-                out.update(flatten(part, f"{prefix}.{key}" if prefix else str(key)))
+                _spread(part, f"{prefix}.{key}" if prefix else str(key), out, depth + 1)
     elif isinstance(value, list):
         for i, part in enumerate(value):
-            inner = prefix if isinstance(part, dict) else f"{prefix}.{i}"
-            out.update(flatten(part, inner))
+            _spread(part, prefix if isinstance(part, dict) else f"{prefix}.{i}", out, depth + 1)
     else:
         out[prefix] = value
-    return out
 
 
 def write_lines(path: str | Path, objects: Iterable[dict[str, Any]]) -> int:
     """Write one JSON object per line, gzipped when the name ends in .gz; return how many."""
     n = 0
-    with open_text(path, "w") as out:
+    with written_whole(path) as part, open_text(part, "w") as out:
         for value in objects:
             out.write(json.dumps(value, ensure_ascii=False, allow_nan=False) + "\n")
             n += 1

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import offpolicy as op
+from offpolicy._output import written_whole
 from offpolicy_studies.ads.bandits import (
     BetaPosterior,
     LogisticPosterior,
@@ -81,10 +82,8 @@ class AdCell:
 
     def save(self, path: Path) -> None:
         """Write the cell; a reader never sees a half-written file."""
-        partial = path.with_suffix(".partial")
-        with partial.open("wb") as stream:
+        with written_whole(path) as part, part.open("wb") as stream:
             np.savez(stream, **{f.name: getattr(self, f.name) for f in fields(self)})
-        partial.replace(path)
 
     @classmethod
     def load(cls, path: Path) -> AdCell:

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from offpolicy._output import written_whole
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -35,9 +37,8 @@ def arrays_path(out: Path, cell: str, replication: int) -> Path:
 def save_arrays(path: Path, arrays: dict[str, np.ndarray]) -> None:
     """Write a data set's arrays."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_suffix(".partial.npz")
-    np.savez_compressed(partial, **arrays)  # type: ignore[arg-type]
-    partial.replace(path)
+    with written_whole(path) as part:
+        np.savez_compressed(part, **arrays)  # type: ignore[arg-type]
 
 
 def load_arrays(path: Path) -> dict[str, np.ndarray]:

@@ -1,0 +1,111 @@
+"""Files that are written whole or not at all, and folders that one process writes to at a time."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import tempfile
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from offpolicy.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+# Not every system has file locks.
+_locks: Any = importlib.import_module("fcntl") if os.name == "posix" else None
+
+
+@contextmanager
+def written_whole(path: str | Path) -> Iterator[Path]:
+    """A file to write to, which takes the place of ``path`` when it is complete and on the disk.
+
+    A full disk, an exception or a kill leaves what was there before. The name keeps its suffixes; what is no
+    plain file (``/dev/stdout``, a pipe) is written to directly.
+
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> with written_whole(folder / "a.txt") as part:
+    ...     _ = part.write_text("whole")
+    >>> [p.name for p in folder.iterdir()], (folder / "a.txt").read_text()
+    (['a.txt'], 'whole')
+    """
+    target = Path(path)
+    if target.is_symlink():
+        target = target.resolve()
+    if target.exists() and not target.is_file():
+        yield target
+        return
+    handle, name = tempfile.mkstemp(prefix=".partial-", suffix=f"-{target.name}", dir=target.parent)
+    os.close(handle)
+    part = Path(name)
+    try:
+        yield part
+        _settle(part, target)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+
+
+def _settle(part: Path, target: Path) -> None:
+    """Put a complete file in its place, with the rights that a new (or the old) file has."""
+    rights = target.stat().st_mode if target.exists() else 0o666 & ~_umask()
+    part.chmod(rights & 0o777)
+    with part.open("rb") as file:
+        os.fsync(file.fileno())
+    part.replace(target)
+    with suppress(OSError):  # not every system can do this with a folder
+        folder = os.open(target.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+def _umask() -> int:
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
+
+
+def write_text(path: str | Path, text: str) -> None:
+    """Write a text file, whole or not at all."""
+    with written_whole(path) as part:
+        part.write_text(text, encoding="utf-8")
+
+
+_HELD: dict[str, tuple[int, IO[str]]] = {}
+
+
+def try_lock(path: Path) -> IO[str] | None:
+    """Take a file as a lock for as long as it stays open; None where another process has it."""
+    file = path.open("a", encoding="utf-8")
+    if _locks is None:
+        return file
+    try:
+        _locks.flock(file.fileno(), _locks.LOCK_EX | _locks.LOCK_NB)
+    except OSError:
+        file.close()
+        return None
+    return file
+
+
+def lock_folder(folder: Path) -> None:
+    """Keep other processes from writing to a folder until this one ends.
+
+    Raises
+    ------
+    UsageError
+        Where another process writes to it now.
+    """
+    key = str(folder.resolve())
+    if key in _HELD and _HELD[key][0] == os.getpid():
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    file = try_lock(folder / ".lock")
+    if file is None:
+        raise UsageError(
+            f"another run is writing to {str(folder)!r}. Wait until it ends, or choose another folder (--out)."
+        )
+    _HELD[key] = (os.getpid(), file)

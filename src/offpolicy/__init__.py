@@ -33,6 +33,7 @@ _NAMES = {
     "Shares": "offpolicy.models.behavior.behavior",
     "Trajectories": "offpolicy.logs.trajectories",
     "Tabular": "offpolicy.models.values.tabular",
+    "AutoQ": "offpolicy.models.values.auto_q",
     "FittedQ": "offpolicy.models.values.fitted_q",
     "ModelBased": "offpolicy.models.values.model_based",
     "TorchValue": "offpolicy.models.values.torch",
@@ -72,6 +73,7 @@ if TYPE_CHECKING:
     from offpolicy.models.rewards.check import check_reward_model as check_reward_model
     from offpolicy.models.rewards.reward import ActionFeature as ActionFeature
     from offpolicy.models.rewards.reward import PerAction as PerAction
+    from offpolicy.models.values.auto_q import AutoQ as AutoQ
     from offpolicy.models.values.balancing import BalancedModel as BalancedModel
     from offpolicy.models.values.fitted_q import FittedQ as FittedQ
     from offpolicy.models.values.marginal import MarginalRatio as MarginalRatio

@@ -109,55 +109,91 @@ def tabular(train, horizon, pi_e, time, weight=None):
 
 
 def state_ratios(train, horizon, pi_e, time):
-    """{(t, s): w} of the training episodes."""
+    """{(t, s): w} of the training episodes, the visits of each state, and {t: P_e(an episode has a step t)}."""
     n_states = len(pi_e)
-    w = {}
+    w, alive, visits = {}, {}, defaultdict(float)
+    longest = max(len(e) for _, e in train)
+    most, highest = {}, 1.0
+    for t in range(longest):
+        for _, episode in train:
+            if t < len(episode):
+                highest = max(highest, ([1.0, *weights(episode, pi_e)])[t])
+        most[t] = highest
+    for _, episode in train:
+        for s, _, _, _ in episode:
+            visits[s] += 1.0
     if time == "step":
-        chain = {}
-        for t in range(horizon):
+        chain, ended = {}, 0.0
+        alive[0] = 1.0
+        for t in range(longest):
             means = Means()
             for i, episode in train:
                 if t < len(episode):
                     means.add(episode[t][0], 0, 1.0 if t == 0 else chain[i, t - 1])
+            going = 0.0
             for i, episode in train:
                 if t < len(episode):
                     s, a, _, p = episode[t]
-                    w[t, s] = means.total[s,] / means.count[s,]
+                    w[t, s] = min(means.total[s,] / means.count[s,], most[t])
                     chain[i, t] = w[t, s] * pi_e[s, a] / p
-        return w
-    taken, logged = defaultdict(float), defaultdict(float)
-    out_of, moves = defaultdict(float), defaultdict(float)
+                    if t == len(episode) - 1:
+                        ended += chain[i, t]
+                    else:
+                        going += chain[i, t]
+            alive[t + 1] = going / (going + ended)
+        return w, visits, alive
+    each, plain, moves, total = (defaultdict(float) for _ in range(4))
     for _, episode in train:
         for t, (s, a, _, p) in enumerate(episode):
-            taken[s, a] += 1.0
-            logged[s, a] += p
             last = t == len(episode) - 1
             if last and len(episode) == horizon:
                 continue
-            out_of[s, a] += 1.0
+            each[s] += 1.0
+            total[s] += pi_e[s, a] / p
             if not last:
-                moves[s, a, episode[t + 1][0]] += 1.0
+                moves[s, episode[t + 1][0]] += pi_e[s, a] / p
+                plain[s, episode[t + 1][0]] += 1.0
 
-    def moved(d, pi):
+    def moved(d, mass):
         return [
-            sum(
-                d[s] * pi(s, a) * moves[s, a, s2] / out_of[s, a]
-                for s in range(n_states)
-                for a in range(pi_e.shape[1])
-                if out_of[s, a]
-            )
+            sum(d[s] * mass[s, s2] / each[s] for s in range(n_states) if each[s])
             for s2 in range(n_states)
         ]
 
     target = [sum(e[0][0] == s for _, e in train) / len(train) for s in range(n_states)]
-    logging = list(target)
-    for t in range(horizon):
+    logging, over = list(target), 0.0
+    for t in range(longest):
+        alive[t] = sum(target)
         for s in range(n_states):
             if logging[s] > 0:
-                w[t, s] = target[s] / logging[s]
-        target = moved(target, lambda s, a: pi_e[s, a])
-        logging = moved(logging, lambda s, a: logged[s, a] / taken[s, a])
-    return w
+                w[t, s] = min(target[s] / logging[s], most[t])
+        after = moved(target, moves)
+        left = sum(target[s] * total[s] / each[s] for s in range(n_states) if each[s])
+        over += max(left - sum(after), 0.0)
+        size = sum(after) + over
+        target, over = [x / size for x in after], over / size
+        logging = moved(logging, plain)
+    return w, visits, alive
+
+
+def marginal_ratios(H, scored, pi_e, found):
+    """{(i, t): w_t(S_t, A_t)} of the scored episodes: own products as one more visit, means set right."""
+    w, visits, alive = found
+    out, sums, counts = {}, defaultdict(float), defaultdict(int)
+    for i in scored:
+        for t, (s, a, _, p) in enumerate(H[i]):
+            before = ([1.0, *weights(H[i], pi_e)])[t]
+            at = min(t, max(k for k, _ in w))
+            highest = max([1.0, *(x for (k, _), x in w.items() if k == at)])
+            n = visits[s] if (at, s) in w else 0.0
+            mean = (n * w.get((at, s), 0.0) + min(before, highest)) / (n + 1)
+            out[i, t] = mean * pi_e[s, a] / p
+            sums[t] += out[i, t]
+            counts[t] += 1
+    for i, t in out:
+        if counts[t] >= 50 and t in alive:
+            out[i, t] *= min(max(alive[t] * len(scored) / sums[t], 1 / 1.5), 1.5)
+    return out
 
 
 def weights(episode, pi_e):
@@ -175,7 +211,7 @@ def q_and_v(episode, q, pi_e):
     return qs, vs
 
 
-def linear_score(name, episode, pi_e, q, w):
+def linear_score(name, episode, pi_e, q, ratios):
     rho = weights(episode, pi_e)
     gain = [r for _, _, r, _ in episode]
     total = 0.0
@@ -192,10 +228,9 @@ def linear_score(name, episode, pi_e, q, w):
             total += GAMMA**t * (rho[t] * (gain[t] - qs[t]) + before * vs[t])
         return total
     total = vs[0]
-    for t, (s, a, r, p) in enumerate(episode):
-        ratio = w.get((t, s), 0.0) * pi_e[s, a] / p
+    for t, r in enumerate(gain):
         after = vs[t + 1] if t + 1 < len(episode) else 0.0
-        total += GAMMA**t * ratio * (r + GAMMA * after - qs[t])
+        total += GAMMA**t * ratios[t] * (r + GAMMA * after - qs[t])
     return total
 
 
@@ -291,8 +326,10 @@ def test_linear_scores(world, name, score, split, time):
     H, parts = nuisances(log, pi_e, labels, split, time)
     psi = {}
     for q, w, scored in parts:
+        ratios = marginal_ratios(H, scored, pi_e, w) if score == "DRL" else {}
         for i in scored:
-            psi[i] = linear_score(score, H[i], pi_e, q, w)
+            own = [ratios.get((i, t)) for t in range(len(H[i]))]
+            psi[i] = linear_score(score, H[i], pi_e, q, own)
     check(evaluated(log, pi_e, labels, [name], time)["policy", name], list(psi.values()))
 
 

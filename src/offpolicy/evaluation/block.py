@@ -135,7 +135,7 @@ class Block:
         if not self.columns.has(name, self.number):
             made = self.nuisances.marginal(split, name[2], target, self.pi_e(target))
             self.columns.put(name, self.number, made.ratio)
-            self.notes[name] = made.unseen
+            self.notes[name] = made.off
         return Ratios(self.columns.block(name, self.number), self.notes[name])
 
     def predict(self, targets: Sequence[Target], estimators: Sequence[Estimator]) -> None:

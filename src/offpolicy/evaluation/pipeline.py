@@ -415,13 +415,6 @@ class Pipeline:
         if "value" in estimator.needs:
             notes += self.source.fit_notes(REWARD if estimator.emphasis is None else MRDR)
             notes.append(said.get(self._value_names(target, estimator, repeat)[1], ""))
-        if "marginal" in estimator.needs and (
-            unseen := said.get(("marginal", split, repeat, target.name), 0)
-        ):
-            notes.append(
-                f"{unseen:,} steps are in states that the training folds never reached at that step: "
-                "their ratio of marginals is taken as 0, which leaves the value model alone there"
-            )
         return [note for note in notes if note]
 
     def _floor_note(self, split: Split, repeat: int) -> list[str]:

@@ -33,6 +33,10 @@ if TYPE_CHECKING:
     from offpolicy.splits.folds import Folds, Part, Split
 
 
+FEWEST = 50
+MOST_LOG = 200.0
+
+
 @dataclass(frozen=True, eq=False)
 class EpisodeFit:
     """Nuisances of a trajectory log, made when first asked for and kept."""
@@ -99,17 +103,19 @@ class EpisodeFit:
         fit_part = partial(self._fit_values, model, target, emphasis=emphasis, kind=kind)
         makers: list[Callable[[], Any]] = [partial(fit_part, part) for part in parts]
         q, v = np.full(len(log.action), np.nan), np.full(len(log.action), np.nan)
-        missed = 0.0
+        missed, said = 0.0, []
         for part, fit in zip(parts, self.store.get_all(keys, makers), strict=True):
             rows = log.layout.rows_of(part.score)
             q[rows], v[rows] = fit.predict(rows)
             check_finite(q[rows], model)
             check_finite(v[rows], model)
             missed += self._unseen_mass(fit, target, rows)
+            said.append(getattr(fit, "note", ""))
         # Where an episode was truncated nothing is known of what followed: v stands in, and no residual is taken.
         at = log.bootstrapped
         q[at] = np.where(np.isnan(q[at]), q[at], log.reward[at])
-        return Values(q, v, _unseen_note(missed / len(parts)))
+        notes = [*dict.fromkeys(said), _unseen_note(missed / len(parts))]
+        return Values(q, v, "; ".join(note for note in notes if note))
 
     def _fit_values(
         self, model: Any, target: Target, part: Part, *, emphasis: Floats | None, kind: int
@@ -160,18 +166,17 @@ class EpisodeFit:
         scored_pi_b = self.behavior(split, repeat).probability
         model = self._ratio_model()
         out = np.full(len(log.action), np.nan)
-        unseen = 0
+        off = 0.0
         for part in self.folds.parts(split, repeat):
             data = self._data(target, part)
             make = partial(self._fit_ratio, model, data, part, pi_e)
             fit = self.store.get((RATIO, target.name, *part.key), make)
             rows = log.layout.rows_of(part.score)
-            state_ratio = fit.predict(rows)
-            missing = np.isnan(state_ratio)
-            unseen += int(missing.sum())
             step = pi_e[rows] / scored_pi_b[rows]
-            out[rows] = np.where(missing, 0.0, state_ratio) * step
-        return Ratios(out, unseen)
+            raw = fit.predict(rows, earlier_products(step, rows, log)) * step
+            out[rows], gap = normalized(raw, rows, log, fit.alive, self.tables.mass)
+            off = max(off, gap)
+        return Ratios(out, off)
 
     def _ratio_model(self) -> MarginalRatio:
         if self.ratio_model is not None:
@@ -205,6 +210,43 @@ class EpisodeFit:
                 )
             return np.asarray(spec[target.name], dtype=np.float64)
         return spec if isinstance(spec, np.ndarray) else None
+
+
+def earlier_products(ratio: Floats, rows: Ints, log: Any) -> Floats:
+    """(m,) product of the ratios of the steps before each, inside its episode; rows are whole episodes."""
+    with np.errstate(divide="ignore"):
+        logs = np.log(ratio)
+    dead = np.isneginf(logs)
+    sums = np.cumsum(np.where(dead, 0.0, logs))
+    gone = np.cumsum(dead)
+    first = np.flatnonzero(log.layout.step[rows] == 0)
+    start = np.repeat(first, np.diff(np.append(first, len(rows))))
+    before = np.where(start > 0, sums[start - 1], 0.0)
+    lost = gone - dead - np.where(start > 0, gone[start - 1], 0)
+    product = np.exp(np.minimum(sums - np.where(dead, 0.0, logs) - before, MOST_LOG))
+    return np.where(lost > 0, 0.0, product)
+
+
+def normalized(
+    ratio: Floats, rows: Ints, log: Any, alive: Floats, mass_of: Any
+) -> tuple[Floats, float]:
+    """Ratios whose mean over the episodes of each step is the probability that the target is still running.
+
+    Steps at which fewer than 50 episodes run are left as they are: their mean is mostly noise. Also gives how far
+    the means of the others were from it, as the largest of |log| over steps.
+    """
+    mass = mass_of(rows)
+    weight = np.ones(len(rows)) if mass is None else mass
+    step = log.layout.step[rows]
+    first = step == 0
+    size = float(weight[first].sum())
+    total = np.bincount(step, weights=weight * ratio, minlength=len(alive))[: len(alive)]
+    count = np.bincount(step, minlength=len(alive))[: len(alive)]
+    judged = (count >= FEWEST) & (total > 0) & (alive > 0)
+    factor = np.where(judged, alive * size / np.where(total > 0, total, 1.0), 1.0)
+    # A mean that is off by more than a half is no matter of normalization.
+    off = float(np.abs(np.log(factor[judged])).max(initial=0.0))
+    return ratio * np.clip(factor, 1 / 1.5, 1.5)[np.minimum(step, len(alive) - 1)], off
 
 
 def _unseen_note(share: float) -> str:

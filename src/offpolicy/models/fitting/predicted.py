@@ -36,7 +36,10 @@ class Behavior:
 
 @dataclass(frozen=True, eq=False)
 class Ratios:
-    """w_t(S_t, A_t), (S,), and at how many steps the training fold had none."""
+    """w_t(S_t, A_t), (S,), and how far the means of their steps were from what they must be.
+
+    ``off`` is the largest |log| of what the ratios of a step were divided by to have the mean they must have.
+    """
 
     ratio: Floats
-    unseen: int = 0
+    off: float = 0.0

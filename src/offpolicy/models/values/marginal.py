@@ -5,31 +5,38 @@ Kallus and Uehara 2020. w_t(s, a) = w_t(s) π_e(a|s) / π_b(a|s), and the state 
 
     w_0(s) = 1,   w_{t+1}(s') = E_b[ w_t(S_t) π_e(A_t|S_t) / π_b(A_t|S_t) | S_{t+1} = s' ].
 
-`MarginalRatio` estimates it inside a training fold: as the ratio of two state distributions carried forward
-by one pooled P̂ (discrete states, a stationary environment and behavior), by cell means of the chain at each
-t, or by regressing the chain on the next state (continuous states). A state that the training
-fold never reached at that t has no ratio; it gets 0, which leaves the value model alone there, and is
-counted.
+`MarginalRatio` estimates it inside a training fold: from visit counts, as the ratio of two state distributions
+carried forward by one pooled P̂ (discrete states, a stationary environment); by cell means of the chain at each
+t; or by regressing the chain on the next state (continuous states).
+
+What is estimated obeys what is known of the truth. w_t(s) is a mean of products of ratios, so none exceeds the largest
+product that an episode of the training fold has had by that step; the episode's own product, which has w_t(s) for its
+mean, counts as one more visit, and alone where the training fold never was; and the mean of w_t over the episodes of
+the log, those that have ended counted with the probability that the target's have, is 1: ratios are divided by the
+mean that they have.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from offpolicy.errors import NotIdentifiedError, UsageError, check_choice
+from offpolicy.errors import UsageError, check_choice
 from offpolicy.models.fitting.learners import fitted, is_learner
 from offpolicy.models.fitting.predictions import take_rows
-from offpolicy.models.values.tabular import Cells, summed
+from offpolicy.models.values.basis import Quadratic, Ridge
+from offpolicy.models.values.tabular import summed
 from offpolicy.models.values.values import ENDED, by_step
 
 if TYPE_CHECKING:
     from offpolicy._arrays import Floats, Ints
     from offpolicy.models.values.values import ValueData
 
-LARGEST = 1e100
+MOST_LOG = 200.0
+TINY = 1e-300
+FEW_ROWS = 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +48,8 @@ class MarginalRatio:
     time : {"pooled", "step"}
         Discrete states: one P̂ for all t, or the chain's cell means at each t.
     learner : regressor, optional
-        Continuous states: what the chain is regressed with at each t; default: gradient-boosted trees.
+        Continuous states: what the chain is regressed with at each t; default: ridge regression on
+        the state and its products.
 
     Examples
     --------
@@ -60,10 +68,10 @@ class MarginalRatio:
     def fit_ratio(self, data: ValueData, pi_e: Floats, pi_b: Floats, seed: int) -> Any:
         """Fit on the training steps, with both policies' probabilities of their logged actions."""
         if not data.log.is_discrete:
-            return _regressed(data, pi_e / pi_b, self.learner, seed)
+            return _regressed(data, pi_e, pi_b, self.learner, seed)
         if self.time == "pooled":
-            return _carried(data, pi_b)
-        return _chained(data, pi_e / pi_b)
+            return _carried(data, pi_e, pi_b)
+        return _chained(data, pi_e, pi_b)
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,58 +80,107 @@ class _StateTable:
 
     log: Any
     table: Floats
+    alive: Floats
+    visits: Floats
 
-    def predict(self, rows: Ints) -> Floats:
+    def predict(self, rows: Ints, product: Floats) -> Floats:
+        """(m,) w_t(s), to which the product of the ratios that led to each step is added as one more visit."""
         t = np.minimum(self.log.layout.step[rows], len(self.table) - 1)
-        return np.asarray(self.table[t, self.log.context.positions(rows)])
+        state = self.log.context.positions(rows)
+        ratio, n = self.table[t, state], self.visits[state]
+        known = ~np.isnan(ratio)
+        n = np.where(known, n, 0.0)
+        # E[ρ_{t−1} | S_t = s] is w_t(s): without bias, but held at the largest mean that was seen.
+        most = np.nanmax(self.table, axis=1, initial=1.0)[t]
+        own = np.minimum(product, most)
+        return np.asarray((n * np.where(known, ratio, 0.0) + own) / (n + 1.0))
 
 
-def _carried(data: ValueData, pi_b: Floats) -> _StateTable:
+def _carried(data: ValueData, pi_e: Floats, pi_b: Floats) -> _StateTable:
     """d_e,t / d_b,t, both carried forward from the same S_0 by one P̂ pooled over t.
 
-    Over the cells (s, a) that were seen, d_e moves by Σ_a π_e(a|s) P̂(·|s, a) and d_b by
-    Σ_a π_b(a|s) P̂(·|s, a). Both lose what they give to cells never seen, so that a state seen with one
-    action is not taken for a state that has no other, and neither gains or loses by chance elsewhere.
+    From s, d_b moves as the logged steps moved, and d_e as the same steps weighted by π_e / π_b; what d_e gains or
+    loses by the chance of those weights is divided out at every step, the ended part included.
     """
-    context, k = data.log.context, len(data.log.actions)
+    context = data.log.context
     n = context.n_table
-    cells = Cells(n, k)
     state = context.positions(data.rows)
-    cell = cells.of(state, data.action)
     weight = np.ones(len(data.rows)) if data.weight is None else data.weight
-    taken = cells.count(cell, weight)
-    logged = np.bincount(cell, weights=weight * pi_b, minlength=cells.size)
-    logging = logged / np.where(taken > 0, taken, 1.0)
-    known = data.following >= ENDED
-    out_of = cells.count(cell[known], weight[known])
-    onward = data.following >= 0
-    start, end = cell[onward], context.positions(data.following[onward])
-    move = summed(start, end, weight[onward] / out_of[start], cells.size, n)
     first = data.step == 0
-    target = behavior = np.bincount(state[first], weights=weight[first], minlength=n) / float(
-        weight[first].sum()
-    )
-    table = np.empty((data.horizon, n))
-    for t in range(data.horizon):
-        reached = behavior > 0
-        with np.errstate(over="ignore"):
-            ratio = target / np.where(reached, behavior, 1.0)
-        table[t] = np.where(reached, _in_range(ratio), np.nan)
-        pi = data.policy.at_states(t)
-        target = (target[:, None] * pi).reshape(-1) @ move
-        behavior = np.repeat(behavior, k) * logging @ move
-    return _StateTable(data.log, table)
+    begin = _totals(state[first], weight[first], n) / float(weight[first].sum())
+    behavior = _Move.of(data, state, weight, weight)
+    target = _Move.of(data, state, weight, weight * pi_e / pi_b)
+    most = largest_products(data, pi_e, pi_b)
+    d_e = d_b = begin
+    over = 0.0
+    table, alive = np.empty((data.layout_horizon, n)), np.empty(data.layout_horizon)
+    for t in range(data.layout_horizon):
+        reached = d_b > 0
+        table[t] = np.where(reached, np.minimum(d_e / np.where(reached, d_b, 1.0), most[t]), np.nan)
+        alive[t] = d_e.sum()
+        if not data.policy.is_stationary:
+            now = data.policy.at_states(t)[state, data.action]
+            target = _Move.of(data, state, weight, weight * now / pi_b)
+        after = d_e @ target.onward
+        over += max(float(d_e @ target.total) - float(after.sum()), 0.0)
+        total = float(after.sum()) + over
+        d_e, over = after / max(total, TINY), over / max(total, TINY)
+        d_b = d_b @ behavior.onward
+    return _StateTable(data.log, table, alive, _totals(state, weight, n))
 
 
-def _chained(data: ValueData, ratio: Floats) -> _StateTable:
+@dataclass(frozen=True, eq=False)
+class _Move:
+    """Mass that goes from each state to another, (n, n), and all that leaves it, (n,)."""
+
+    onward: Any
+    total: Floats
+
+    @classmethod
+    def of(cls, data: ValueData, state: Ints, weight: Floats, mass: Floats) -> _Move:
+        """Means of ``mass`` over the training steps out of each state whose successor is known."""
+        n = data.log.context.n_table
+        known, onward = data.following >= ENDED, data.following >= 0
+        each = _totals(state[known], weight[known], n)
+        start, end = state[onward], data.log.context.positions(data.following[onward])
+        total = _totals(state[known], mass[known], n) / np.where(each > 0, each, 1.0)
+        return cls(summed(start, end, mass[onward] / each[start], n, n), total)
+
+
+def _totals(state: Ints, mass: Floats, n: int) -> Floats:
+    return np.bincount(state, weights=mass, minlength=n).astype(np.float64)
+
+
+def largest_products(data: ValueData, pi_e: Floats, pi_b: Floats) -> Floats:
+    """(T+1,) largest ρ that a training episode had before step t, and at least 1."""
+    layout = data.log.layout
+    with np.errstate(divide="ignore"):
+        logs = np.log(pi_e) - np.log(pi_b)
+    out = np.zeros(data.layout_horizon)
+    total = np.zeros(layout.n_units)
+    unit = layout.unit[data.rows]
+    for t, at in reversed(list(data.backward())):
+        if t >= len(out):
+            continue
+        if len(at):
+            out[t] = float(total[unit[at]].max())
+            total[unit[at]] += logs[at]
+    return np.asarray(np.exp(np.clip(np.maximum.accumulate(out), 0.0, MOST_LOG)))
+
+
+def _chained(data: ValueData, pi_e: Floats, pi_b: Floats) -> _StateTable:
     """Cell means of w_t(S_t) π_e / π_b over the steps that arrive in each state."""
-    log = data.log
+    log, ratio = data.log, pi_e / pi_b
     n = log.context.n_table
     state = log.context.positions(data.rows)
-    table = np.full((data.horizon, n), np.nan)
+    table = np.full((data.layout_horizon, n), np.nan)
     weight = np.ones(len(data.rows)) if data.weight is None else data.weight
+    most = largest_products(data, pi_e, pi_b)
     chain = np.zeros(len(log.action))
+    alive = _Alive.of(data, weight)
     for t, at in reversed(list(data.backward())):
+        if t >= len(table):
+            continue
         if t == 0:
             table[0, state[at]] = 1.0
         else:
@@ -131,60 +188,104 @@ def _chained(data: ValueData, ratio: Floats) -> _StateTable:
             total = np.bincount(
                 state[at], weights=weight[at] * chain[data.rows[at] - 1], minlength=n
             )
-            table[t] = np.where(mass > 0, total / np.where(mass > 0, mass, 1.0), np.nan)
-        chain[data.rows[at]] = _in_range(table[t, state[at]] * ratio[at])
-    return _StateTable(log, table)
+            mean = np.minimum(total / np.where(mass > 0, mass, 1.0), most[t])
+            table[t] = np.where(mass > 0, mean, np.nan)
+        chain[data.rows[at]] = table[t, state[at]] * ratio[at]
+        alive.note(t, at, chain)
+    return _StateTable(log, table, alive.share, _totals(state, weight, n))
 
 
-def _in_range(chain: Floats) -> Floats:
-    """Propensities that are too small at every step compound, even without products inside an episode."""
-    if float(np.nanmax(chain, initial=0.0)) > LARGEST:
-        raise NotIdentifiedError(
-            "the ratio of marginals grows beyond all bounds over the horizon: π_e / π_b is not 1 on "
-            "average. Check the propensities, or use a shorter horizon."
-        )
-    return chain
+@dataclass(frozen=True, eq=False)
+class _Alive:
+    """P(the target's episode has a step t), from the chain of weights: ended episodes keep their last one."""
+
+    data: ValueData
+    weight: Floats
+    share: Floats
+    ended: list[float]
+
+    @classmethod
+    def of(cls, data: ValueData, weight: Floats) -> _Alive:
+        return cls(data, weight, np.ones(data.layout_horizon), [0.0])
+
+    def note(self, t: int, at: Ints, chain: Floats) -> None:
+        """Take step t's weights, from which the share of step t + 1 follows."""
+        if len(at) == 0 or t + 1 >= len(self.share):
+            return
+        now = self.weight[at] * chain[self.data.rows[at]]
+        over = self.data.following[at] < 0
+        self.ended[0] += float(now[over].sum())
+        going = float(now[~over].sum())
+        total = going + self.ended[0]
+        self.share[t + 1] = going / total if total > 0 else 0.0
 
 
-def _regressed(data: ValueData, ratio: Floats, learner: Any, seed: int) -> _Chain:
-    """The chain regressed on the next state, one model for each t; ratios are kept non-negative."""
-    from sklearn.ensemble import HistGradientBoostingRegressor
+def _regressed(data: ValueData, pi_e: Floats, pi_b: Floats, learner: Any, seed: int) -> _Chain:
+    """The chain regressed on the next state, one model for each t, inside the range that it has there.
 
-    chosen = HistGradientBoostingRegressor(max_iter=60) if learner is None else learner
-    log = data.log
-    features = data.table(encoded=False)
-    models: dict[int, Any] = {0: 1.0}
-    fit = _Chain(log, features, models)
+    Without a learner: ridge regression on the state and its products, which costs next to nothing per step.
+    """
+    log, ratio = data.log, pi_e / pi_b
+    design = None if learner is not None else Quadratic.of(data)
+    features = data.table(encoded=False) if design is None else design.matrix
+    weight = np.ones(len(data.rows)) if data.weight is None else data.weight
+    alive = _Alive.of(data, weight)
+    fit = _Chain(log, features, {0: _Level(1.0, 1.0)}, alive.share)
     chain = np.zeros(len(log.action))
     for t, at in reversed(list(data.backward())):
         rows = data.rows[at]
         if t > 0 and len(at):
             y = chain[rows - 1]
-            weight = None if data.weight is None else data.weight[at]
             X = take_rows(features, log.context.positions(rows))
-            if len(at) < 20 or np.ptp(y) == 0:
-                models[t] = float(np.average(y, weights=weight))
-            else:
-                models[t] = fitted(chosen, X, y, weight, seed)
-        chain[rows] = _in_range(fit.predict(rows) * ratio[at])
+            fit.models[t] = _fit_step(X, y, weight[at], learner, seed)
+        chain[rows] = fit.predict(rows) * ratio[at]
+        alive.note(t, at, chain)
     return fit
+
+
+def _fit_step(X: Any, y: Floats, weight: Floats, learner: Any, seed: int) -> _Level:
+    """One step's regression, held between 0 and the largest product seen; divided by its mean."""
+    level = float(np.average(y, weights=weight))
+    if len(y) < FEW_ROWS or np.ptp(y) == 0:
+        return _Level(level, level)
+    model: Any = Ridge.fit(X, y, weight)
+    if learner is not None:
+        model = fitted(learner, X, y, weight, seed)
+    made = _Level(level, float(y.max()), model)
+    mean = float(np.average(made.predict(X), weights=weight))
+    return replace(made, scale=level / mean if mean > 0 else 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class _Level:
+    """w_t(s): a constant, or a regression held inside [0, most]."""
+
+    level: float
+    most: float
+    model: Any = None
+    scale: float = 1.0
+
+    def predict(self, X: Any) -> Floats:
+        if self.model is None:
+            return np.full(len(X), self.level)
+        raw = np.clip(np.asarray(self.model.predict(X), dtype=np.float64), 0.0, self.most)
+        return self.scale * raw
 
 
 @dataclass(frozen=True, eq=False)
 class _Chain:
     log: Any
     features: Any
-    models: dict[int, Any]
+    models: dict[int, _Level]
+    alive: Floats
 
-    def predict(self, rows: Ints) -> Floats:
-        out = np.full(len(rows), np.nan)
+    def predict(self, rows: Ints, product: Floats | None = None) -> Floats:
+        """(m,) w_t(s); steps that no training episode has get the product of the ratios that led to them."""
+        out = np.zeros(len(rows)) if product is None else product.copy()
         for t, at in by_step(self.log, rows).items():
             model = self.models.get(t)
-            if model is None:
-                continue
-            if isinstance(model, float):
-                out[at] = model
-                continue
-            X = take_rows(self.features, self.log.context.positions(rows[at]))
-            out[at] = np.maximum(np.asarray(model.predict(X), dtype=np.float64), 0.0)
+            if model is not None:
+                out[at] = model.predict(
+                    take_rows(self.features, self.log.context.positions(rows[at]))
+                )
         return out

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from offpolicy.errors import ModelError
 from offpolicy.models.fitting.learners import is_learner
+from offpolicy.models.values.auto_q import AutoQ
 from offpolicy.models.values.fitted_q import FittedQ
 from offpolicy.models.values.tabular import Tabular
 
@@ -18,16 +19,16 @@ def as_value_model(spec: Any, log: Any) -> ValueModel:
     if spec is None:
         # With one step per episode this is the bandit's default, number for number.
         discrete = log.is_discrete and not log.layout.is_single
-        return Tabular() if discrete else FittedQ()
+        return Tabular() if discrete else AutoQ()
     if hasattr(spec, "fit_values"):
         model: ValueModel = spec
         return model
     if isinstance(spec, str) and spec == "auto":
-        return FittedQ()
+        return AutoQ()
     if is_learner(spec) or hasattr(spec, "fit_reward"):
         return FittedQ(spec)
     raise ModelError(
-        "value_model= must be offpolicy.Tabular(), FittedQ(regressor), ModelBased(…), TorchValue(…), a "
+        "value_model= must be offpolicy.Tabular(), AutoQ(), FittedQ(regressor), ModelBased(…), TorchValue(…), a "
         "scikit-learn regressor, a (steps, K) array, or an object with fit_values(data, seed). "
         f"Got {spec!r} instead."
     )

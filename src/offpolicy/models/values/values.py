@@ -8,7 +8,7 @@ horizon is never looked at (q_T = μ).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -128,6 +128,11 @@ class ValueData:
         return int(self.log.horizon)
 
     @property
+    def layout_horizon(self) -> int:
+        """Steps of the longest logged episode."""
+        return int(self.log.layout.horizon)
+
+    @property
     def unbounded(self) -> bool:
         """Whether the value goes on after the longest logged episode, until an episode ends."""
         return bool(self.log.unbounded)
@@ -137,6 +142,16 @@ class ValueData:
         """(m,) steps whose outcome R + γ v(next) is known: not those after which an episode was truncated."""
         last = (self.step == self.horizon - 1) & (not self.unbounded)
         return np.asarray((self.following >= ENDED) | last)
+
+    def part(self, members: Bools) -> ValueData:
+        """The data of some training steps: whole episodes."""
+        weight = None if self.weight is None else self.weight[members]
+        return replace(
+            self,
+            rows=self.rows[members],
+            weight=weight,
+            ratios=lambda: self.ratios()[members],
+        )
 
     @cached_property
     def step(self) -> Ints:

@@ -1,0 +1,1 @@
+"""Episodes in worlds with known values: tables, a clinic, a continuous chain and a cart with a pole."""

@@ -1,0 +1,128 @@
+"""The worlds of the episode study by name: a log to draw, a target, its exact value, and what the policies are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import offpolicy as op
+from offpolicy_studies.episodes.cart import Cart
+from offpolicy_studies.episodes.clinic import clinic
+from offpolicy_studies.episodes.outcomes import World, from_gymnasium, greedy, softmax
+from offpolicy_studies.tabular.chain import Chain
+from offpolicy_studies.tabular.toys import cliff_walking
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from offpolicy_studies.arrays import Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """One question: draw a log, evaluate a target.
+
+    Attributes
+    ----------
+    draw : callable
+        (n, rng, propensities) → log.
+    target : callable
+        π_e of states.
+    truth : float
+    table : (S, K) array or None
+        π_e of every state, where there are finitely many.
+    """
+
+    draw: Callable[..., op.Trajectories]
+    target: Callable[[Any], Floats]
+    truth: float
+    table: Floats | None = None
+
+
+def tabular(world: World, pi_e: Floats, pi_b: Floats) -> Problem:
+    """A finite world with its two policies."""
+
+    def draw(n: int, rng: np.random.Generator, *, propensities: bool) -> op.Trajectories:
+        return world.simulate(pi_b, n, rng, propensities=propensities)
+
+    return Problem(draw, lambda states: pi_e[np.asarray(states)], world.value(pi_e), pi_e)
+
+
+def _lake(name: str, horizon: int) -> Problem:
+    world = from_gymnasium("FrozenLake", horizon, map_name=name, is_slippery=True)
+    q = world.optimal()
+    return tabular(world, greedy(q, 0.2), greedy(q, 0.5))
+
+
+def _taxi() -> Problem:
+    world = from_gymnasium("Taxi", 50)
+    q = world.optimal()
+    return tabular(world, greedy(q, 0.2), greedy(q, 0.4))
+
+
+def _cliff() -> Problem:
+    world = from_gymnasium("CliffWalking", 100)
+    q = world.optimal()
+    return tabular(world, greedy(q, 0.1), greedy(q, 0.3))
+
+
+def _clinic(temperature: float) -> Problem:
+    world = clinic()
+    q = world.optimal()
+    return tabular(world, softmax(q, temperature), softmax(q, 0.5))
+
+
+def _published_cliff() -> Problem:
+    """Kallus and Uehara 2020: the cliff of the tabular study, 0.9 greedy from 0.7 greedy, 60 steps."""
+    toy = cliff_walking()
+
+    def draw(n: int, rng: np.random.Generator, *, propensities: bool) -> op.Trajectories:
+        return toy.simulate(n, rng, propensities=propensities)
+
+    return Problem(draw, toy.target, toy.value(), toy.pi_e)
+
+
+def _chain(horizon: int) -> Problem:
+    chain = Chain(horizon=horizon)
+
+    def draw(n: int, rng: np.random.Generator, *, propensities: bool) -> op.Trajectories:
+        log = chain.simulate(n, rng)
+        if propensities:
+            return log
+        return op.Trajectories.from_arrays(
+            np.asarray(log.context.table).reshape(n, horizon, 1),
+            log.action.reshape(n, horizon),
+            log.reward.reshape(n, horizon),
+        )
+
+    return Problem(draw, chain.target, chain.value())
+
+
+def _cart() -> Problem:
+    cart = Cart()
+    return Problem(cart.simulate, cart.target, cart.value())
+
+
+WORLDS: dict[str, tuple[Callable[[], Problem], int]] = {
+    "FrozenLake 4x4": (lambda: _lake("4x4", 100), 1_000),
+    "FrozenLake 8x8": (lambda: _lake("8x8", 200), 1_000),
+    "Taxi, 50 steps": (_taxi, 1_000),
+    "CliffWalking": (_cliff, 1_000),
+    "published cliff": (_published_cliff, 1_000),
+    "clinic, near target": (lambda: _clinic(0.3), 1_000),
+    "clinic, far target": (lambda: _clinic(0.08), 1_000),
+    "clinic, near target, 5,000": (lambda: _clinic(0.3), 5_000),
+    "clinic, far target, 5,000": (lambda: _clinic(0.08), 5_000),
+    "chain, 10 steps": (lambda: _chain(10), 1_000),
+    "chain, 50 steps": (lambda: _chain(50), 1_000),
+    "CartPole": (_cart, 300),
+}
+
+
+@lru_cache(maxsize=16)
+def problem(name: str) -> Problem:
+    """The problem of a world."""
+    return WORLDS[name][0]()

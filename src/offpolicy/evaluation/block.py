@@ -55,6 +55,8 @@ class Block:
         if not self.columns.has(name, self.number):
             made = self.nuisances.behavior(split, repeat)
             self.columns.put(name, self.number, made.probability)
+            if made.note:
+                self.notes["behavior", *name[1:]] = made.note
             if made.raised is not None:
                 self.columns.put(("raised", *name[1:]), self.number, made.raised)
         raised = ("raised", *name[1:])

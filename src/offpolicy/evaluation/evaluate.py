@@ -158,7 +158,8 @@ def evaluate(
             )
         log = log.up_to(horizon)
     log = log.opened(plan, named, reward_model, behavior_model)
-    chosen = catalog.resolve(catalog.sensible(log) if estimators is None else estimators, log.kind)
+    asked = catalog.sensible(log) if estimators is None else estimators
+    chosen = catalog.for_log(catalog.resolve(asked, log.kind), log)
     specs = Specs(
         reward_model, value_model, behavior_model, ratio_model, seed, n_jobs, float(discount)
     )

@@ -24,7 +24,13 @@ from offpolicy.models.fitting.predicted import Behavior
 from offpolicy.models.fitting.store import BEHAVIOR, MRDR, REWARD
 from offpolicy.report.calibration import CalibrationSums, calibration_sums
 from offpolicy.scores import catalog
-from offpolicy.scores.decisions import LARGEST_LOG_WEIGHT, Decisions, Ledger, undeclared
+from offpolicy.scores.decisions import (
+    LARGEST_LOG_WEIGHT,
+    Decisions,
+    Ledger,
+    mean_step_weight,
+    undeclared,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,6 +52,10 @@ NO_OVERLAP = (
 NO_SURVIVOR = (
     "at some step no logged episode follows the target, so that every importance weight is 0 there and the "
     "data say nothing about what comes later. Use a shorter horizon (log.first(steps)), DRL or DM"
+)
+NO_SPREAD = (
+    "the scores do not vary: a standard error of 0 leaves out the error of the value model, and no "
+    "interval is stated"
 )
 OUT_OF_FOLD_FIRST: tuple[Split, ...] = ("crossfit", "half", "full")
 TURNS: tuple[Split, ...] = ("full", "crossfit", "half")
@@ -217,7 +227,10 @@ class Pipeline:
             scored if repeats == 1 else None,
             evidence,
         )
-        return replace(estimate, notes=(*estimate.notes, *_spread_note(estimate)))
+        said = _spread_note(estimate)
+        if "value" in estimator.needs and not self.log.layout.is_single and _is_constant(estimate):
+            said.append(NO_SPREAD)
+        return replace(estimate, notes=(*estimate.notes, *said))
 
     # -- scores --------------------------------------------------------------------------------------
 
@@ -231,6 +244,7 @@ class Pipeline:
             return self._by_block(target, estimator, repeat), ""
         d = self.decisions(target, estimator, repeat)
         scores = catalog.apply(estimator, d if estimator.counts else d.unfolded())
+        self._cache["products", target.name, estimator.name] = scores.products
         if d.count is not None and not estimator.counts:
             # Units that are alike in all that a score may look at have one score.
             first = np.concatenate([[0], np.cumsum(np.rint(d.count).astype(np.int64))[:-1]])
@@ -246,6 +260,11 @@ class Pipeline:
                 f"{truncated:,} episodes were truncated, and weights alone say nothing of what follows. Use an "
                 "estimator with a value model, or truncated='cut'."
             )
+
+    def products_share(self, target: str, estimator: Estimator) -> float:
+        """Share of an estimate that rests on products of ratios over an episode."""
+        blended = self._cache.get(("products", target, estimator.name))
+        return float(estimator.uses_products) if blended is None else float(blended)
 
     def _by_block(self, target: Target, estimator: Estimator, repeat: int) -> Floats:
         """Scores of one block after another, in passes until every mean is the whole log's."""
@@ -349,17 +368,18 @@ class Pipeline:
         split = estimator.split
         repeat = 0 if split == "full" else repeat
         source = behavior_name(self.folds, self.columns, split, repeat, 0)
+        if not self.log.layout.is_single:
+            return self._episode_evidence(target, source, scored)
         name = ("weight", self.number, target.name, *source[1:])
         if name not in self.table.columns:
-            weights = self._weights(target, source)
-            if weights is None:
-                return None
-            self.table.put(name, weights)
+            self.table.put(
+                name, np.asarray(self.columns["pi_e", target.name] / self.columns[source])
+            )
         self.logged()
         bound = self.source.largest_weight(target) if self.weights_known else None
-        # With one step and one draw of the folds the score is weight × reward, and no mean of such.
-        product = estimator.is_product and self.log.layout.is_single and self._draws(split) == 1
-        modeled = "value" in estimator.needs and self.log.layout.is_single
+        # With one draw of the folds the score is weight × reward, and no mean of such.
+        product = estimator.is_product and self._draws(split) == 1
+        modeled = "value" in estimator.needs
         q = self._value_names(target, estimator, repeat)[0] if modeled else None
         return EvidenceColumns(
             name,
@@ -381,22 +401,46 @@ class Pipeline:
         made: Moments = self._cache[key]
         return made
 
+    def _episode_evidence(self, target: Target, source: Any, scored: Any) -> EvidenceColumns | None:
+        """The weight of each step, averaged over the steps of an episode, and what it earned per such weight.
+
+        Their product is Σ γ^t ρ_t R_t: a reward early in an episode is not charged with the weights that came later.
+        """
+        name = ("weight", self.number, target.name, *source[1:])
+        earned = ("earned", *name[1:])
+        if name not in self.table.columns:
+            pi_e, pi_b = self.columns["pi_e", target.name], self.columns[source]
+            blank = np.zeros_like(pi_e)
+            d = Decisions(
+                self.log.layout,
+                self.log.reward,
+                pi_e,
+                np.where(np.isnan(pi_b), 1.0, pi_b),
+                blank,
+                blank,
+                self.discount,
+            )
+            if float(d.log_rho.max(initial=-np.inf)) > LARGEST_LOG_WEIGHT:
+                return None
+            weight = mean_step_weight(d)
+            total = d.sum(d.gamma * d.rho * d.reward)
+            self.table.put(name, weight)
+            self.table.put(
+                earned, np.where(weight > 0, total / np.where(weight > 0, weight, 1.0), 0.0)
+            )
+        self.logged()
+        return EvidenceColumns(
+            name,
+            earned,
+            scored=scored,
+            residual=self._residual(None),
+            is_plain=self.units.are_plain,
+            has_levels=True,
+        )
+
     def _draws(self, split: Split) -> int:
         """How often folds were drawn for a split; a full-sample estimate uses none."""
         return 1 if split == "full" else int(self.folds.repeats)
-
-    def _weights(self, target: Target, source: Any) -> Floats | None:
-        """(N,) importance weight of each unit; None where products leave the range of a float."""
-        pi_e, pi_b = self.columns[("pi_e", target.name)], self.columns[source]
-        if self.log.layout.is_single:
-            return np.asarray(pi_e / pi_b)
-        blank = np.zeros_like(pi_e)
-        d = Decisions(
-            self.log.layout, blank, pi_e, np.where(np.isnan(pi_b), 1.0, pi_b), blank, blank
-        )
-        if float(d.log_rho.max(initial=-np.inf)) > LARGEST_LOG_WEIGHT:
-            return None
-        return np.asarray(d.layout.last(d.rho))
 
     def _undefined(self, label: str, notes: list[str]) -> Estimate:
         """An estimate that the data do not identify, and why."""
@@ -412,6 +456,9 @@ class Pipeline:
             notes += self._floor_note(split, repeat)
             notes += self.source.fit_notes(BEHAVIOR)
         said = self.source.said
+        if "behavior" in estimator.needs:
+            source = behavior_name(self.folds, self.columns, split, repeat, 0)
+            notes.append(said.get(("behavior", *source[1:]), ""))
         if "value" in estimator.needs:
             notes += self.source.fit_notes(REWARD if estimator.emphasis is None else MRDR)
             notes.append(said.get(self._value_names(target, estimator, repeat)[1], ""))
@@ -498,6 +545,11 @@ def _spread_note(e: Estimate) -> list[str]:
     return [
         f"from one draw of the folds to the next {moves}; this is the mean of {len(e.rows)} draws"
     ]
+
+
+def _is_constant(e: Estimate) -> bool:
+    """Whether scores differ by rounding at most."""
+    return e.is_defined and e.std_error <= 1e-12 * (1 + abs(e.value))
 
 
 def _means(asked: list[list[tuple[float, float]]]) -> list[float]:

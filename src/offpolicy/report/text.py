@@ -69,14 +69,21 @@ def cells(evaluation: Evaluation, level: float = 0.95) -> list[tuple[str, ...]]:
             texts = (
                 *(visible(name) for name in names),
                 number(e.value),
-                number(e.std_error, 2),
-                _interval(e.interval(level)),
+                *_spread(e, level),
                 _against(e, logged, level),
                 f"{e.n:,}",
             )
             out.append(texts)
             advance()
     return out
+
+
+def _spread(e: Estimate, level: float) -> tuple[str, str]:
+    """Standard error and interval; scores that do not vary at all are no certainty."""
+    interval = e.interval(level)
+    if interval.low == interval.high and not interval.sufficient:
+        return "—", "not stated"
+    return number(e.std_error, 2), _interval(interval)
 
 
 def _against(e: Estimate, logged: Estimate, level: float) -> str:

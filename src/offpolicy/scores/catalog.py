@@ -14,6 +14,7 @@ import numpy as np
 
 from offpolicy.errors import UsageError, did_you_mean, doing, first_rows
 from offpolicy.scores import formulas as scores
+from offpolicy.scores.blend import blended
 from offpolicy.scores.control_variates import best_combination, optimal_control
 from offpolicy.scores.formulas import Scored
 from offpolicy.scores.magic import magic
@@ -179,10 +180,11 @@ FAMILIES: dict[str, Estimator] = {
 SPECIAL: dict[str, Estimator] = {
     "DML": replace(FAMILIES["DR"], name="DML", split="crossfit", rank=2),
 }
+# For episodes `auto` looks at ratios of marginals as well.
+AUTO_EPISODES = replace(FAMILIES["auto"], score=blended, needs=ALL)
 SUFFIXES: dict[str, Split] = {"-full": "full", "-half": "half", "-cf": "crossfit"}
 DEFAULT = ("auto", "DML", "SNDR", "SNIPW", "IPW", "DM")
-DEFAULT_TRAJECTORIES = ("auto", "DML", "WDR", "SNIPW", "IPW", "DM")
-DEFAULT_DISCRETE = ("auto", "DML", "DRL", "WDR", "SNIPW", "IPW", "DM")
+DEFAULT_TRAJECTORIES = ("auto", "DML", "DRL", "WDR", "SNIPW", "IPW", "DM")
 
 
 def known_names() -> list[str]:
@@ -218,9 +220,14 @@ def named(name: str) -> Estimator:
 
 def sensible(log: Any) -> tuple[str, ...]:
     """Names of the estimators to use when none are asked for."""
+    return DEFAULT if log.layout.is_single else DEFAULT_TRAJECTORIES
+
+
+def for_log(estimators: Iterable[Estimator], log: Any) -> list[Estimator]:
+    """The same estimators as a log needs them: in its cross-fitted default, `auto` blends other scores for episodes."""
     if log.layout.is_single:
-        return DEFAULT
-    return DEFAULT_DISCRETE if log.is_discrete else DEFAULT_TRAJECTORIES
+        return list(estimators)
+    return [AUTO_EPISODES if e is FAMILIES["auto"] else e for e in estimators]
 
 
 def headline(estimators: Iterable[Estimator]) -> Estimator:

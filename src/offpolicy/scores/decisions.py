@@ -234,6 +234,23 @@ def undeclared(name: str, need: str, n: int) -> Floats:
     return blank
 
 
+def mean_step_weight(d: Decisions) -> Floats:
+    """(N,) Σ_t γ^t ρ_t / Σ_t γ^t over the longest episode's steps; an episode that has ended keeps its last weight.
+
+    >>> from offpolicy.logs.layout import Layout
+    >>> half = np.full(3, 0.5)
+    >>> mean_step_weight(Decisions(Layout.ragged([2, 1]), half, np.ones(3), half, half, half)).tolist()
+    [3.0, 2.0]
+    """
+    if d.layout.is_single:
+        return d.ratio
+    longest = d.layout.horizon
+    powers = d.discount ** np.arange(longest, dtype=np.float64)
+    after = np.concatenate([np.cumsum(powers[::-1])[::-1], [0.0]])
+    total = d.sum(d.gamma * d.rho) + d.layout.last(d.rho) * after[np.asarray(d.layout.lengths)]
+    return np.asarray(total / powers.sum())
+
+
 def variance_emphasis(d: Decisions) -> Floats:
     """(S,) weights γ^{2t} ρ_t² (1 − π_b) of the regressions of MRDR, up to a common factor.
 

@@ -21,10 +21,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Scored:
-    """Scores with something to say about how they came about."""
+    """Scores with something to say about how they came about.
+
+    ``products`` is the share of them that rests on products of ratios, where a score blends.
+    """
 
     psi: Floats
     note: str = ""
+    products: float | None = None
 
 
 def direct(d: Decisions) -> Floats:

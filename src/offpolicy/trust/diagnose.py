@@ -5,7 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from offpolicy._progress import track
-from offpolicy.trust import clipping, confounding, horizon, models, overlap, stability, weights
+from offpolicy.trust import (
+    clipping,
+    confounding,
+    horizon,
+    marginals,
+    models,
+    overlap,
+    stability,
+    weights,
+)
 from offpolicy.trust.finding import Diagnostics, Finding, Findings
 from offpolicy.trust.log_side import log_findings
 from offpolicy.trust.view import View
@@ -59,9 +68,11 @@ def _findings(
         overlap.finding(view),
         *models.findings(view),
         stability.drift(view),
-        stability.disagreement(estimates, estimators),
+        stability.disagreement(estimates, marginals.comparable(view, estimators)),
         clipping.finding(view),
         stability.reward_tail(view),
         confounding.finding(view),
     ]
-    return findings if view.decisions.layout.is_single else [*findings, *horizon.findings(view)]
+    if view.decisions.layout.is_single:
+        return findings
+    return [*findings, *horizon.findings(view), marginals.finding(view, estimators)]

@@ -72,6 +72,11 @@ class Finding:
         """Whether the check could be made; where not, the sentence says why."""
         return not math.isnan(self.value)
 
+    @property
+    def about_marginals(self) -> bool:
+        """Whether it speaks of ratios of marginals."""
+        return THRESHOLDS[self.name].about_marginals
+
     def __str__(self) -> str:
         return f"{MARKS[self.level] if self.ran else NOT_RUN} {self.name}: {self.sentence}"
 

@@ -20,7 +20,7 @@ import numpy as np
 from offpolicy.inference.intervals.tails import effective_size
 from offpolicy.inference.reach import masses
 from offpolicy.inference.units import Units
-from offpolicy.trust.finding import Finding, judged
+from offpolicy.trust.finding import Finding, judged, not_applicable
 
 if TYPE_CHECKING:
     from offpolicy._arrays import Floats, Ints
@@ -269,7 +269,30 @@ def _unseen(view: View) -> Finding:
 
 
 def _skill(view: View) -> Finding:
-    skill = step_skill(view.decisions)
-    overall = float(np.nanmean(skill)) if np.isfinite(skill).any() else float("nan")
-    sentence = f"q explains {overall:.0%} of the one-step targets on average over the steps."
-    return judged("value_model_skill", overall, sentence, {"by_step": skill.tolist()})
+    """Share of the squared error of each step's mean of R + γ v' that q removes, summed over all steps."""
+    d = view.decisions
+    explained = skill(d)
+    details = {"by_step": step_skill(d).tolist()}
+    if math.isnan(explained):
+        return not_applicable("value_model_skill", "one-step targets do not vary.")
+    sentence = (
+        f"q explains {explained:.0%} of the variance of R + γ v' inside the steps, out of fold."
+        if explained > 0
+        else "q explains none of the variance of R + γ v' inside the steps: a constant for each step does better."
+    )
+    return judged("value_model_skill", explained, sentence, details)
+
+
+def skill(d: Decisions) -> float:
+    """1 − Σ (R_t + γ v_{t+1} − q_t)² / Σ (R_t + γ v_{t+1} − its mean at t)², over all steps; at least −1.
+
+    One number for all steps: a step whose targets hardly vary counts for as little as it varies.
+    """
+    error = spread = 0.0
+    for _, units, rows in d.layout.by_step():
+        mass, y = d.mass[units], d.outcome[rows]
+        spread += float(mass @ (y - np.average(y, weights=mass)) ** 2)
+        error += float(mass @ (y - d.q[rows]) ** 2)
+    if not spread > 0:
+        return math.nan
+    return max(1 - error / spread, -1.0)

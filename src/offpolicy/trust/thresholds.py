@@ -39,6 +39,8 @@ class Threshold:
         Whether the check gives advice: between its limits it makes a note.
     false_alarms : float or None
         Chance of a caution where nothing is wrong; None for a limit, which is no test.
+    about_marginals : bool
+        Whether it is about ratios of marginals, which says nothing of an estimator that multiplies ratios.
     """
 
     caution: float
@@ -49,6 +51,7 @@ class Threshold:
     about_products: bool = False
     advice: bool = False
     false_alarms: float | None = None
+    about_marginals: bool = False
 
     def level(self, value: float) -> Level:
         """Judge a value; what is not defined is not judged."""
@@ -200,5 +203,10 @@ THRESHOLDS: dict[str, Threshold] = {
         0.01, 0.1, "above",
         "Log longer episodes, or ask for a horizon that the log reaches: horizon=.",
         about_products=True,
+    ),
+    "marginal_ratios": Threshold(
+        3.0, 5.0, "above",
+        "Give better ratios (ratio_model=), or states that say all that matters for what follows.",
+        decides=True, about_marginals=True,
     ),
 }  # fmt: skip

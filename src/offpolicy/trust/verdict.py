@@ -21,8 +21,10 @@ from offpolicy.inference.figures import capitalized
 from offpolicy.scores.catalog import headline
 from offpolicy.trust.assumption import assumption, bounds_sentence, grounds
 from offpolicy.trust.finding import Findings
+from offpolicy.trust.marginals import comparable
 from offpolicy.trust.stability import disagreement
 from offpolicy.trust.trial import ABTest, ab_test
+from offpolicy.trust.view import View
 
 if TYPE_CHECKING:
     from offpolicy.evaluation.result import Evaluation
@@ -97,11 +99,17 @@ def speaker(ev: Evaluation, estimator: str | None) -> Estimator:
     return named[estimator]
 
 
-def relevant(findings: list[Finding], estimator: Estimator) -> list[Finding]:
-    """Findings that bear on an estimate: a ratio of marginals replaces products of ratios."""
+def relevant(findings: list[Finding], estimator: Estimator, products: float) -> list[Finding]:
+    """Findings that bear on an estimate, of which a share rests on products of ratios, the rest on marginals."""
+    small = 0.2
     if "marginal" not in estimator.needs:
-        return findings
-    return [f for f in findings if not f.about_products]
+        return [f for f in findings if not f.about_marginals]
+    return [
+        f
+        for f in findings
+        if not (f.about_products and products < small)
+        and not (f.about_marginals and products > 1 - small)
+    ]
 
 
 def judge(
@@ -111,8 +119,8 @@ def judge(
     name = policy_name(ev, policy)
     chosen = speaker(ev, estimator)
     estimate = ev[name, chosen.name]
-    raised = _with_own_disagreement(ev, name, chosen)
-    findings = relevant(raised, chosen)
+    products = ev.problem.products_share(name, chosen)
+    findings = relevant(_with_own_disagreement(ev, name, chosen), chosen, products)
     # Sorting is stable: what decides comes first, then alarms, then cautions.
     findings = sorted(findings, key=lambda f: not f.decides)
     if not estimate.is_defined:
@@ -159,7 +167,11 @@ def _with_own_disagreement(ev: Evaluation, policy: str, chosen: Estimator) -> li
     if reference in {None, chosen.name}:
         return raised
     estimates = {e.name: ev[policy, e.name] for e in ev.estimators}
-    own = disagreement(estimates, ev.estimators, chosen)
+    witnesses = comparable(View.of(ev.problem, ev.targets[policy]), ev.estimators)
+    if chosen not in witnesses:
+        # Products that are not supported: what is wrong with them is said by the checks of the weights.
+        return [f for f in raised if f.name != name]
+    own = disagreement(estimates, witnesses, chosen)
     return [*(f for f in raised if f.name != name), *Findings([own]).worst()]
 
 

@@ -33,6 +33,7 @@ class BehaviorData:
     n_actions: int
     batch: Ints | None
     count: Floats | None = None  # how many units each row stands for
+    unit: Ints | None = None  # episode of each row, where there are several to an episode
 
     @property
     def size(self) -> float:

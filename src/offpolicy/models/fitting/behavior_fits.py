@@ -67,12 +67,14 @@ class BehaviorFits:
             return Behavior(given_behavior(self.spec, log))
         out = np.full(len(log.action), np.nan)
         raised = np.zeros(len(log.action), dtype=bool)
+        said: dict[str, None] = {}
         for part in self.folds.parts(split, repeat):
             scored = log.layout.rows_of(part.score)
             if len(scored) == 0:  # a block of a larger log may hold none of a fold
                 continue
             out[scored], raised[scored] = self._predicted(part, scored)
-        return Behavior(out, raised)
+            said[getattr(self.fit(part), "note", "")] = None
+        return Behavior(out, raised, "; ".join(filter(None, said)))
 
     def of_training(self, part: Part, rows: Ints) -> Floats:
         """π_b at training decisions, from the model that was fitted to them."""
@@ -155,6 +157,7 @@ class BehaviorFits:
             len(log.actions),
             groups,
             count,
+            None if log.layout.is_single else log.layout.unit[rows],
         )
         with few_threads(len(rows)):
             fit: FittedBehavior = model.fit_behavior(data, seed_of(self.seed, BEHAVIOR, part.key))

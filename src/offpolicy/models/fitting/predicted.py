@@ -26,6 +26,7 @@ class Behavior:
 
     probability: Floats
     raised: Bools | None = None
+    note: str = ""
 
     def floored(self, rows: Ints | None = None) -> int:
         """How many of some rows (default: of all) were raised."""

@@ -20,20 +20,21 @@ from offpolicy.errors import UsageError, did_you_mean
 from offpolicy.models.values.basis import Ridge, products, state_matrix
 from offpolicy.models.values.fitted_q import FittedQ
 from offpolicy.models.values.smoothers import LinearSmoother, NeighborSmoother, TreeSmoother
-from offpolicy.models.values.values import ENDED, by_step
+from offpolicy.models.values.values import ENDED, by_step, returns
 
 if TYPE_CHECKING:
     from offpolicy._arrays import Floats, Ints
     from offpolicy.models.values.smoothers import Smoother
     from offpolicy.models.values.values import FittedValues, ValueData
 
-CANDIDATES = ("linear", "quadratic", "trees", "neighbors")
+CANDIDATES = ("linear", "quadratic", "neighbors", "trees")
 MOST_ROWS = {"linear": 200_000, "quadratic": 200_000, "trees": 20_000, "neighbors": 8_000}
 MOST_COLUMNS = 200  # wider states are left to FittedQ
 FEW_ROWS = 200
 MOST_STEPS = 500
 SETTLED = 1e-5
 JUDGED_ROWS = 20_000
+TIE = 0.01
 
 
 @dataclass(frozen=True)
@@ -42,8 +43,8 @@ class AutoQ:
 
     Parameters
     ----------
-    candidates : tuple of {"linear", "quadratic", "trees", "neighbors"}
-        What to choose from.
+    candidates : tuple of {"linear", "quadratic", "neighbors", "trees"}
+        What to choose from, the simplest first.
 
     Examples
     --------
@@ -86,18 +87,22 @@ def choose(data: ValueData, states: Floats, candidates: tuple[str, ...], seed: i
     if held.all() or len(held_units) < 2:
         return candidates[0]
     training, validation = data.part(~held), data.part(held)
-    errors = {}
+    errors, sizes = {}, {}
     for name in candidates:
         model = recursion(name, training, states, seed)
-        errors[name] = bellman_error(model, validation, states, seed)
-    return min(errors, key=lambda name: errors[name])
+        errors[name], sizes[name] = bellman_error(model, validation, states, seed)
+    best = min(errors, key=lambda name: errors[name])
+    # Errors that differ by less than their noise do not: the first candidate, which is the simplest, is taken.
+    return next(n for n in candidates if errors[n] <= errors[best] + TIE * sizes[best])
 
 
-def bellman_error(model: FittedValues, data: ValueData, states: Floats, seed: int) -> float:
-    """Share of the Bellman residual's mean square that regressions predict out of sample, as a mean square."""
+def bellman_error(
+    model: FittedValues, data: ValueData, states: Floats, seed: int
+) -> tuple[float, float]:
+    """Mean square of the Bellman residual that regressions predict out of sample, and its whole mean square."""
     q, v = model.predict(data.rows)
     if not (np.isfinite(q).all() and np.isfinite(v).all()):
-        return np.inf
+        return np.inf, np.inf
     following = np.where(data.following >= 0, v[data.position[np.maximum(data.following, 0)]], 0.0)
     residual = data.reward + data.discount * following - q
     rows = np.flatnonzero(data.complete)
@@ -108,7 +113,8 @@ def bellman_error(model: FittedValues, data: ValueData, states: Floats, seed: in
     X = np.column_stack([states[data.log.context.positions(data.rows[rows])], action, time])
     half = data.log.layout.unit[data.rows[rows]] % 2 == 0
     y = residual[rows]
-    return max(_predictable(kind, X, y, half, seed) for kind in ("ridge", "tree"))
+    error = max(_predictable(kind, X, y, half, seed) for kind in ("ridge", "tree"))
+    return error, float(np.mean(y**2))
 
 
 def _predictable(kind: str, X: Floats, y: Floats, half: Any, seed: int) -> float:
@@ -191,19 +197,6 @@ def _smoother(
     if name == "neighbors":
         return NeighborSmoother.of(states)
     return LinearSmoother.of(states, weight, quadratic=name == "quadratic")
-
-
-def returns(data: ValueData) -> Floats:
-    """(m,) logged discounted rewards from each training step on, which tell states apart."""
-    total = np.zeros(len(data.log.action))
-    out = np.zeros(len(data.rows))
-    for _, at in data.backward():
-        later = data.following[at]
-        out[at] = data.reward[at] + data.discount * np.where(
-            later >= 0, total[np.maximum(later, 0)], 0.0
-        )
-        total[data.rows[at]] = out[at]
-    return out
 
 
 @dataclass(frozen=True)

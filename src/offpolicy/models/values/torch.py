@@ -242,7 +242,7 @@ class TorchBehavior:
     wants_native = True
 
     def fit_behavior(self, data: BehaviorData, seed: int) -> FittedBehavior:
-        """Cross-entropy with early stopping on a part of the training rows."""
+        """Cross-entropy with early stopping on a part of the training rows: of whole episodes, where there are any."""
         torch = import_torch("TorchBehavior")
         place = self.training.place()
         with torch.random.fork_rng(devices=[]):
@@ -260,7 +260,8 @@ class TorchBehavior:
                 )
                 return (weight[index] * each).mean()
 
-            held = self.training.held_out(np.arange(len(data.action)), seed)
+            units = np.arange(len(data.action)) if data.unit is None else data.unit
+            held = self.training.held_out(units, seed)
             self.training.minimize(network, loss, len(data.action), held, seed)
         return fit
 

@@ -245,3 +245,16 @@ def check_finite(values: Array, model: Any) -> None:
             "extrapolating regressor can diverge; use one that averages (trees, neighbors) or a smaller "
             "discount."
         )
+
+
+def returns(data: ValueData) -> Floats:
+    """(m,) logged discounted rewards from each training step on, which tell states apart."""
+    total = np.zeros(len(data.log.action))
+    out = np.zeros(len(data.rows))
+    for _, at in data.backward():
+        later = data.following[at]
+        out[at] = data.reward[at] + data.discount * np.where(
+            later >= 0, total[np.maximum(later, 0)], 0.0
+        )
+        total[data.rows[at]] = out[at]
+    return out

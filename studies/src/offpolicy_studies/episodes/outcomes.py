@@ -110,7 +110,8 @@ def from_gymnasium(name: str, horizon: int, **options: Any) -> World:
     """A toy-text environment of Gymnasium, by its table of transitions."""
     import gymnasium
 
-    environment: Any = gymnasium.make(name, **options).unwrapped
+    newest = max(spec for spec in gymnasium.registry if spec.startswith(f"{name}-v"))
+    environment: Any = gymnasium.make(newest, **options).unwrapped
     table = environment.P
     n, k = len(table), len(table[0])
     most = max(len(outcomes) for actions in table.values() for outcomes in actions.values())

@@ -1,0 +1,99 @@
+"""Ratios of state-action marginals: do they have the mean they must have, who carries them, do they fit?
+
+With the right ratios w_t, Σ γ^t w_t R_t has the same mean as DRL, whatever the value model; and so has DML, where
+products of ratios are not lost altogether. A distance of many standard errors means that the ratios are badly fitted,
+or that the state is not Markov: then DRL is not to be trusted.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from offpolicy.inference.figures import capitalized
+from offpolicy.scores import formulas as scores
+from offpolicy.scores.blend import products_supported
+from offpolicy.scores.catalog import ALL, Estimator
+from offpolicy.trust.finding import Finding, judged, not_applicable
+from offpolicy.trust.significance import z_score
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from offpolicy._arrays import Floats
+    from offpolicy.scores.decisions import Decisions
+    from offpolicy.trust.view import View
+
+NAME = "marginal_ratios"
+# Episodes, largest share and mean weight that still make DML a witness, if not one to rest on.
+BARELY = (8.0, 0.5, 0.5)
+REMEDY = (
+    "Give better ratios (ratio_model=), or states that say all that matters for what follows; where products of "
+    "ratios are supported, read DML."
+)
+
+
+def comparable(view: View, estimators: Sequence[Estimator]) -> list[Estimator]:
+    """Estimators whose distance from each other means something: products only where they are supported."""
+    if view.decisions.layout.is_single or products_supported(view.decisions):
+        return list(estimators)
+    return [e for e in estimators if not e.uses_products]
+
+
+def finding(view: View, estimators: Sequence[Estimator]) -> Finding:
+    """The distance of DRL from its reference, with what the ratios look like."""
+    users = [e for e in estimators if "marginal" in e.needs and e.split == view.split]
+    if not users or view.value_split is None:
+        return not_applicable(NAME, "no estimate uses ratios of marginals.")
+    probe = Estimator("check", scores.marginalized, view.split, ALL)
+    d = view.problem.decisions(view.target, probe)
+    robust = scores.marginalized(d)
+    references = {"the ratios alone": marginal_only(d)}
+    if products_supported(d, *BARELY):
+        references["DML"] = scores.doubly_robust(d)
+    distance = {name: _distance(view, robust - psi) for name, psi in references.items()}
+    name = max(distance, key=lambda n: distance[n][0])
+    z, gap = distance[name]
+    mean, largest = by_step(d)
+    share = float(np.nanmax(largest))
+    sentence = (
+        f"DRL and {name} differ by {z:.2g} standard errors ({gap:+.3g}); one episode carries at most "
+        f"{100 * share:.2g}% of the ratios of a step."
+    )
+    details = {
+        "z": z,
+        "reference": name,
+        "mean": mean.tolist(),
+        "largest_share": largest.tolist(),
+        "largest_ratio": float(d.marginal.max()) if d.marginal is not None else None,
+    }
+    return judged(NAME, z, capitalized(sentence), details, remedy=REMEDY)
+
+
+def _distance(view: View, difference: Floats) -> tuple[float, float]:
+    gap = view.estimate(difference)
+    if not gap.std_error > 0:
+        return 0.0, gap.value
+    return abs(z_score(gap.value, gap.std_error, 0.0)), gap.value
+
+
+def marginal_only(d: Decisions) -> Floats:
+    """ψ = Σ γ^t w_t R_t: the ratios of marginals without a value model, v standing in after a truncation."""
+    assert d.marginal is not None
+    return d.sum(d.gamma * d.marginal * d.reward)
+
+
+def by_step(d: Decisions) -> tuple[Floats, Floats]:
+    """(T+1,) sum of the ratios over all episodes' mass, and the largest share of them that one episode carries."""
+    assert d.marginal is not None
+    mean, largest = np.full(d.layout.horizon, np.nan), np.full(d.layout.horizon, np.nan)
+    size = float(d.mass.sum())
+    for t, units, rows in d.layout.by_step():
+        weight = d.mass[units] * d.marginal[rows]
+        total = float(weight.sum())
+        mean[t] = total / size
+        # A handful of episodes that are still running carry what they carry.
+        if total > 0.01 * size:
+            largest[t] = float(weight.max()) / total
+    return mean, largest

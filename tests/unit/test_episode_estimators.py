@@ -1,0 +1,261 @@
+"""Ratios of marginals, the blend that speaks for episodes, value models and π_b by state."""
+
+import numpy as np
+import pytest
+
+import offpolicy as op
+from offpolicy.models.values.auto_q import AutoQ
+from offpolicy.scores.blend import blended, products_supported
+from offpolicy.scores.decisions import Decisions, mean_step_weight
+from offpolicy.scores.formulas import doubly_robust, marginalized
+from offpolicy_studies.episodes.clinic import clinic
+from offpolicy_studies.episodes.outcomes import greedy
+from offpolicy_studies.episodes.worlds import problem
+from offpolicy_studies.tabular.chain import Chain
+
+
+def drawn(name, n, seed=0, propensities=True):
+    p = problem(name)
+    return p, p.draw(n, np.random.default_rng([seed, 7]), propensities=propensities)
+
+
+def ratios(ev, name="policy"):
+    return ev.problem.columns["marginal", "crossfit", 0, name]
+
+
+def test_ratios_of_marginals_stay_where_the_truth_can_be():
+    p, log = drawn("FrozenLake 8x8", 600)
+    ev = op.evaluate(log, p.target, estimators=["DRL"])
+    w = ratios(ev)
+    d = ev.problem.decisions(ev.targets["policy"], ev.estimators[0])
+    assert w.min() >= 0
+    assert w.max() <= d.rho.max()
+    # Every step's ratios have the mean that the target's running episodes have: at first all of them.
+    first = log.layout.step == 0
+    assert w[first].mean() == pytest.approx(1.0, abs=1e-9)
+    assert w.max() < 0.2 * d.rho.max()
+
+
+@pytest.mark.parametrize(("name", "n"), [("FrozenLake 8x8", 1000), ("Taxi, 50 steps", 600)])
+def test_drl_is_right_where_products_are_lost_or_states_are_many(name, n):
+    errors = []
+    for seed in range(6):
+        p, log = drawn(name, n, seed)
+        e = op.evaluate(log, p.target, estimators=["DRL"])["DRL"]
+        errors.append((e.value - p.truth) / e.std_error)
+    assert np.abs(errors).max() < 4
+    assert abs(np.mean(errors)) < 2.5
+
+
+def test_ratios_against_the_truth_of_a_known_world():
+    world = clinic()
+    q = world.optimal()
+    pi_e, pi_b = greedy(q, 0.3), greedy(q, 0.7)
+    log = world.simulate(pi_b, 4_000, np.random.default_rng(1), propensities=True)
+    ev = op.evaluate(log, lambda s: pi_e[s], estimators=["DRL"])
+    # Exact marginals by the world's own outcomes.
+    p_e, p_b = world.initial.copy(), world.initial.copy()
+
+    def moved(p, pi):
+        out = np.zeros_like(p)
+        mass = (p[:, None] * pi)[:, :, None] * world.chance * ~world.ends
+        np.add.at(out, world.to, mass)
+        return out
+
+    for _ in range(5):
+        p_e, p_b = moved(p_e, pi_e), moved(p_b, pi_b)
+    at = np.flatnonzero(log.layout.step == 5)
+    state = np.asarray(log.context.table)[log.context.positions(at)]
+    truth = p_e[state] / p_b[state] * pi_e[state, log.action[at]] / log.propensity[at]
+    often = p_b[state] > 0.02
+    made = ratios(ev)[at]
+    assert np.corrcoef(made[often], truth[often])[0, 1] > 0.97
+
+
+def test_auto_is_drl_where_products_are_lost_and_its_verdict_is_about_it():
+    p, log = drawn("FrozenLake 8x8", 1000)
+    ev = op.evaluate(log, p.target)
+    assert ev["auto"].value == pytest.approx(ev["DRL"].value, abs=1e-12)
+    assert "products of ratios are not supported" in " ".join(ev["auto"].notes)
+    assert ev.verdict().level != "insufficient evidence"
+    assert ev.verdict(estimator="DML").level == "insufficient evidence"
+    assert abs(ev["auto"].value - p.truth) < 3 * ev["auto"].std_error
+
+
+def unmarkov(n, seed):
+    """The first action decides what the second step earns, and no state says so: DRL is wrong, DML is right."""
+    rng = np.random.default_rng(seed)
+    first = rng.random(n) < 0.7
+    second = rng.random(n) < 0.5
+    rewards = np.column_stack([np.zeros(n), np.where(first, 1.0, -1.0) + rng.normal(0, 0.2, n)])
+    actions = np.column_stack([first, second]).astype(int)
+    chances = np.column_stack([np.where(first, 0.7, 0.3), np.full(n, 0.5)])
+    return op.Trajectories.from_arrays(
+        np.tile([0, 1], (n, 1)), actions, rewards, propensities=chances, labels=[0, 1]
+    )
+
+
+def rarely(states):
+    first = np.where(np.asarray(states) == 0, 0.3, 0.5)
+    return np.column_stack([1 - first, first])
+
+
+def test_a_gap_of_many_standard_errors_refuses_drl_and_moves_auto_to_dml():
+    ev = op.evaluate(unmarkov(3_000, 0), rarely)
+    assert abs(ev["DRL"].value - -0.4) > 0.5
+    assert ev["auto"].value == pytest.approx(-0.4, abs=4 * ev["auto"].std_error)
+    assert ev.diagnostics["marginal_ratios"].value > 5
+    assert ev.verdict(estimator="DRL").level == "insufficient evidence"
+    assert ev.verdict().level != "insufficient evidence"
+
+
+def test_the_blend_is_no_worse_than_its_parts():
+    errors = {name: [] for name in ("auto", "DML", "DRL", "WDR")}
+    for seed in range(12):
+        p, log = drawn("clinic, far target", 400, seed)
+        ev = op.evaluate(log, p.target, estimators=list(errors))
+        for name, kept in errors.items():
+            kept.append(ev[name].value - p.truth)
+    mse = {name: np.mean(np.square(x)) for name, x in errors.items()}
+    # Twelve logs: a ratio of mean squares has an error of about 0.4.
+    assert mse["auto"] < 1.5 * min(mse[name] for name in ("DML", "DRL", "WDR"))
+
+
+def test_blended_without_support_is_the_marginal_score():
+    p, log = drawn("FrozenLake 8x8", 300)
+    ev = op.evaluate(log, p.target, estimators=["DRL"])
+    d = ev.problem.decisions(ev.targets["policy"], ev.estimators[0])
+    assert not products_supported(d)
+    made = blended(d)
+    np.testing.assert_allclose(made.psi, marginalized(d))
+    assert made.products == 0
+    near = op.evaluate(log, lambda s: 0.98 * greedy(np.eye(64, 4), 1.0)[np.asarray(s)] + 0.005)
+    assert near.problem is not None
+    assert np.isfinite(doubly_robust(d)).all()
+
+
+def test_intervals_of_sums_use_the_weight_of_each_step():
+    """A reward of the first step is not charged with the weights of later ones."""
+    rng = np.random.default_rng(3)
+    n, steps = 400, 12
+    actions = rng.integers(2, size=(n, steps))
+    rewards = np.zeros((n, steps))
+    rewards[:, 0] = actions[:, 0] * (rng.random(n) < 0.5)
+    log = op.Trajectories.from_arrays(
+        np.tile(np.arange(steps), (n, 1)), actions, rewards, propensities=np.full((n, steps), 0.5)
+    )
+    ev = op.evaluate(log, lambda s: np.tile([0.35, 0.65], (len(s), 1)), estimators=["IPW", "DML"])
+    interval = ev["IPW"].interval(0.95)
+    assert interval.sufficient
+    assert interval.high - interval.low < 1.5 * 2 * 1.96 * ev["IPW"].std_error
+
+
+def test_the_mean_weight_of_steps():
+    layout = op.Trajectories.from_arrays([[0, 0], [0]], [[0, 0], [0]], [[1.0, 1], [1]]).layout
+    half = np.full(3, 0.5)
+    d = Decisions(layout, half, np.ones(3), half, half, half, discount=0.5)
+    assert mean_step_weight(d) == pytest.approx([(2 + 0.5 * 4) / 1.5, 2.0])
+
+
+# -- value models --------------------------------------------------------------------------------------
+
+
+def test_the_default_value_model_holds_over_a_long_horizon():
+    chain = Chain(horizon=50)
+    log = chain.simulate(250, np.random.default_rng(5))
+    ev = op.evaluate(log, chain.target, estimators=["DM-cf"])
+    # Trees by themselves are off by more than a third here.
+    assert ev["DM-cf"].value == pytest.approx(chain.value(), rel=0.2)
+    off = op.evaluate(log, chain.target, estimators=["DM-cf"], value_model=AutoQ(("trees",)))
+    assert off["DM-cf"].value < 0.75 * chain.value()
+    assert "q: " in ev["DM-cf"].notes[0]
+
+
+def test_quadratic_values_are_found_where_they_are_quadratic():
+    rng = np.random.default_rng(6)
+    n, steps = 300, 6
+    states = rng.normal(size=(n, steps, 2))
+    actions = rng.integers(2, size=(n, steps))
+    rewards = states[:, :, 0] ** 2 * (2 * actions - 1) + 0.1 * rng.normal(size=(n, steps))
+    log = op.Trajectories.from_arrays(
+        states, actions, rewards, propensities=np.full((n, steps), 0.5)
+    )
+
+    def always(s):
+        return np.tile([0.0, 1.0], (len(s), 1))
+
+    ev = op.evaluate(log, always, estimators=["DM-cf"])
+    assert "quadratic" in ev["DM-cf"].notes[0]
+    assert ev["DM-cf"].value == pytest.approx(6.0, abs=0.5)
+
+
+def test_skill_is_one_number_between_minus_one_and_one():
+    p, log = drawn("CliffWalking", 200)
+    wild = 1e4 * np.random.default_rng(0).normal(size=(log.rows, 4))
+    ev = op.evaluate(log, p.target, value_model=wild, estimators=["DML"])
+    found = ev.diagnostics["value_model_skill"]
+    assert found.value == -1
+    assert "%" not in found.sentence
+
+
+def test_scores_that_do_not_vary_are_no_certainty():
+    p, log = drawn("CliffWalking", 200)
+    ev = op.evaluate(log, p.target, estimators=["DM", "DML"])
+    assert ev["DM"].std_error < 1e-9
+    assert "leaves out the error of the value model" in ev["DM"].notes[-1]
+    line = next(text for text in repr(ev).splitlines() if " DM " in text)
+    assert "not stated" in line
+
+
+# -- π_b by state --------------------------------------------------------------------------------------
+
+
+def sparse_log(n, seed):
+    """Many states, each seen a few times, with a logging policy that is nearly sure of itself."""
+    rng = np.random.default_rng(seed)
+    steps, n_states, k = 6, 150, 4
+    states = rng.integers(n_states, size=(n, steps))
+    best = np.arange(n_states) % k
+    pi_b = np.full((n_states, k), 0.02)
+    pi_b[np.arange(n_states), best] = 0.94
+    drawn_actions = (pi_b[states].cumsum(axis=2) < rng.random((n, steps, 1))).sum(axis=2)
+    rewards = (drawn_actions == best[states]).astype(float)
+    pi_e = np.full((n_states, k), 0.01)
+    pi_e[np.arange(n_states), best] = 0.97
+    return op.Trajectories.from_arrays(states, drawn_actions, rewards, labels=range(k)), pi_e
+
+
+def test_shares_by_state_are_smoothed_as_the_likelihood_says():
+    log, pi_e = sparse_log(300, 1)
+
+    def weight_error(**options):
+        ev = op.evaluate(log, lambda s: pi_e[s], estimators=["IPW-cf"], **options)
+        return abs(ev["IPW-cf"].value - 6 * 0.97), ev
+
+    default, ev = weight_error()
+    heavy, _ = weight_error(behavior_model=op.StateShares(smoothing=20.0))
+    assert default < 0.5 * heavy
+    assert any("pseudo-steps" in note for note in ev["IPW-cf"].notes)
+
+
+def test_torch_behavior_holds_out_episodes():
+    torch = pytest.importorskip("torch")
+    from offpolicy.models.values.torch import Training
+
+    seen = []
+
+    class Spy(Training):
+        def held_out(self, unit, seed):
+            seen.append(np.asarray(unit))
+            return super().held_out(unit, seed)
+
+    log = Chain(horizon=4).simulate(40, np.random.default_rng(0))
+    log = op.Trajectories.from_arrays(
+        np.asarray(log.context.table).reshape(40, 4, 1),
+        log.action.reshape(40, 4),
+        log.reward.reshape(40, 4),
+    )
+    model = op.TorchBehavior(torch.nn.Linear(1, 2), Spy(epochs=1))
+    op.evaluate(log, Chain().target, behavior_model=model, estimators=["IPW-cf"])
+    assert len(seen) == 2
+    assert all(len(np.unique(unit)) < len(unit) for unit in seen)

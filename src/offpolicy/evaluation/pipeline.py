@@ -54,8 +54,7 @@ NO_SURVIVOR = (
     "data say nothing about what comes later. Use a shorter horizon (log.first(steps)), DRL or DM"
 )
 NO_SPREAD = (
-    "the scores do not vary: a standard error of 0 leaves out the error of the value model, and no "
-    "interval is stated"
+    "the scores do not vary: a standard error of 0 would leave out the error of the value model"
 )
 OUT_OF_FOLD_FIRST: tuple[Split, ...] = ("crossfit", "half", "full")
 TURNS: tuple[Split, ...] = ("full", "crossfit", "half")

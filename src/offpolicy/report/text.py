@@ -83,7 +83,8 @@ def _spread(e: Estimate, level: float) -> tuple[str, str]:
     interval = e.interval(level)
     if interval.low == interval.high and not interval.sufficient:
         return "—", "not stated"
-    return number(e.std_error, 2), _interval(interval)
+    vanished = e.std_error <= 1e-12 * (1 + abs(e.value)) and interval.low < interval.high
+    return "—" if vanished else number(e.std_error, 2), _interval(interval)
 
 
 def _against(e: Estimate, logged: Estimate, level: float) -> str:

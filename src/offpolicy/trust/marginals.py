@@ -14,7 +14,7 @@ import numpy as np
 from offpolicy.inference.figures import capitalized
 from offpolicy.scores import formulas as scores
 from offpolicy.scores.blend import products_supported
-from offpolicy.scores.catalog import ALL, Estimator
+from offpolicy.scores.catalog import ALL, AUTO_EPISODES, Estimator
 from offpolicy.trust.finding import Finding, judged, not_applicable
 from offpolicy.trust.significance import z_score
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from offpolicy.trust.view import View
 
 NAME = "marginal_ratios"
+MOSTLY = 0.8
 # Episodes, largest share and mean weight that still make DML a witness, if not one to rest on.
 BARELY = (8.0, 0.5, 0.5)
 REMEDY = (
@@ -34,11 +35,22 @@ REMEDY = (
 )
 
 
-def comparable(view: View, estimators: Sequence[Estimator]) -> list[Estimator]:
-    """Estimators whose distance from each other means something: products only where they are supported."""
-    if view.decisions.layout.is_single or products_supported(view.decisions):
+def comparable(
+    view: View, estimators: Sequence[Estimator], products: float = 0.0
+) -> list[Estimator]:
+    """Estimators whose distance from one another means something.
+
+    Products of ratios count where they are supported. Against an estimate that rests on them (by the share
+    ``products``), with logged propensities, ratios of marginals are no witness: they need a Markov state and a model,
+    products need neither.
+    """
+    if view.decisions.layout.is_single:
         return list(estimators)
-    return [e for e in estimators if not e.uses_products]
+    if not products_supported(view.decisions):
+        return [e for e in estimators if not e.uses_products]
+    if view.behavior_is_known and products > MOSTLY:
+        return [e for e in estimators if "marginal" not in e.needs or e is AUTO_EPISODES]
+    return list(estimators)
 
 
 def finding(view: View, estimators: Sequence[Estimator]) -> Finding:

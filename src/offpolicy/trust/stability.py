@@ -168,7 +168,7 @@ def disagreement(
     worst = max(others, key=lambda e: abs(z[e.name])).name
     p = min(1.0, len(others) * two_sided(z[worst]))
     apart = abs(one.value - estimates[worst].value) / one.std_error
-    direct = [f"{e.name} z = {z[e.name]:.2g}" for e in usable if e.is_direct]
+    direct = [f"{e.name} z = {z[e.name]:.2g}" for e in usable if e.is_direct and e.name in z]
     sentence = (
         f"{first.name} and {worst} differ by {abs(z[worst]):.2g} standard errors of their difference, "
         f"{apart:.2g} of the estimate's own"

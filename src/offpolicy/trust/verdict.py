@@ -164,10 +164,12 @@ def _with_own_disagreement(ev: Evaluation, policy: str, chosen: Estimator) -> li
     findings = ev.diagnostics[policy]
     raised: list[Finding] = findings.worst()
     reference = findings[name].details.get("reference") if name in findings else None
-    if reference in {None, chosen.name}:
+    episodes = not ev.problem.log.layout.is_single
+    if reference is None or (reference == chosen.name and not episodes):
         return raised
     estimates = {e.name: ev[policy, e.name] for e in ev.estimators}
-    witnesses = comparable(View.of(ev.problem, ev.targets[policy]), ev.estimators)
+    view = View.of(ev.problem, ev.targets[policy])
+    witnesses = comparable(view, ev.estimators, ev.problem.products_share(policy, chosen))
     if chosen not in witnesses:
         # Products that are not supported: what is wrong with them is said by the checks of the weights.
         return [f for f in raised if f.name != name]

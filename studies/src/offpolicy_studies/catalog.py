@@ -42,6 +42,11 @@ coverage = Study(
     "bias, error, coverage and refusals over many worlds",
     "offpolicy_studies.coverage.study",
 )
+episodes = Study(
+    "episodes",
+    "episodes in worlds with known values: lakes, taxis, cliffs, a clinic, a chain, CartPole",
+    "offpolicy_studies.episodes.study",
+)
 obd = Study(
     "obd",
     "the Open Bandit sample, each arm predicted from the other's log",

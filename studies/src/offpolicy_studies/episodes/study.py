@@ -1,0 +1,174 @@
+"""`offpolicy reproduce episodes`: episodes as an RL researcher meets them, in worlds whose values are known.
+
+FrozenLake 4×4 and 8×8, Taxi, CliffWalking and the cliff of Kallus and Uehara (2020), a sepsis-like clinic with near and
+far targets, a linear-Gaussian chain and CartPole from its physical state; with logged propensities and with an
+estimated logging policy. Everything by the defaults, beside importance sampling and fitted Q in plain numpy.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path  # noqa: TC003  (the command line reads the types of Args)
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import offpolicy as op
+from offpolicy.errors import UsageError, did_you_mean
+from offpolicy_studies.episodes.baselines import fitted_q, importance_sampling
+from offpolicy_studies.episodes.worlds import WORLDS, problem
+from offpolicy_studies.folder import write_results
+from offpolicy_studies.monte_carlo import mean, root_mean_square, share, simulate
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+LIBRARY = ("auto", "DML", "DRL", "WDR", "DM")
+PLAIN = ("IS", "WIS", "PDIS", "PDWIS", "fitted Q")
+# Published root mean squared errors on the cliff with 1,000 episodes (Kallus and Uehara 2020).
+PUBLISHED = {"IS": 6.14, "DM": 2.70, "DR": 0.820, "DRL": 0.754}
+
+
+@dataclass(frozen=True)
+class Args:
+    """Options of the episode study."""
+
+    replications: int = 200
+    """Logs drawn from each world."""
+    worlds: tuple[str, ...] = ()
+    """Names of worlds, or beginnings of names; all when empty."""
+    behavior: str = "both"
+    """Whether propensities are known: known, estimated or both."""
+    seed: int = 0
+    """Seed of everything."""
+    workers: int = 0
+    """Processes; 0 takes one for each core."""
+    out: Path | None = None
+    """Folder for replications.jsonl (which makes a run resumable), results.json and table.md."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A world by name, and whether its propensities are logged."""
+
+    world: str
+    known: bool
+
+
+def replicate(cell: Cell, rng: np.random.Generator) -> dict[str, Any]:
+    """One log: what each estimator says of it, and whether the answer is given."""
+    p = problem(cell.world)
+    log = p.draw(WORLDS[cell.world][1], rng, propensities=cell.known)
+    ev = op.evaluate(log, p.target, estimators=LIBRARY, seed=int(rng.integers(2**31)))
+    out: dict[str, Any] = {}
+    for name in LIBRARY:
+        e = ev[name]
+        interval = e.interval(0.95)
+        out[name] = [
+            e.value,
+            e.std_error,
+            interval.low,
+            interval.high,
+            ev.verdict(estimator=name).level,
+        ]
+    plain = {"fitted Q": fitted_q(log, p.target)}
+    if cell.known:
+        at = ev.problem.columns["pi_e", "policy"]
+        plain |= importance_sampling(log, np.asarray(at))
+    return out | {name: [value] for name, value in plain.items()}
+
+
+def cells(options: Args) -> dict[str, Cell]:
+    """The cells asked for, by name."""
+    for asked in options.worlds:
+        if not any(w.startswith(asked) for w in WORLDS):
+            raise UsageError(f"no world is called {asked!r}.{did_you_mean(asked, WORLDS)}")
+    if options.behavior not in {"known", "estimated", "both"}:
+        raise UsageError(f"--behavior must be known, estimated or both. Got {options.behavior!r}.")
+    kinds = {"known": [True], "estimated": [False], "both": [True, False]}[options.behavior]
+    chosen = [
+        w for w in WORLDS if not options.worlds or any(w.startswith(a) for a in options.worlds)
+    ]
+    return {
+        f"{w}, π_b {'known' if known else 'estimated'}": Cell(w, known)
+        for w in chosen
+        for known in kinds
+    }
+
+
+def reproduce(options: Args) -> dict[str, Any]:
+    """Run the worlds: {"options", "cells": {name: {"truth", "n", "estimators", …}}}."""
+    asked = cells(options)
+    runs = simulate(
+        replicate,
+        asked,
+        options.replications,
+        seed=options.seed,
+        workers=options.workers,
+        out=None if options.out is None else options.out / "replications.jsonl",
+        settings={"study": "episodes"},
+        title="episodes",
+    )
+    results = {
+        "options": {"replications": options.replications, "seed": options.seed},
+        "cells": {
+            name: summarize(runs[name], problem(cell.world).truth, WORLDS[cell.world][1])
+            for name, cell in asked.items()
+        },
+    }
+    write_results(options.out, results, show(results))
+    return results
+
+
+def summarize(runs: list[Mapping[str, Any]], truth: float, n: int) -> dict[str, Any]:
+    """Bias, error, coverage among answered and share refused, of each estimator."""
+    estimators: dict[str, dict[str, float]] = {}
+    for name in runs[0]:
+        entries = [run[name] for run in runs]
+        value = np.array([np.nan if e[0] is None else e[0] for e in entries], dtype=np.float64)
+        error = value[np.isfinite(value)] - truth
+        made: dict[str, float] = {
+            "bias": mean(error).value,
+            "rmse": root_mean_square(error).value,
+            "median_error": float(np.median(np.abs(error))) if len(error) else np.nan,
+            "undefined": int(len(value) - len(error)),
+        }
+        if len(entries[0]) > 1:
+            made |= _honesty(entries, truth)
+        estimators[name] = made
+    return {"truth": truth, "n": n, "logs": len(runs), "estimators": estimators}
+
+
+def _honesty(entries: list[Any], truth: float) -> dict[str, float]:
+    answered = [e for e in entries if e[4] != "insufficient evidence" and e[2] is not None]
+    tiny = 1e-9 * max(1.0, abs(truth))
+    covers = np.array([e[2] - tiny <= truth <= e[3] + tiny for e in answered], dtype=bool)
+    far = np.array([abs(e[0] - truth) > 4 * e[1] + tiny for e in answered], dtype=bool)
+    return {
+        "refused": 1 - len(answered) / len(entries),
+        "coverage": share(covers).value,
+        "coverage_error": share(covers).error,
+        "beyond_four": float(far.sum()),
+        "width": float(np.median([e[3] - e[2] for e in answered])) if answered else np.nan,
+    }
+
+
+def show(results: Mapping[str, Any]) -> str:
+    """The tables as Markdown."""
+    lines: list[str] = []
+    for name, cell in results["cells"].items():
+        lines += [
+            f"**{name}** (n = {cell['n']:,}, truth {cell['truth']:.4g}, {cell['logs']} logs)",
+            "",
+            "| estimator | bias | RMSE | refused | coverage among answered | answered, off by > 4 s.e. |",
+            "|---|---|---|---|---|---|",
+        ]
+        for estimator, e in cell["estimators"].items():
+            row = f"| {estimator} | {e['bias']:+.3g} | {e['rmse']:.3g} |"
+            if "refused" in e:
+                row += f" {e['refused']:.0%} | {e['coverage']:.2f} | {e['beyond_four']:.0f} |"
+            else:
+                row += " | | |"
+            lines.append(row)
+        lines.append("")
+    return "\n".join(lines)

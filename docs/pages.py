@@ -1,7 +1,8 @@
 """The Python and shell blocks of the pages, run in order, and what they print.
 
 A block of a page is followed by a fence called ``output`` with what it printed, written by `make outputs` and
-compared by the tests. A block that is not run says why in a comment before it: ``<!-- not run: … -->``.
+compared by the tests. A block that is not run says why in a comment before it: ``<!-- not run: … -->``. A page that
+reads public data names their folder in a comment, ``<!-- data: obd -->``; its blocks find them in the current folder.
 """
 
 import contextlib
@@ -21,6 +22,7 @@ BLOCK = re.compile(
     r"(?P<shown>\n```output\n(?P<output>.*?)^```\n)?",
     re.MULTILINE | re.DOTALL,
 )
+DATA = re.compile(r"^<!-- data: (\w+) -->$", re.MULTILINE)
 NUMBER = re.compile(r"(?<![\w.])[-+−]?\d[\d,]*\.?\d*(?:e[-+]?\d+)?")
 # Learners round differently on other machines; a wrong number is further off than this.
 RELATIVE, ABSOLUTE = 0.1, 0.02
@@ -41,8 +43,21 @@ def blocks(page: Path) -> list[Block]:
     return [Block(m["kind"], m["text"], m["output"] or "") for m in found if not m["skip"]]
 
 
+def missing_data(page: Path) -> str:
+    """The folder of public data that a page needs and that is not here; empty when nothing is missing."""
+    named = DATA.search(page.read_text("utf-8"))
+    return "" if named is None or (_data() / named[1]).is_dir() else named[1]
+
+
+def _data() -> Path:
+    return Path(os.environ.get("OFFPOLICY_DATA", ROOT.parent / "shared" / "data"))
+
+
 def outputs(page: Path) -> list[str]:
     """Run a page in the current folder, its blocks one after another, and give what each printed."""
+    named = DATA.search(page.read_text("utf-8"))
+    if named is not None:
+        Path(named[1]).symlink_to(_data().resolve() / named[1])
     names = {"__name__": "__page__"}
     os.environ["COLUMNS"] = "120"
     return [_printed(block, page, names) for block in blocks(page)]

@@ -47,7 +47,11 @@ _NAMES = {
     "check_reward_model": "offpolicy.models.rewards.check",
     "check_score": "offpolicy.scores.check",
 }
-_MODULES = {"policies", "errors"}
+_MODULES = {
+    "errors": "offpolicy.errors",
+    "formats": "offpolicy.logs.formats",
+    "policies": "offpolicy.policies",
+}
 
 __all__ = ["__version__", *sorted(_NAMES), *sorted(_MODULES)]  # noqa: PLE0604
 
@@ -62,6 +66,7 @@ if TYPE_CHECKING:
     from offpolicy.evaluation.result import Evaluation as Evaluation
     from offpolicy.evaluation.scorer import policy_scorer as policy_scorer
     from offpolicy.inference.estimate import Estimate as Estimate
+    from offpolicy.logs import formats as formats
     from offpolicy.logs.bandit import BanditLog as BanditLog
     from offpolicy.logs.trajectories import Trajectories as Trajectories
     from offpolicy.models.behavior.behavior import Shares as Shares
@@ -110,7 +115,7 @@ def __getattr__(name: str) -> Any:
         globals()[name] = value
         return value
     if name in _MODULES:
-        return importlib.import_module(f"offpolicy.{name}")
+        return importlib.import_module(_MODULES[name])
     raise AttributeError(f"module 'offpolicy' has no attribute {name!r}")
 
 

@@ -10,6 +10,7 @@ import io
 import os
 import re
 import shlex
+import unittest
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -55,6 +56,8 @@ def _data() -> Path:
 
 def outputs(page: Path) -> list[str]:
     """Run a page in the current folder, its blocks one after another, and give what each printed."""
+    if missing := missing_data(page):  # tests take this for a skip, with its reason
+        raise unittest.SkipTest(f"the data {missing!r} are not in ../shared/data or OFFPOLICY_DATA")
     named = DATA.search(page.read_text("utf-8"))
     if named is not None:
         Path(named[1]).symlink_to(_data().resolve() / named[1])

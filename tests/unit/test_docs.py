@@ -28,8 +28,6 @@ pages = _script("pages")
     "page", [p for p in pages.PAGES if pages.blocks(p)], ids=lambda p: str(p.relative_to(ROOT))
 )
 def test_the_code_of_a_page_runs_and_prints_what_it_shows(page, tmp_path, monkeypatch):
-    if missing := pages.missing_data(page):
-        pytest.skip(f"the public data {missing!r} are not in ../shared/data or OFFPOLICY_DATA")
     monkeypatch.chdir(tmp_path)
     printed = pages.outputs(page)
     for block, output in zip(pages.blocks(page), printed, strict=True):

@@ -129,6 +129,9 @@ class Findings(Mapping[str, Finding]):
             raise KeyError(f"no check is called {name!r}.{did_you_mean(name, self._by_name)}")
         return self._by_name[name]
 
+    def __contains__(self, name: object) -> bool:
+        return name in self._by_name
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._by_name)
 

@@ -97,12 +97,11 @@ def _rows(
 
 def _row(place: int, name: str, marks: str, *, lead: bool = False, **keys: float | None) -> str:
     known = "".join(
-        f' data-{key}="{v:.4g}"' for key, v in keys.items() if v is not None and _finite(v)
+        f" data-{key}={v:.4g}" for key, v in keys.items() if v is not None and _finite(v)
     )
-    kind = "r lead" if lead else "r"
+    kind = '"r lead"' if lead else "r"
     return (
-        f'<div class="{kind}" data-i="{place}"{known}><span>{esc(name)}</span>'
-        f"<svg>{marks}</svg></div>"
+        f"<div class={kind} data-i={place}{known}><span>{esc(name)}</span><svg>{marks}</svg></div>"
     )
 
 
@@ -223,8 +222,7 @@ def _curve(rows: Sequence[Row], at: Sequence[float], y: Scale, *, dashed: bool) 
     middle = [(p, y.at(r["value"])) for p, r in zip(at, rows, strict=True)]
     drawn.append(("line accent", line(middle)))
     return paths(*drawn) + "".join(
-        f'<circle class="accent" data-i="{i}" cx="{pos(p)}" cy="{pos(1 - v)}"/>'
-        for i, (p, v) in enumerate(middle)
+        f'<circle data-i="{i}" cx="{pos(p)}" cy="{pos(1 - v)}"/>' for i, (p, v) in enumerate(middle)
     )
 
 
@@ -288,7 +286,7 @@ def calibration(rows: Sequence[Row], *, what: str, is_logarithmic: bool) -> str:
         x, a, b = both.at(r["predicted"]), both.at(r["low"]), both.at(r["high"])
         inner += (
             f'<line class="accent" x1="{pos(x)}" x2="{pos(x)}" y1="{pos(1 - a)}" y2="{pos(1 - b)}"/>'
-            f'<circle class="accent" data-i="{i}" cx="{pos(x)}" '
+            f'<circle data-i="{i}" cx="{pos(x)}" '
             f'cy="{pos(1 - both.at(r["observed"]))}"/>'
         )
     return frame(

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from offpolicy.report.tables import Row
     from offpolicy.trust.view import View
 
-HISTOGRAM = 30
+HISTOGRAM = 24
 MOST_ACTIONS = 30
 LOG10 = math.log(10.0)
 

@@ -21,7 +21,7 @@ WHAT = {
     "reward_model_r2": "out-of-fold R² of the reward model",
     "reward_model_calibration": "z of its calibration",
     "behavior_log_loss": "z of the log-loss of π_b above that of plain shares",
-    "floored": "share of fitted propensities raised to the floor",
+    "floored": "share of the weighted rows whose fitted propensity was 0 and was replaced by 1/(n + K)",
     "efficiency_ratio": "variance of the doubly robust score over the estimated efficiency bound",
     "horizon": "share of an episode's steps that products of ratios support",
     "beyond_log": "share of the target's episodes that reach the last step of which the log can tell",

@@ -155,3 +155,28 @@ def test_fitted_probabilities_are_divided_among_the_eligible():
 def test_a_class_is_not_an_instance():
     with pytest.raises(ModelError, match="Give an instance"):
         as_behavior_model(LogisticRegression)
+
+
+def test_small_probabilities_are_used_as_they_were_fitted():
+    """A classifier that is sure of an action is believed; only a probability of 0 is replaced, and counted."""
+    rng = np.random.default_rng(0)
+    x = 3 * rng.normal(size=200)
+    a = (x + 0.5 * rng.normal(size=200) > 0).astype(int)
+    x[0], a[0] = 3.0, 0  # what no other row makes likely
+    log = BanditLog.from_arrays(x, a, x * a)
+    model = LogisticRegression(C=100.0)
+    ev = evaluate(log, policies.Uniform(), estimators=["IPW-cf"], behavior_model=model)
+    used = ev.problem.behavior("crossfit", 0)
+    assert used.probability.min() < 1 / 102  # less than the share of an action not seen yet
+    assert not used.raised.any()
+    assert not any("probability 0" in note for note in ev["IPW-cf"].notes)
+
+
+def test_a_logged_action_of_probability_0_is_replaced_and_noted():
+    a = np.array([0, 1] * 30 + [2])
+    log = BanditLog.from_arrays(None, a, a * 1.0)
+    ev = evaluate(log, policies.Uniform(), estimators=["IPW-cf"], behavior_model="shares")
+    assert any("1 logged actions probability 0" in note for note in ev["IPW-cf"].notes)
+    assert ev.diagnostics["floored"].level != "ok"
+    away = evaluate(log, policies.Fixed(1), estimators=["IPW-cf"], behavior_model="shares")
+    assert away.diagnostics["floored"].level == "ok"  # the target never takes it

@@ -74,7 +74,8 @@ def _evaluated(options: argparse.Namespace) -> tuple[Evaluation, list[str]]:
 
 
 def _settings(options: argparse.Namespace) -> dict[str, Any]:
-    given = {k: getattr(options, k) for k in ("folds", "repeats", "discount", "seed")}
+    declared = ("randomized", "gamma")
+    given = {k: getattr(options, k) for k in ("folds", "repeats", "discount", "seed", *declared)}
     return {k: v for k, v in given.items() if v is not None}
 
 

@@ -210,6 +210,18 @@ def _evaluate_flags(parser: argparse.ArgumentParser) -> None:
         ("--value-model", None, "for episodes", {"choices": models.VALUE_MODELS}),
         ("--discount", None, "γ, for episodes (1)", float),
         ("--behavior-model", None, logged, {"choices": ("logged", "shares", "auto")}),
+        (
+            "--randomized",
+            None,
+            "without propensities: declare that actions were drawn at random given the context",
+            {"action": "store_true", "default": None},
+        ),
+        (
+            "--gamma",
+            None,
+            "without propensities: factor by which hidden causes may move odds",
+            float,
+        ),
         ("--folds", None, "folds for cross-fitting (2)", int),
         ("--repeats", None, "redraw the folds this often (1)", int),
         ("--seed", None, "every random choice follows from it (0)", int),

@@ -475,8 +475,8 @@ class Pipeline:
         raised = self.floored(split, repeat, rows)
         if raised:
             notes.append(
-                f"the fitted π_b gave {raised:,} logged actions less than the share of an unseen action, "
-                "1 / (n + K), and was raised to it"
+                f"the fitted π_b gave {raised:,} logged actions probability 0: they got the share of an action "
+                "not seen yet, 1 / (n + K)"
             )
         return notes
 

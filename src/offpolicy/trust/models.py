@@ -232,17 +232,17 @@ def behavior(view: View) -> Finding:
 
 
 def floored(view: View) -> Finding:
-    """Share of rows whose fitted π_b was raised to the floor."""
+    """Share of the rows with a weight whose fitted π_b was 0, and was replaced."""
     if view.behavior_is_known:
         return judged("floored", 0.0, "logged propensities are used as they are.")
     raised = view.problem.behavior(view.split, 0).raised
-    count = view.per_decision(view.count)
+    count = view.per_decision(view.count) * (view.decisions.pi_e > 0)
     number = 0.0 if raised is None else float(count @ raised[view.rows])
-    share = number / float(count.sum())
+    share = number / max(float(count.sum()), 1.0)
     sentence = (
-        "no fitted probability had to be raised."
+        "no action that the target takes had a fitted probability of 0."
         if number == 0
-        else f"{number:,.0f} rows ({100 * share:.2g}%) had an action their training fold never saw: π_b was "
-        "raised to 1 / (n + K)."
+        else f"{number:,.0f} rows ({100 * share:.2g}%) have an action that the model of their training fold gives "
+        "probability 0: 1 / (n + K) takes its place."
     )
     return judged("floored", share, sentence, {"rows": number})

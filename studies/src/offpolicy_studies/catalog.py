@@ -37,6 +37,11 @@ choice = Study(
     "a published benchmark of estimator choice on classification sets",
     "offpolicy_studies.choice",
 )
+corruptions = Study(
+    "corruptions",
+    "what the verdict says of logs with a known defect",
+    "offpolicy_studies.trust.corruptions",
+)
 coverage = Study(
     "coverage",
     "bias, error, coverage and refusals over many worlds",
@@ -46,6 +51,11 @@ episodes = Study(
     "episodes",
     "episodes in worlds with known values: lakes, taxis, cliffs, a clinic, a chain, CartPole",
     "offpolicy_studies.episodes.study",
+)
+false_alarms = Study(
+    "false-alarms",
+    "how often each check finds fault with a clean log",
+    "offpolicy_studies.trust.false_alarms",
 )
 obd = Study(
     "obd",

@@ -1,9 +1,9 @@
 """Behavior models π_b(a | s), for logs without propensities.
 
 A behavior model has ``fit_behavior(data, seed)`` and gives something with ``predict(X, batch)``, the (m, K)
-distribution of rows it was not fitted on. An action that a training fold never saw gets the add-one share
-1 / (n + K), n being the rows of its batch where shares are taken by batch: positive, so that no weight is
-infinite, and counted, so that the result can say how often.
+distribution of rows it was not fitted on. Probabilities are used as they were fitted, however small. Only where a
+logged action has probability 0 (a training fold never saw it) does it get the add-one share 1 / (n + K), n being the
+rows of its batch where shares are taken by batch: no weight is infinite, and the estimate's notes say how often.
 """
 
 from __future__ import annotations

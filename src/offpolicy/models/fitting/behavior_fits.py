@@ -135,9 +135,10 @@ class BehaviorFits:
         groups = groups_of(self.model, self.log, rows)
         with few_threads(len(rows)):
             p = self._logged_probability(fit, rows, groups)
-        floor = floor_at(fit, groups)
-        low = p < floor
-        return np.where(low, floor, p), low
+        # A small probability is used as it was fitted. Where the model says that a logged action could not be
+        # taken, its weight would be infinite: it gets the share of an action not seen yet, and is counted.
+        impossible = p <= 0
+        return np.where(impossible, floor_at(fit, groups), p), impossible
 
     def _fit(self, model: Any, part: Part) -> FittedBehavior:
         log = self.log

@@ -20,6 +20,16 @@ _NAMES = {
     "Evaluation": "offpolicy.evaluation.result",
     "KFold": "offpolicy.splits.folds",
     "evaluate": "offpolicy.evaluation.evaluate",
+    "against": "offpolicy.evaluation.ranking",
+    "returns": "offpolicy.evaluation.returns",
+    "step_curves": "offpolicy.evaluation.step_curves",
+    "from_d3rlpy": "offpolicy.logs.formats.d3rlpy",
+    "from_gymnasium": "offpolicy.logs.formats.gymnasium_rollout",
+    "from_minari": "offpolicy.logs.formats.minari",
+    "from_rllib": "offpolicy.logs.formats.rllib",
+    "from_sb3": "offpolicy.logs.formats.sb3",
+    "from_transitions": "offpolicy.logs.formats.transitions",
+    "roll_out": "offpolicy.logs.formats.gymnasium_rollout",
     "learn_policy": "offpolicy.decide.learn",
     "select": "offpolicy.decide.select",
     "policy_scorer": "offpolicy.evaluation.scorer",
@@ -63,11 +73,21 @@ if TYPE_CHECKING:
     from offpolicy.engines.scan import scan as scan
     from offpolicy.engines.spark_boosted import SparkBoosted as SparkBoosted
     from offpolicy.evaluation.evaluate import evaluate as evaluate
+    from offpolicy.evaluation.ranking import against as against
     from offpolicy.evaluation.result import Evaluation as Evaluation
+    from offpolicy.evaluation.returns import returns as returns
     from offpolicy.evaluation.scorer import policy_scorer as policy_scorer
+    from offpolicy.evaluation.step_curves import step_curves as step_curves
     from offpolicy.inference.estimate import Estimate as Estimate
     from offpolicy.logs import formats as formats
     from offpolicy.logs.bandit import BanditLog as BanditLog
+    from offpolicy.logs.formats.d3rlpy import from_d3rlpy as from_d3rlpy
+    from offpolicy.logs.formats.gymnasium_rollout import from_gymnasium as from_gymnasium
+    from offpolicy.logs.formats.gymnasium_rollout import roll_out as roll_out
+    from offpolicy.logs.formats.minari import from_minari as from_minari
+    from offpolicy.logs.formats.rllib import from_rllib as from_rllib
+    from offpolicy.logs.formats.sb3 import from_sb3 as from_sb3
+    from offpolicy.logs.formats.transitions import from_transitions as from_transitions
     from offpolicy.logs.trajectories import Trajectories as Trajectories
     from offpolicy.models.behavior.behavior import Shares as Shares
     from offpolicy.models.behavior.sees_targets import SeesTargets as SeesTargets

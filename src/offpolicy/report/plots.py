@@ -56,6 +56,15 @@ def plot(
     return axes
 
 
+def new_axes(rows: int, what: str) -> Any:
+    """Axes one below the other, with one scale for what is across."""
+    try:
+        from matplotlib import pyplot as plt
+    except ImportError as error:
+        raise missing_dependency("matplotlib", "plot", what) from error
+    return plt.subplots(rows, 1, sharex=True, layout="constrained")[1]
+
+
 def _axes(plt: Any, ax: Any) -> Any:
     return plt.subplots(layout="constrained")[1] if ax is None else ax
 

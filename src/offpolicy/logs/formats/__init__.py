@@ -10,6 +10,8 @@ from offpolicy.logs.formats.jsonl import read_jsonl, write_jsonl
 from offpolicy.logs.formats.lines import BadLine, Reading
 from offpolicy.logs.formats.minari import from_minari
 from offpolicy.logs.formats.obp import from_obp, to_obp
+from offpolicy.logs.formats.rllib import from_rllib
+from offpolicy.logs.formats.sb3 import from_sb3
 from offpolicy.logs.formats.transitions import from_transitions
 
 __all__ = [
@@ -19,6 +21,8 @@ __all__ = [
     "from_exposures",
     "from_minari",
     "from_obp",
+    "from_rllib",
+    "from_sb3",
     "from_transitions",
     "read_dsjson",
     "read_jsonl",

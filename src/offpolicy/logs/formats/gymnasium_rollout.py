@@ -62,6 +62,10 @@ def roll_out(
     )
 
 
+#: The same under the name that the other readers have.
+from_gymnasium = roll_out
+
+
 def _steps(
     environment: Any, ask: Any, count: int, episodes: int, seed: int, max_steps: int | None
 ) -> Iterator[dict[str, Any]]:

@@ -1,0 +1,197 @@
+"""Logs as RL libraries keep them, distributions of returns, curves by step and rankings against the truth."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import offpolicy as op
+from offpolicy.errors import DataError, NotIdentifiedError, UsageError
+from offpolicy.evaluation.returns import distribution
+
+
+def recorded(n=40, seed=0):
+    """Columns as RLlib's offline recording writes them."""
+    rng = np.random.default_rng(seed)
+    rows = []
+    for i in range(n):
+        length = int(rng.integers(1, 6))
+        for t in range(length):
+            action = int(rng.random() < 0.5)
+            rows.append(
+                {
+                    "eps_id": f"e{i}",
+                    "obs": rng.normal(size=3).tolist(),
+                    "actions": action,
+                    "rewards": float(action),
+                    "terminateds": t == length - 1,
+                    "truncateds": False,
+                    "action_logp": float(np.log(0.5)),
+                }
+            )
+    return pd.DataFrame(rows)
+
+
+def test_rllib_recordings_from_a_table_and_from_parquet(tmp_path):
+    frame = recorded()
+    log = op.from_rllib(frame)
+    frame.to_parquet(tmp_path / "part.parquet")
+    again = op.from_rllib(tmp_path / "part.parquet")
+    assert log.n == 40
+    assert log.rows == len(frame)
+    np.testing.assert_allclose(log.propensity, 0.5)
+    np.testing.assert_array_equal(log.reward, frame["rewards"])
+    np.testing.assert_array_equal(again.layout.lengths, log.layout.lengths)
+    np.testing.assert_allclose(np.asarray(again.context.table), np.asarray(log.context.table))
+    assert log.unbounded
+    ev = op.evaluate(log, lambda s: np.tile([0.2, 0.8], (len(s), 1)), estimators=["IPW"])
+    assert ev["IPW"].is_defined
+
+
+def test_rllib_steps_are_put_in_order_and_unfinished_episodes_are_named():
+    frame = recorded(5)
+    timed = frame.assign(t=frame.groupby("eps_id").cumcount())
+    shuffled = timed.sample(frac=1, random_state=2)
+    by_id = {}
+    log = op.from_rllib(shuffled)
+    for i in range(log.n):
+        rows = slice(log.layout.offsets[i], log.layout.offsets[i + 1])
+        by_id[tuple(np.asarray(log.context.table)[rows.start])] = log.reward[rows].tolist()
+    for _, group in timed.groupby("eps_id"):
+        assert by_id[tuple(group["obs"].iloc[0])] == group["rewards"].tolist()
+    with pytest.raises(DataError, match="neither terminated nor truncated"):
+        op.from_rllib(frame.assign(terminateds=False))
+
+
+def test_gymnasium_at_the_top():
+    gymnasium = pytest.importorskip("gymnasium")
+    environment = gymnasium.make("CartPole-v1")
+    log = op.from_gymnasium(environment, lambda s: np.full((len(s), 2), 0.5), 5, seed=1)
+    assert log.n == 5
+    assert log.unbounded  # every pole fell before the limit of 500 steps
+    assert op.roll_out is op.from_gymnasium
+
+
+def test_stable_baselines_buffers():
+    pytest.importorskip("stable_baselines3")
+    gymnasium = pytest.importorskip("gymnasium")
+    from stable_baselines3.common.buffers import ReplayBuffer
+
+    space = gymnasium.spaces
+    buffer = ReplayBuffer(50, space.Box(-1, 1, (2,)), space.Discrete(2), n_envs=1)
+    rng = np.random.default_rng(0)
+    for t in range(60):  # overwritten: the first episodes are lost
+        done = t % 7 == 6
+        buffer.add(
+            rng.normal(size=(1, 2)),
+            rng.normal(size=(1, 2)),
+            np.array([[t % 2]]),
+            np.array([float(t)]),
+            np.array([done]),
+            [{"TimeLimit.truncated": False}],
+        )
+    log = op.from_sb3(buffer, propensity=lambda s, a: np.full(len(a), 0.5))
+    # Steps 10 to 59 are left: the episode of steps 7 to 13 has lost its beginning, 56 to 59 its end.
+    assert log.reward[0] == 14.0
+    assert log.layout.n_steps == 42
+    assert "left out" in log.notes[-1]
+
+
+class Rollout:
+    """What a rollout buffer of Stable-Baselines3 is made of."""
+
+    buffer_size, n_envs, pos, full = 6, 1, 6, True
+    observations = np.arange(6.0).reshape(6, 1, 1)
+    actions = np.array([0, 1, 0, 1, 0, 1]).reshape(6, 1, 1)
+    rewards = np.arange(6.0).reshape(6, 1)
+    episode_starts = np.array([1, 0, 1, 0, 0, 1]).reshape(6, 1)
+    log_probs = np.log(np.full((6, 1), 0.25))
+
+
+def test_rollout_buffers_have_propensities():
+    log = op.from_sb3(Rollout())
+    assert log.layout.lengths.tolist() == [2, 3]
+    np.testing.assert_allclose(log.propensity, 0.25)
+    assert "1 of 6 steps" in log.notes[-1]
+
+
+# -- distributions of returns --------------------------------------------------------------------------
+
+
+def test_the_distribution_of_returns_is_the_targets():
+    rng = np.random.default_rng(1)
+    n = 4_000
+    actions = rng.integers(2, size=(n, 2))
+    rewards = actions + 0.0
+    log = op.Trajectories.from_arrays(
+        np.zeros((n, 2), dtype=int), actions, rewards, propensities=np.full((n, 2), 0.5)
+    )
+    ev = op.evaluate(log, lambda s: np.tile([0.2, 0.8], (len(s), 1)), estimators=["IPW"])
+    found = op.returns(ev)
+    truth = np.array([0.04, 0.36, 1.0])
+    assert found.value.tolist() == [0.0, 1.0, 2.0]
+    assert (found.low <= truth + 1e-9).all()
+    assert (truth <= found.high + 1e-9).all()
+    assert found.quantile(0.5) == 2.0
+    assert found.cvar(0.04) == pytest.approx(0.0, abs=0.2)
+    low, high = found.quantile_interval(0.2)
+    assert low <= 1.0 <= high
+
+
+def test_the_band_holds_everywhere_at_once():
+    rng = np.random.default_rng(2)
+    held = 0
+    for seed in range(60):
+        x = rng.exponential(size=150)
+        weight = np.where(rng.random(150) < 0.5, 0.5, 1.5)  # weights that say nothing of x
+        band = distribution(x, weight, 0.95, seed)
+        inside = (band.below > 0.01) & (band.below < 0.99)
+        truth = 1 - np.exp(-band.value[inside])
+        # The empirical step function is judged at its jumps.
+        held += bool(((band.low[inside] <= truth) & (truth <= band.high[inside] + 0.02)).all())
+    assert held >= 50
+
+
+def test_too_few_episodes_have_no_distribution():
+    log = op.BanditLog.from_arrays(None, [0, 1] * 15, np.arange(30.0), [0.5] * 30)
+    with pytest.raises(NotIdentifiedError, match="too few for a distribution"):
+        op.returns(op.evaluate(log, op.policies.Fixed(1), estimators=["IPW"]))
+
+
+# -- steps and rankings --------------------------------------------------------------------------------
+
+
+def test_curves_by_step():
+    rng = np.random.default_rng(3)
+    n, steps = 500, 4
+    actions = rng.integers(2, size=(n, steps))
+    log = op.Trajectories.from_arrays(
+        np.zeros((n, steps), dtype=int),
+        actions,
+        actions + 0.0,
+        propensities=np.full((n, steps), 0.5),
+    )
+    ev = op.evaluate(log, lambda s: np.tile([0.3, 0.7], (len(s), 1)), estimators=["SNIPW"])
+    curves = op.step_curves(ev)
+    assert curves.target.sum() == pytest.approx(ev["SNIPW"].value, rel=1e-9)
+    assert (np.abs(curves.target - 0.7) < 4 * curves.error).all()
+    assert (np.diff(curves.effective) < 0).all()
+    pytest.importorskip("matplotlib").use("Agg")
+    assert len(curves.plot()) == 2
+
+
+def test_rankings_against_the_truth():
+    rng = np.random.default_rng(4)
+    a = rng.integers(3, size=900)
+    log = op.BanditLog.from_arrays(None, a, -1.0 * a + rng.normal(size=900), np.full(900, 1 / 3))
+    policies = {str(k): op.policies.Fixed(k) for k in range(3)}
+    ev = op.evaluate(log, policies, estimators=["SNIPW"])
+    truth = {"0": 0.0, "1": -1.0, "2": -2.0}
+    found = op.against(ev, truth)
+    assert found.order == ("0", "1", "2")
+    assert found.rank_correlation == pytest.approx(1.0)
+    assert found.regret == (0.0, 0.0, 0.0)
+    upside = op.against(ev, {"0": 0.0, "1": 1.0, "2": 2.0})
+    assert upside.regret_at(1) == 2.0
+    assert upside.regret_at(3) == 0.0
+    with pytest.raises(UsageError, match="no value for policy '2'"):
+        op.against(ev, {"0": 0.0, "1": 1.0})

@@ -13,6 +13,7 @@ import resource
 import signal
 import subprocess
 import sys
+import tempfile
 import textwrap
 from pathlib import Path
 
@@ -403,7 +404,7 @@ def test_too_little_memory_is_an_error_and_not_a_hang(tmp_path):
 
 
 @pytest.mark.verify
-def test_a_thousand_evaluations_leave_nothing_behind():
+def test_a_thousand_evaluations_leave_nothing_behind(tmp_path, monkeypatch):
     """The soak: memory, threads and open files after 100 and after 1,000 small evaluations."""
 
     def state() -> tuple[int, int, int]:
@@ -418,7 +419,7 @@ def test_a_thousand_evaluations_leave_nothing_behind():
             len(names_in(Path("/proc/self/fd"))),
         )
 
-    folders = {p.name for p in Path(_workspace.tempfile.gettempdir()).glob("offpolicy-*")}
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     before = None
     for i in range(1_000):
         small_evaluation()
@@ -437,4 +438,4 @@ def test_a_thousand_evaluations_leave_nothing_behind():
     assert after[0] < before[0] + 60_000_000
     assert after[1] <= before[1]
     assert after[2] <= before[2]
-    assert {p.name for p in Path(_workspace.tempfile.gettempdir()).glob("offpolicy-*")} <= folders
+    assert names_in(tmp_path) == []

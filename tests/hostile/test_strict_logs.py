@@ -13,6 +13,7 @@ import offpolicy as op
 from offpolicy.engines.engine import DuckDB
 from offpolicy.engines.sources import read_csv
 from offpolicy.errors import DataError, PolicyError, UsageError
+from offpolicy.splits.folds import Plan
 
 N = 40
 X = np.linspace(0, 1, N)
@@ -212,6 +213,25 @@ def test_one_reader_for_every_size_and_way(tmp_path):
     other = scanned.engine.table(scanned.table).to_pandas()
     pd.testing.assert_frame_equal(whole, other)
     assert np.isnan(whole["z"][3])
+
+
+def test_rows_of_a_large_csv_keep_their_order(tmp_path):
+    n = 400_000
+    lines = (
+        f"{i},{'ab'[i % 2]},{i % 3},{'NA' if i % 7 == 0 else i / 8},{'null' if i % 5 == 0 else 'x'}\n"
+        for i in range(n)
+    )
+    path = written(tmp_path, "x,ad,click,z,t\n" + "".join(lines))
+    whole = read_csv(path, ["ad"])
+    assert whole["x"].tolist() == list(range(n))
+    assert whole["z"].isna().sum() == len(range(0, n, 7))
+    log = op.scan(path, context=["x", "z"], action="ad", reward="click", way="stream")
+    assert [
+        x
+        for block in log.opened(Plan.of(2, 1, 0), {}, None, None).blocks()
+        for x in block.context.column("x")
+    ] == list(range(n))
+    log.close()
 
 
 @pytest.mark.parametrize(

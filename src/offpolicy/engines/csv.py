@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 HEADER_BYTES = 4_000_000
 MOST_COLUMNS = 10_000
 SPELLINGS = (("true", "false"), ("True", "False"), ("TRUE", "FALSE"))
-MISSING_WORDS = ("", "NA", "N/A", "n/a", "na", "NaN", "nan", "null", "NULL", "None", "#N/A")
+MISSING_WORDS = r"^(NA|N/A|n/a|na|NaN|nan|null|NULL|None|#N/A)?$"
 OTHER_SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 
 
@@ -124,42 +124,56 @@ def duckdb_text(paths: Sequence[str], comma: str | None = None) -> str:
 def typed(engine: Engine, table: Any, labels: Collection[str], decimal: str = ".") -> Any:
     """The table with columns as what they hold; ``labels`` are columns whose texts tell things apart."""
     names = list(table.columns)
-    counts: dict[str, Any] = {}
-    for j, name in enumerate(names):
-        for what, cells in _kinds(table[name], decimal, label=name in labels).items():
-            counts[f"{what}{j}"] = cells.fill_null(False).cast("int64").sum()
-    found = engine.table(table.aggregate(**counts)).to_pylist()[0]
+    first = _counted(engine, table, {name: _plain(table[name]) for name in names})
+    open_questions = [name for name in names if first[name]["whole"] < first[name]["present"]]
+    kinds = {name: _kinds(table[name], decimal, label=name in labels) for name in open_questions}
+    second = _counted(engine, table, kinds) if kinds else {}
     columns: dict[str, Any] = {}
-    for j, name in enumerate(names):
-        of = {what: int(found[f"{what}{j}"] or 0) for what in KINDS}
+    for name in names:
+        of = first[name] | second.get(name, {})
         columns[name] = _as_type(table[name], of, decimal, label=name in labels)
     return table.select(**columns)
 
 
-KINDS = ("given", "whole", "number", "large", "yes0", "yes1", "yes2")
+def _counted(engine: Engine, table: Any, cells: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """How many cells of each column are of each kind."""
+    sums = {
+        f"{what}{j}": kind.fill_null(False).cast("int64").sum()
+        for j, kinds in enumerate(cells.values())
+        for what, kind in kinds.items()
+    }
+    found = engine.table(table.aggregate(**sums)).to_pylist()[0]
+    return {
+        name: {what: int(found[f"{what}{j}"] or 0) for what in kinds}
+        for j, (name, kinds) in enumerate(cells.items())
+    }
+
+
+def _plain(cell: Any) -> dict[str, Any]:
+    """Cells that are there, and whole numbers as a computer writes them."""
+    return {"present": cell.notnull(), "whole": cell.try_cast("int64").cast("string") == cell}
 
 
 def _kinds(cell: Any, decimal: str, *, label: bool) -> dict[str, Any]:
-    """Which cells could be what."""
-    given = cell.notnull() if label else cell.notnull() & ~cell.isin(MISSING_WORDS)
-    whole = cell.try_cast("int64")
+    """Which cells of a column that is not all whole numbers could be what."""
+    given = cell.notnull() if label else cell.notnull() & ~_is_missing(cell)
     number = _with_point(cell, "." if label else decimal).try_cast("float64")
     # 007 is a code; 1_000 is a number to some readers and a text to others.
-    odd = cell.contains("_") | cell.re_search(r"^\s*[+-]?0[0-9]") | cell.contains("x")
+    odd = cell.re_search(r"^\s*[+-]?0[0-9]|[_xX]")
     beyond = (number.abs() > float(2**53)) & (number.abs() < float(2**1023))
-    digits = ~cell.contains(".") & ~cell.lower().contains("e")
-    kinds = {
-        "given": given,
-        "whole": given & (whole.cast("string") == cell),
-        "large": given & beyond & digits,
-    }
+    kinds = {"given": given, "large": given & beyond & ~cell.re_search("[.eE]")}
     if label:
         kinds["number"] = given & (number.cast("string") == cell)  # 0.50 and 0.5 are two labels
     else:
         kinds["number"] = given & number.notnull() & ~odd
-    for i, spelling in enumerate(SPELLINGS):
-        kinds[f"yes{i}"] = given & cell.isin(spelling)
+    for i, (yes, no) in enumerate(SPELLINGS):
+        kinds[f"yes{i}"] = given & ((cell == yes) | (cell == no))
     return kinds
+
+
+def _is_missing(cell: Any) -> Any:
+    # Not isin(…): DuckDB makes a join of a long list, which loses the order of the rows.
+    return cell.re_search(MISSING_WORDS)
 
 
 def _with_point(cell: Any, decimal: str) -> Any:
@@ -167,16 +181,16 @@ def _with_point(cell: Any, decimal: str) -> Any:
 
 
 def _as_type(cell: Any, of: dict[str, int], decimal: str, *, label: bool) -> Any:
-    ibis, given = ibis_module(), of["given"]
+    ibis = ibis_module()
+    given = of.get("given", of["present"])
     if given == 0:
         return cell if label else ibis.null("float64")
     for i, (yes, no) in enumerate(SPELLINGS):
-        if of[f"yes{i}"] == given:
+        if of.get(f"yes{i}") == given:
             return ibis.cases((cell == yes, True), (cell == no, False))
     kind = "int64" if of["whole"] == given else "float64"
-    if of["whole"] != given and (of["number"] != given or of["large"]):
+    if kind == "float64" and (of["number"] != given or of["large"]):
         return cell
+    number = _with_point(cell, "." if label else decimal).try_cast(kind)
     # Inside a condition, where DuckDB does not make it the reader's own cast, which knows no missing words.
-    return ibis.cases(
-        (~cell.isin(MISSING_WORDS), _with_point(cell, "." if label else decimal).try_cast(kind))
-    )
+    return number if given == of["present"] else ibis.cases((~_is_missing(cell), number))

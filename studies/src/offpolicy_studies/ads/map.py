@@ -269,7 +269,7 @@ def markdown(summary: dict[str, Any]) -> str:
     head = (
         "| clicks | context effects | overlap | reward model | π_b | "
         + " | ".join(ESTIMATORS)
-        + " | bias of DR-full | mean of DR-full − DML (s.e.) | squared errors, DR-full − DML, p |"
+        + " | bias of DR-full | mean of DR-full − DML (s.e.) | squared errors, DR-full − DML, p, signed-rank p |"
         + " in-sample variance | variance left | IPW > DR-full > DML |"
     )
     lines = [head, "|---|---|---|---|---|" + "---:|" * (len(ESTIMATORS) + 5) + "---|"]
@@ -286,7 +286,7 @@ def _row(cell: dict[str, Any]) -> str:
     return (
         f"| ×{cell['rate']} | {cell['effects']:g} | {cell['overlap']} | {cell['model']} | "
         f"{cell['behavior']} | {' | '.join(values)} | {cell['bias']['DR-full']:+.3f} | "
-        f"{gap:+.3f} ({gap_error:.3f}) | {test['difference']:+.4f}, {test['p_value']:.1g} | "
+        f"{gap:+.3f} ({gap_error:.3f}) | {test['difference']:+.4f}, {test['p_value']:.1g}, {test['signed_rank']:.1g} | "
         f"{cell['in_sample_share']:.2f} | {cell['variance_left']:.2f} | "
         f"{'yes' if cell['paper_order'] else 'no'} |"
     )

@@ -1,6 +1,7 @@
 """The draw of the folds: its spread is said, repetitions have the right error, and no seed can be shopped for."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import make_pipeline
@@ -10,6 +11,7 @@ import offpolicy as op
 from offpolicy.errors import UsageError
 from offpolicy.trust.gate import check
 
+RNG = np.random.default_rng(0)
 CUBIC = make_pipeline(PolynomialFeatures(3), LinearRegression())
 
 
@@ -53,6 +55,19 @@ def test_folds_of_ones_own_are_not_drawn_again():
     ev = evaluated(log, folds=np.arange(600) % 2)
     assert ev.redrawn(5) is None
     assert "folds drawn" not in check(ev, "policy - logged > 0").sentence
+
+
+def test_a_column_of_labels_is_not_drawn_again(tmp_path):
+    frame = pd.DataFrame({"x": 0.0, "a": [0, 1] * 50, "r": RNG.normal(size=100), "p": 0.5})
+    frame["k"] = np.arange(100) // 50
+    roles = {"context": ["x"], "action": "a", "reward": "r", "propensity": "p", "fold": "k"}
+    frame.to_parquet(tmp_path / "log.parquet")
+    for log in (
+        op.BanditLog.from_frame(frame, **roles),
+        op.scan(str(tmp_path / "log.parquet"), **roles),
+    ):
+        ev = op.evaluate(log, op.policies.Fixed(1), estimators=["DML"])
+        assert ev.redrawn(2) is None
 
 
 def test_added_policies_are_redrawn_too():

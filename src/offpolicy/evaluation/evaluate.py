@@ -125,7 +125,8 @@ def evaluate(
     check_declarations(log.kind, randomized, gamma)
     prepare_threads()
     named = targets.adapted_policies(policies, log)
-    drawn = isinstance(folds, int | np.integer | KFold) and getattr(log, "fold", None) is None
+    labels = getattr(log, "fold", None), getattr(getattr(log, "roles", None), "fold", None)
+    drawn = isinstance(folds, int | np.integer | KFold) and labels == (None, None)
 
     def redraw(more: int, names: Sequence[Any], others: Mapping[str, Any]) -> Evaluation:
         """The same call with folds drawn ``more`` times, for some estimators and these policies."""

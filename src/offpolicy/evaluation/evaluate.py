@@ -126,7 +126,7 @@ def evaluate(
     prepare_threads()
     named = targets.adapted_policies(policies, log)
     labels = getattr(log, "fold", None), getattr(getattr(log, "roles", None), "fold", None)
-    drawn = isinstance(folds, int | np.integer | KFold) and labels == (None, None)
+    drawn = isinstance(folds, int | np.integer | KFold) and all(own is None for own in labels)
 
     def redraw(more: int, names: Sequence[Any], others: Mapping[str, Any]) -> Evaluation:
         """The same call with folds drawn ``more`` times, for some estimators and these policies."""

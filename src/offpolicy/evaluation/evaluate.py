@@ -131,7 +131,7 @@ def evaluate(
     def redraw(more: int, names: Sequence[Any], others: Mapping[str, Any]) -> Evaluation:
         """The same call with folds drawn ``more`` times, for some estimators and these policies."""
         return evaluate(
-            asked,
+            original,
             {**(policies if isinstance(policies, Mapping) else {"policy": policies}), **others},
             estimators=names,
             reward_model=reward_model,
@@ -150,7 +150,7 @@ def evaluate(
             gamma=gamma,
         )
 
-    asked = log
+    original = log
     plan = Plan.of(folds, repeats, seed)
     if horizon is not None:
         if log.kind == "bandit":

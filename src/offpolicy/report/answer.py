@@ -176,7 +176,8 @@ def choice(ev: Evaluation, ordered: Sequence[Answer], level: float) -> tuple[Fra
         parts = [(winners[0], "name"), (f" is the best of {among}", "strong")]
     else:
         parts = [*_named(winners), (" cannot be told apart", "strong")]
-        parts.append((f"; one of them is the best of {among}", "text"))
+        if len(winners) < len(usable):
+            parts.append((f"; one of them is the best of {among}", "text"))
     return (*parts, (f".{tail} ", "text"))
 
 

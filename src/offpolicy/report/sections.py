@@ -115,10 +115,12 @@ def estimates(ev: Evaluation, level: float) -> Section:
     if len(ev.policies) > 1:
         about += " Each interval here stands alone; those corrected for the number of policies are above."
     cut = any(r["low"] < ends[0] or r["high"] > ends[1] for r in rows)
-    direct = ", ".join(e.name for e in ev.estimators if e.is_direct)
-    if direct:
+    first = ev.policies[0]
+    biased = ", ".join(e.name for e in ev.estimators if ev[first, e.name].bias)
+    if biased:
         about += (
-            f" The interval of a direct method ({direct}) leaves out the error of its own model."
+            f" Some can be off by more than chance ({biased}): their intervals are those of a sounder method, "
+            "stretched to their own estimate."
         )
     if cut:
         about += " Intervals that reach the edge go on beyond it."

@@ -31,6 +31,7 @@ WHAT = {
     "sample_ratio_mismatch": "p-value: logged actions against their propensities",
     "balance": "p-value: context columns by action, weighted by 1/propensity, against all rows",
     "leaks": "1 where a context column determines the reward",
+    "identifying_columns": "levels of the context's text column that has most of them, over the rows",
     "near_duplicates": "share of rows that copy another one but for one context column",
     "rounded_propensities": "relative error that rounding may have put into a weight",
     "propensity_calibration": "z of logged propensities against the actions taken",

@@ -155,7 +155,7 @@ def wanted() -> bool:
     choice = os.environ.get("OFFPOLICY_PROGRESS", "")
     if choice in {"0", "1"}:
         return choice == "1"
-    return sys.stderr.isatty() or in_notebook()
+    return (sys.stderr is not None and sys.stderr.isatty()) or in_notebook()
 
 
 def in_notebook() -> bool:

@@ -75,9 +75,8 @@ def test_results_follow_the_schema(make) -> None:
         e = ev[row["policy"], row["estimator"]]
         assert (row["value"] is None) == math.isnan(e.value)
         missing = row["low"] is None or row["high"] is None
-        assert row["interval"] in (
-            {"unbounded", "undefined"} if missing else {"stated", "insufficient"}
-        )
+        assert (row["interval"] == "stated") == (not missing)
+        assert (row["interval"] in {"refused", "undefined"}) == bool(row["refused"])
 
 
 def test_the_schema_is_sound_and_refuses_what_lacks_a_field() -> None:

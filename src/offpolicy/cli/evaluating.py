@@ -58,7 +58,7 @@ def _evaluated(options: argparse.Namespace) -> tuple[Evaluation, list[str]]:
 
     if options.gate is not None and not options.policy:
         expressions(options.gate, ["policy"])
-    log = logs.open_log(options)
+    log, reward_model = _opened(options)
     policies = parse_policies(options.policy, log)
     gates = expressions(options.gate, list(policies))
     ev = evaluate(
@@ -68,14 +68,25 @@ def _evaluated(options: argparse.Namespace) -> tuple[Evaluation, list[str]]:
         behavior_model=_behavior(log, options),
         n_jobs=options.jobs,
         **_settings(options),
-        **models.asked_for(log.kind, options),
+        **reward_model,
     )
     return replace(ev, origin=_origin(options)), gates
 
 
+def _opened(options: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
+    """The log, and the model of rewards or values to evaluate it with."""
+    if options.train_before is not None:
+        from offpolicy.cli import by_time
+
+        log, predictions = by_time.opened(options)
+        return log, {"reward_model": predictions}
+    log = logs.open_log(options)
+    return log, models.asked_for(log.kind, options)
+
+
 def _settings(options: argparse.Namespace) -> dict[str, Any]:
-    declared = ("randomized", "gamma")
-    given = {k: getattr(options, k) for k in ("folds", "repeats", "discount", "seed", *declared)}
+    names = ("folds", "repeats", "discount", "seed", "minimize", "randomized", "gamma")
+    given = {k: getattr(options, k) for k in names}
     return {k: v for k, v in given.items() if v is not None}
 
 
@@ -112,8 +123,8 @@ def show(ev: Evaluation, level: float, gates: Sequence[GateResult]) -> None:
         terminal.say(f"{visible(answer.policy)}: {answer.level.upper()}", VERDICTS[answer.level])
         terminal.say(_wrapped(answer.text, "  "))
         for reason in answer.reasons:
-            text = f"{reason.text} {in_flags(reason.remedy)}".strip()
-            terminal.say(_wrapped(text, "  - "))
+            text = f"{reason.text} {reason.remedy}".strip()
+            terminal.say(_wrapped(in_flags(text), "  - "))
         terminal.say()
     best = best_of(ev, level)
     if best:

@@ -15,7 +15,7 @@ from offpolicy.logs.bandit import BanditLog
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from offpolicy.cli.files import Table
     from offpolicy.logs.formats.lines import Reading
@@ -36,7 +36,7 @@ def open_log(options: argparse.Namespace) -> Any:
     """The log in the form that fits it: episodes, a scan where an engine should read it, or rows."""
     if not options.log:
         raise UsageError(NO_LOG)
-    _check_flags(options)
+    check_flags(options)
     if not options.episode and _wants_engine(options):
         return scanned(options)
     table = table_of(options)
@@ -75,7 +75,7 @@ def left_out(reading: Reading) -> list[str]:
     return lines
 
 
-def _check_flags(options: argparse.Namespace) -> None:
+def check_flags(options: argparse.Namespace) -> None:
     """No flag of the other kind of log is passed over."""
     if options.episode:
         wrong = ["batch", "keep_probability", "eligible", "engine", "memory_limit", "id", "table"]
@@ -202,14 +202,16 @@ def _propensity(options: argparse.Namespace) -> Any:
     return several[0] if isinstance(several, list) and len(several) == 1 else several
 
 
-def bandit_log(frame: Any, options: argparse.Namespace) -> BanditLog:
-    """Build the log from the flags."""
+def bandit_log(
+    frame: Any, options: argparse.Namespace, actions: Sequence[Any] | None = None
+) -> BanditLog:
+    """Build the log from the flags; ``actions`` stand in for those of the flags."""
     return BanditLog.from_frame(
         frame,
         **_roles(options, frame),
         context=options.context,
         **{name: getattr(options, name) for name in BANDIT},
-        actions=_typed(options.actions, frame, options.action),
+        actions=actions or _typed(options.actions, frame, options.action),
         eligible=options.eligible,
     )
 

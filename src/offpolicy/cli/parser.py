@@ -87,6 +87,7 @@ def build_parser() -> argparse.ArgumentParser:
 
     check = _verb(verbs, "check", checking.run, "look for problems in a log", CHECK_EXAMPLES)
     _log_flags(check)
+    check.set_defaults(elsewhere=evaluate)
     _add(check, ("--json", "FILE", "write the findings as JSON", file_path))
 
     change = _verb(
@@ -97,6 +98,7 @@ def build_parser() -> argparse.ArgumentParser:
         CONVERT_EXAMPLES,
     )
     _log_flags(change)
+    change.set_defaults(elsewhere=evaluate)
     change.add_argument("output", nargs="?", help="the file to write")
     change.add_argument(
         "--from", dest="source", choices=list(convert.READERS), help="format of the log"
@@ -149,6 +151,7 @@ def _add(
         group.add_argument(name, help=text, **settings)
 
 
+STORE_TRUE = {"action": "store_true", "default": None}  # None: not said, a run file may say it
 LOG = "a CSV, Parquet, JSON-lines or dsjson file, a quoted pattern, or a run file (.toml)"
 
 
@@ -211,17 +214,13 @@ def _evaluate_flags(parser: argparse.ArgumentParser) -> None:
         ("--discount", None, "γ, for episodes (1)", float),
         ("--behavior-model", None, logged, {"choices": ("logged", "shares", "auto")}),
         (
-            "--randomized",
-            None,
-            "without propensities: declare that actions were drawn at random given the context",
-            {"action": "store_true", "default": None},
+            "--train-before",
+            "DATE",
+            "earlier rows (--time) train the reward model, later are evaluated",
         ),
-        (
-            "--gamma",
-            None,
-            "without propensities: factor by which hidden causes may move odds",
-            float,
-        ),
+        ("--minimize", None, "the reward is a cost: lower is better", STORE_TRUE),
+        ("--randomized", None, "without propensities: actions were drawn at random", STORE_TRUE),
+        ("--gamma", None, "without propensities: factor by which hidden causes move odds", float),
         ("--folds", None, "folds for cross-fitting (2)", int),
         ("--repeats", None, "redraw the folds this often (1)", int),
         ("--seed", None, "every random choice follows from it (0)", int),

@@ -43,8 +43,11 @@ def apply(options: argparse.Namespace) -> None:
     path = Path(options.config)
     settings = _read(path)
     declared = {k: a for k, a in options.parser.declared.items() if k != "config"}
+    elsewhere = getattr(options, "elsewhere", options.parser).declared  # settings of `evaluate`
     for key, value in settings.items():
         name = RENAMED.get(key, key).replace("-", "_")
+        if name not in declared and name in elsewhere:
+            continue
         if name not in declared:
             spellings = {*declared, *RENAMED}
             raise UsageError(

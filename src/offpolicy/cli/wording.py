@@ -29,6 +29,8 @@ def in_flags(text: str) -> str:
     'name the unit that repeats with --cluster.'
     >>> in_flags("context='age': the frame has no such column.")
     "--context 'age': the frame has no such column."
+    >>> in_flags("say randomized=True if so")
+    'say --randomized if so'
     >>> in_flags("smooth: behavior_model=Shares(smoothing=1).")
     'smooth: behavior_model=Shares(smoothing=1) in Python.'
     """
@@ -37,6 +39,8 @@ def in_flags(text: str) -> str:
         value = match["value"] or ""
         if value.endswith(")"):  # an object; the command line has no word for it
             return f"{match[0]} in Python"
+        if value == "True":
+            value = ""
         return f"{FLAGS[match['name']]}{' ' if value else ''}{value}"
 
     return ARGUMENT.sub(flag, text)

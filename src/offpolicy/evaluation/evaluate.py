@@ -159,8 +159,8 @@ def evaluate(
             )
         log = log.up_to(horizon)
     log = log.opened(plan, named, reward_model, behavior_model)
-    asked = catalog.sensible(log) if estimators is None else estimators
-    chosen = catalog.for_log(catalog.resolve(asked, log.kind), log)
+    named_estimators = catalog.sensible(log) if estimators is None else estimators
+    chosen = catalog.for_log(catalog.resolve(named_estimators, log.kind), log)
     specs = Specs(
         reward_model, value_model, behavior_model, ratio_model, seed, n_jobs, float(discount)
     )

@@ -65,6 +65,7 @@ def document(
         "settings": evaluation.settings,
         "level": level,
         "logged": summary(logged, level) | {"interval": interval_word(logged, level)},
+        "assumption": evaluation.assumption or None,
         "headline": headline(evaluation.estimators).name,
         "estimates": [_estimate(evaluation, row, level) for row in evaluation.rows(level)],
         "comparison": _comparison(evaluation, level),
@@ -104,8 +105,8 @@ def _estimate(evaluation: Evaluation, row: dict[str, Any], level: float) -> dict
 def interval_word(e: Estimate, level: float) -> str:
     """What an interval is, in a word; a missing end is explained by it.
 
-    "stated": covers as stated; "insufficient": refused, for the reason given beside it; "unbounded": the data set no
-    bound on a side, whose end is null; "undefined": there is no estimate.
+    "stated": covers as stated; "refused": no interval covers, for the reason given beside it; "unbounded": the data
+    set no bound on a side, whose end is null; "undefined": there is no estimate.
     """
     if not e.is_defined:
         return "undefined"
@@ -113,7 +114,7 @@ def interval_word(e: Estimate, level: float) -> str:
     if any(math.isnan(end) for end in interval):
         return "undefined"
     if not interval.sufficient:
-        return "insufficient"
+        return "refused"
     return "stated" if all(math.isfinite(end) for end in interval) else "unbounded"
 
 

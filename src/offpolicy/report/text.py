@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 from offpolicy._progress import track
 from offpolicy.errors import NotIdentifiedError
 from offpolicy.inference.change import change
-from offpolicy.inference.figures import capitalized
+from offpolicy.inference.figures import capitalized, plural_of
 from offpolicy.policies.target import LOGGING_POLICY
+from offpolicy.report.tables import number_of_clusters
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -157,6 +158,15 @@ def best_of(evaluation: Evaluation, level: float = 0.95) -> str:
     return " ".join(lines)
 
 
+def sizes(evaluation: Evaluation) -> str:
+    """How much was logged, in the words of the log: impressions or episodes, and of how many users."""
+    log, clusters = evaluation.problem.log, number_of_clusters(evaluation)
+    text = f"{log.n:,} {'impressions' if log.kind == 'bandit' else 'episodes'}"
+    if clusters is None:
+        return text
+    return f"{text} of {clusters:,} {visible(plural_of(log.names.cluster))}"
+
+
 def table(evaluation: Evaluation, level: float = 0.95) -> str:
     """The whole result as text: estimates, then what a reader should know about them."""
     text = align(headings(level), cells(evaluation, level))
@@ -169,4 +179,5 @@ def table(evaluation: Evaluation, level: float = 0.95) -> str:
         f"{settings['repeats']} · seed {settings['seed']}"
     )
     about = [settings["estimand"]] if "estimand" in settings else []
+    about += [sizes(evaluation)] if evaluation.problem.units.cluster is not None else []
     return "\n".join([text, "", *about, foot, *notes])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from offpolicy._arrays import levels
-from offpolicy.trust import balance, leaks, propensities
+from offpolicy.trust import balance, identifying, leaks, propensities
 from offpolicy.trust.draws import counts_and_weights, draws_of
 from offpolicy.trust.finding import Diagnostics, Finding, Findings, judged, not_applicable
 from offpolicy.trust.significance import adjusted_z
@@ -52,6 +52,7 @@ def log_findings(log: Any, sums: LogSums) -> list[Finding]:
         unlogged(log),
         balance.finding(log, sums.balance),
         leaks.finding(log, sums.leaks),
+        identifying.finding(log, sums.levels),
         *duplicates(log, sums),
         rare_rewards(log),
         maturity(log),

@@ -26,6 +26,7 @@ from offpolicy.trust.hashes import (
     text_hash,
     unit_hashes,
 )
+from offpolicy.trust.identifying import joined_levels, text_levels
 from offpolicy.trust.leaks import LeakSums, leak_sums
 from offpolicy.trust.propensities import DistributionSums, distribution_sums
 from offpolicy.trust.twins import Twins, thinning
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from offpolicy._arrays import Floats
     from offpolicy.trust.draws import Draws
     from offpolicy.trust.hashes import Hashes
+    from offpolicy.trust.identifying import Levels
 
 
 IDENTIFYING = 1 / 3  # share of distinct contexts from which an equal episode is suspicious
@@ -63,6 +65,8 @@ class LogSums:
     twins : tuple of (name, Twins)
         Rows by all that is known of them but the action and the reward (no name), and the same without one context
         column (its name).
+    levels : {column: HashCounts}
+        Different values of text columns of the context.
     """
 
     units: HashCounts
@@ -72,6 +76,7 @@ class LogSums:
     balance: BalanceSums | None
     leaks: LeakSums
     twins: tuple[tuple[str | None, Twins], ...]
+    levels: Levels
 
     def __add__(self, other: LogSums) -> LogSums:
         """The sums over both blocks."""
@@ -86,6 +91,7 @@ class LogSums:
             self.balance + other.balance if self.balance and other.balance else None,
             self.leaks + other.leaks,
             tuple((name, a + b) for (name, a), (_, b) in zip(self.twins, other.twins, strict=True)),
+            joined_levels(self.levels, other.levels),
         )
 
 
@@ -118,6 +124,7 @@ def log_sums(block: Any, draws: Draws | None = None, *, rows: float | None = Non
         balance_sums(block, columns),
         leak_sums(block, columns, bits),
         tuple(_twins(block, columns, decisions, bits)),
+        text_levels(columns, bits),
     )
 
 

@@ -143,6 +143,12 @@ THRESHOLDS: dict[str, Threshold] = {
         "Remove the column from the context: it was written after the reward, or it is the reward.",
         decides=True, false_alarms=0.001,
     ),
+    "identifying_columns": Threshold(
+        0.02, math.inf, "above",
+        "A model learns noise from it: leave it out of the context=, group it (a date by weekday, an id by what "
+        "it stands for), or name it as the cluster= it identifies.",
+        advice=True,
+    ),
     "rounded_propensities": Threshold(0.05, 0.25, "above", "Log propensities with full precision."),
     "propensity_calibration": Threshold(
         4.0, 6.0, "above", PROPENSITIES, decides=True, false_alarms=0.0001

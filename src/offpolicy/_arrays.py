@@ -29,6 +29,13 @@ def read_only(values: Any) -> Any:
     return view
 
 
+def detached(values: Any) -> Any:
+    """A torch tensor as an array, whatever device it is on and whether or not it has a gradient; else unchanged."""
+    if hasattr(values, "detach") and hasattr(values, "cpu"):
+        return values.detach().cpu().numpy()
+    return values
+
+
 def masked(values: Any) -> Bools | None:
     """Which entries of a numpy masked array are masked; None where there is no mask.
 

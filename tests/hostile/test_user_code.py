@@ -269,3 +269,14 @@ def test_a_score_without_behavior_gets_no_weights():
 def test_check_score_finds(score, declared, words):
     with pytest.raises(UsageError, match=words):
         op.check_score(op.Estimator("mine", score, **declared))
+
+
+def test_tensors_with_a_gradient_are_numbers():
+    torch = pytest.importorskip("torch")
+    shares = torch.full((N, 2), 0.5, requires_grad=True)
+    given = op.evaluate(
+        log(), {"array": shares, "function": lambda x: shares[: len(x)]}, estimators=["IPW"]
+    )
+    assert given["array", "IPW"].value == given["function", "IPW"].value
+    rewards = torch.tensor(R, requires_grad=True)
+    assert op.BanditLog.from_arrays(torch.tensor(X), A, rewards, P).reward.tolist() == R.tolist()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from offpolicy.cli import changes, terminal
 from offpolicy.cli.files import kind_of, read_table
-from offpolicy.engines.files import common_schema, listed
+from offpolicy.engines.files import REMOTE, common_schema, listed
 from offpolicy.errors import UsageError
 from offpolicy.logs.bandit import BanditLog
 
@@ -98,6 +98,8 @@ def _wants_engine(options: argparse.Namespace) -> bool:
         return True
     if options.eligible or options.separator or options.decimal:
         return False
+    if REMOTE.match(options.log):
+        return True
     file = Path(options.log)
     several = any(c in options.log for c in "*?[") or file.is_dir()
     database = file.suffix in {".duckdb", ".ddb", ".db"}
@@ -121,6 +123,7 @@ def scanned(options: argparse.Namespace) -> Any:
         table=options.table,
         engine=options.engine,
         memory_limit=options.memory_limit,
+        network=bool(options.network),
         progress=_stages(),
     )
     log = changes.apply_scan(log, options)

@@ -189,14 +189,21 @@ def _log_flags(parser: argparse.ArgumentParser) -> None:
         ),
         ("--horizon", "STEPS", "ask for the value of up to so many steps", int),
     )
+    larger = parser.add_argument_group(
+        "logs larger than memory", "patterns, folders and databases are read so by themselves"
+    )
     _add(
-        parser.add_argument_group(
-            "logs larger than memory", "patterns, folders and databases are read so by themselves"
-        ),
+        larger,
         ("--engine", "NAME", "duckdb, spark (local) or spark://host:port"),
         ("--memory-limit", "SIZE", "of DuckDB, such as 2GB"),
         ("--id", "COL", "tells rows apart; folds are a hash of it"),
         ("--table", "NAME", "table of a database file"),
+    )
+    larger.add_argument(
+        "--network",
+        action="store_true",
+        default=None,
+        help="read a log such as s3://… or https://…",
     )
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import glob
 import hashlib
 import os
+import re
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -20,6 +21,7 @@ from offpolicy.errors import DataError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+REMOTE = re.compile(r"^[a-zA-Z][a-zA-Z0-9+.-]+://")  # sources on the network
 TAIL = 65_536  # bytes at the end of a file that tell two versions apart
 EXACT_INTEGERS = 2**53
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
     from offpolicy.engines.engine import Engine
 
 DATABASES = {".duckdb", ".ddb", ".db"}
-REMOTE = re.compile(r"^[a-zA-Z][a-zA-Z0-9+.-]+://")
 VIEW = "offpolicy_source"
 
 
@@ -36,7 +34,7 @@ def open_source(
     kind = f"{type(source).__module__}.{type(source).__name__}"
     if isinstance(source, list | tuple):
         raise UsageError("give files as one pattern such as 'logs/*.parquet', or an Arrow dataset.")
-    if isinstance(source, str | Path) and REMOTE.match(str(source)) and not network:
+    if isinstance(source, str | Path) and files.REMOTE.match(str(source)) and not network:
         raise UsageError(
             f"{str(source)!r} is on the network, which is read only when asked for: scan(…, network=True)."
         )
@@ -57,7 +55,7 @@ def open_source(
         path = str(source)
         return (
             _remote(path, options, labels)
-            if REMOTE.match(path)
+            if files.REMOTE.match(path)
             else _files(path, table, options, labels)
         )
     return _in_memory(source, kind, table, options)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from offpolicy._arrays import detached
 from offpolicy.errors import DataError, did_you_mean, first_rows
 from offpolicy.logs import messages
 
@@ -26,7 +27,7 @@ def plain(value: Any) -> Any:
 def label_array(values: Any) -> Array:
     """Labels as an array of one entry each: a list of lists or tuples becomes objects, not a matrix."""
     if hasattr(values, "__array__"):
-        return np.asarray(values)
+        return np.asarray(detached(values))
     if isinstance(values, str | bytes) or not hasattr(values, "__iter__"):
         raise DataError(f"'action' must be one label per row. Got {values!r:.60}.")
     items = list(values)

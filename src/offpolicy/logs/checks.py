@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from offpolicy._arrays import detached
 from offpolicy.errors import DataError, first_rows
 from offpolicy.logs import messages
 from offpolicy.logs.actions import is_missing
@@ -24,7 +25,7 @@ ROUNDING = 64 * float(np.finfo(np.float64).eps)
 
 def one_dimensional(values: Any, column: str, role: str) -> Floats:
     """A numeric (n,) array from anything numpy understands."""
-    array = np.asarray(values)
+    array = np.asarray(detached(values))
     if array.ndim != 1:
         raise DataError(
             f"{column!r}: the {role} must be one number per row. Got shape {array.shape}."

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from offpolicy._arrays import masked
+from offpolicy._arrays import detached, masked
 from offpolicy.errors import DataError, OffPolicyError, first_rows
 from offpolicy.logs.actions import plain
 
@@ -80,4 +80,4 @@ def differing(mine: Any, theirs: Any) -> str:
 
 def own_copy(values: Any) -> Array:
     """An array that shares nothing with what it was made from."""
-    return np.array(values, copy=True)
+    return np.array(detached(values), copy=True)

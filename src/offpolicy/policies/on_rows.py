@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from offpolicy._arrays import detached
 from offpolicy.errors import PolicyError
 from offpolicy.logs.frame import Columns
 from offpolicy.logs.given import differing, refuse_masked, row_labels
@@ -71,7 +72,7 @@ class RowArray:
         if mine is not None and theirs is not None and not mine.equals(theirs):
             raise PolicyError(f"it has another index than the log{differing(mine, theirs)}")
         refuse_masked(self.given, "probabilities", PolicyError)
-        array = np.asarray(self.given)
+        array = np.asarray(detached(self.given))
         if array.ndim == 3 and array.shape[2] == 1:  # OBP keeps an axis for positions of a list
             array = array[:, :, 0]
         if array.ndim == 3:

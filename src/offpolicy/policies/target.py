@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from offpolicy._arrays import detached
 from offpolicy.errors import DataError, OffPolicyError, PolicyError, doing, first_rows
 from offpolicy.logs.actions import encode
 from offpolicy.logs.frame import Columns, is_frame
@@ -220,7 +221,8 @@ class _Asked:
             names = Columns(answer)
             order = _column_order(self.name, names.names, self.log.actions)
             answer = np.column_stack([names.numeric(c, "probability") for c in order])
-        return np.asarray(answer)
+        with doing(f"reading the answer of policy {self.name!r}", PolicyError):
+            return np.asarray(detached(answer))
 
     @property
     def _function(self) -> Any:

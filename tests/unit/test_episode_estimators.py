@@ -238,6 +238,22 @@ def test_shares_by_state_are_smoothed_as_the_likelihood_says():
     assert any("pseudo-steps" in note for note in ev["IPW-cf"].notes)
 
 
+def test_epsilon_greedy_logging_is_recognized_and_guesses_by_both_models_refuse():
+    p, log = drawn("Taxi, 50 steps", 500, propensities=False)
+    ev = op.evaluate(log, p.target, estimators=["DRL"])
+    assert any("most frequent action" in note for note in ev["DRL"].notes)
+    found = ev.diagnostics["unseen_pairs"]
+    assert found.level == "alarm"
+    assert "neither corrects the other" in found.sentence
+    assert ev.verdict().level == "insufficient evidence"
+    # With logged propensities the same pairs are corrected by the weights.
+    known, log = drawn("Taxi, 50 steps", 500)
+    assert (
+        op.evaluate(log, known.target, estimators=["DRL"]).diagnostics["unseen_pairs"].level
+        != "alarm"
+    )
+
+
 def test_torch_behavior_holds_out_episodes():
     torch = pytest.importorskip("torch")
     from offpolicy.models.values.torch import Training

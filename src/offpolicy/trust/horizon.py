@@ -12,7 +12,7 @@ weights themselves would overflow.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 ENOUGH_UNITS = 100.0
 ENOUGH_SHARE = 0.1
+MOST_GUESSED = 0.01
 
 
 @dataclass(frozen=True, eq=False)
@@ -265,7 +266,16 @@ def _unseen(view: View) -> Finding:
         if share
         else "every state-action pair of the target was seen in the training folds."
     )
-    return judged("unseen_pairs", share, sentence)
+    found = judged("unseen_pairs", share, sentence)
+    if view.behavior_is_known or share <= MOST_GUESSED:
+        return found
+    # With an estimated π_b both nuisances guess at the same pairs: nothing is left to correct either.
+    return replace(
+        found,
+        level="alarm",
+        sentence=f"{sentence[:-1]}; and so does the estimated π_b, so that neither corrects the other.",
+        remedy="Log propensities, pool rare states, or use more episodes.",
+    )
 
 
 def _skill(view: View) -> Finding:

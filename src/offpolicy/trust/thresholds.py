@@ -120,6 +120,7 @@ THRESHOLDS: dict[str, Threshold] = {
     "unseen_pairs": Threshold(
         0.02, math.inf, "above",
         "Use more episodes or more folds, pool rare states, and read IPW beside DML.",
+        decides=True,
     ),
     "value_model_skill": Threshold(
         0.0, -math.inf, "below", "Try another value model: this one is worse than a constant.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -20,12 +21,14 @@ PSEUDO_STEPS = (0.05, 0.2, 0.5, 1.0, 2.0, 5.0, 20.0, 100.0)
 
 @dataclass(frozen=True)
 class StateShares:
-    """Action shares in each discrete state, backing off to the shares over all states.
+    """Action shares in each discrete state, backing off to what the other states show.
 
-    A state with n steps gives π̂_b(a|s) = (n_a + c p_a) / (n + c), p_a being the share of a over all states: shares
-    as they are where a state was seen often, the overall ones where it was not. c is chosen by the likelihood of each
-    step under the counts without it, unless given. A fixed c that is too large is harmful in long episodes, whose
-    weights multiply the error; one that is too small leaves rare actions to chance.
+    A state with n steps gives π̂_b(a|s) = (n_a + c p_a) / (n + c): shares as they are where a state was seen often, p
+    where it was not. p is the share of each action over all states; equal shares; or, for policies that mostly take
+    one action in each state, the share over all states of a state's most frequent action, the rest divided equally. p
+    and c are chosen by the likelihood of each step under the counts without it, unless c is given (then p is the
+    first). A fixed c that is too large is harmful in long episodes, whose weights multiply the error; one that is too
+    small leaves rare actions to chance.
 
     Parameters
     ----------
@@ -69,43 +72,83 @@ class StateShares:
         tally = np.bincount(cell, weights=data.weight, minlength=n_states * k)
         counts: Floats = tally.astype(np.float64).reshape(n_states, k)
         overall = counts.sum(axis=0) / counts.sum()
-        chosen = _best(counts, overall) if self.smoothing == "auto" else float(self.smoothing)
+        chosen = (
+            _best(counts, overall)
+            if self.smoothing == "auto"
+            else BackOff("overall", float(self.smoothing))
+        )
         return _BackedOff(counts, overall, chosen, share_of_unseen(data))
 
 
-def _best(counts: Floats, overall: Floats) -> float:
-    """The pseudo-steps under which each step is most likely, given all others (closed form over cells)."""
+@dataclass(frozen=True)
+class BackOff:
+    """What a state's shares back off to, and how many pseudo-steps of it are added."""
+
+    parent: Literal["overall", "equal", "most frequent"]
+    steps: float
+
+
+def _best(counts: Floats, overall: Floats) -> BackOff:
+    """The back-off under which each step is most likely, given all others (closed form over cells)."""
+    k = counts.shape[1]
     state, action = np.nonzero(counts)
-    n, total, parent = counts[state, action], counts.sum(axis=1)[state], overall[action]
+    n, total = counts[state, action], counts.sum(axis=1)[state]
     others, rest = np.maximum(n - 1, 0.0), np.maximum(total - 1, 0.0)
+    parents = {"overall": overall[action], "equal": np.full(len(n), 1 / k)}
+    if k > 1:
+        ordered = np.sort(counts, axis=1)
+        is_first = counts.argmax(axis=1)[state] == action
+        # Without the step itself the state may have another most frequent action, or none.
+        stays = is_first & (others >= ordered[state, -2]) & (others > 0)
+        share = float(np.clip(n @ stays / max(float(n @ (rest > 0)), 1.0), 1 / k, 1 - 1e-3))
+        rare = np.where(rest > 0, (1 - share) / (k - 1), 1 / k)
+        parents["most frequent"] = np.where(stays, share, rare)
 
-    def likelihood(c: float) -> float:
-        return float(n @ np.log((others + c * parent) / (rest + c)))
+    def likelihood(back_off: BackOff) -> float:
+        p, c = parents[back_off.parent], back_off.steps
+        return float(n @ np.log((others + c * p) / (rest + c)))
 
-    return max(PSEUDO_STEPS, key=likelihood)
+    choices = [BackOff(parent, c) for parent in parents for c in PSEUDO_STEPS]  # type: ignore[arg-type]
+    return max(choices, key=likelihood)
 
 
 @dataclass(frozen=True, eq=False)
 class _BackedOff:
-    """Shares by state with pseudo-steps of the overall shares."""
+    """Shares by state with pseudo-steps of a parent's."""
 
     counts: Floats
     overall: Floats
-    smoothing: float
+    back_off: BackOff
     floor: float
 
     @property
     def note(self) -> str:
         """How π_b was estimated, for the notes of an estimate."""
-        return f"π_b: shares by state, with {self.smoothing:g} pseudo-steps of the overall shares added to each state"
+        what = {
+            "overall": "the overall shares",
+            "equal": "equal shares",
+            "most frequent": "the share of a state's most frequent action",
+        }[self.back_off.parent]
+        return f"π_b: shares by state, with {self.back_off.steps:g} pseudo-steps of {what} added to each state"
 
-    @property
+    @cached_property
     def _table(self) -> Floats:
         """Shares of each state, then those of a state without training steps."""
-        total = self.counts.sum(axis=1, keepdims=True)
-        divisor = total + self.smoothing
-        shares = (self.counts + self.smoothing * self.overall) / np.where(divisor > 0, divisor, 1.0)
-        return np.vstack([np.where(divisor > 0, shares, self.overall), self.overall])
+        n_states, k = self.counts.shape
+        total, c = self.counts.sum(axis=1, keepdims=True), self.back_off.steps
+        parent = np.tile(self.overall, (n_states, 1))
+        if self.back_off.parent == "equal":
+            parent = np.full((n_states, k), 1 / k)
+        elif self.back_off.parent == "most frequent":
+            first = self.counts.argmax(axis=1)
+            share = float(self.counts[np.arange(n_states), first].sum() / self.counts.sum())
+            share = min(max(share, 1 / k), 1 - 1e-3)
+            parent = np.full((n_states, k), (1 - share) / max(k - 1, 1))
+            parent[np.arange(n_states), first] = share
+        divisor = total + c
+        shares = (self.counts + c * parent) / np.where(divisor > 0, divisor, 1.0)
+        seen = np.where(total > 0, shares, self.overall)
+        return np.vstack([seen, self.overall])
 
     def predict(self, X: Any, batch: Ints | None) -> Floats:
         """(m, K) shares of the states of some rows."""

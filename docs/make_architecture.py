@@ -41,7 +41,7 @@ ORDER: tuple[tuple[str, ...], ...] = (
     ("__init__", "__main__"),
 )
 PLACE = {room: i for i, rooms in enumerate(ORDER) for room in rooms}
-SHARED, DOOR = ORDER[0], ORDER[-1]
+SHARED, DOOR = (*ORDER[0], *ORDER[1], *ORDER[2]), ORDER[-1]
 
 
 @dataclass(frozen=True)
@@ -294,7 +294,7 @@ def table_of_rooms(everything: dict[str, Module]) -> str:
     """One line per room: what it is for, and the rooms it imports from."""
     rows = ["| room | what is in it | imports from |", "|---|---|---|"]
     graph = arrows(everything)
-    for room in (room for rooms in ORDER[1:-1] for room in rooms):
+    for room in (room for rooms in ORDER[3:-1] for room in rooms):
         others = [other for other in PLACE if other in graph[room] and other not in SHARED]
         rows.append(f"| `{room}/` | {_cell(everything[room].purpose)} | {', '.join(others)} |")
     return "\n".join(rows)
@@ -303,7 +303,7 @@ def table_of_rooms(everything: dict[str, Module]) -> str:
 def tables_of_modules(everything: dict[str, Module]) -> str:
     """Every module with its first sentence, by room."""
     groups = [("What everyone uses", SHARED)]
-    groups += [(f"{room}/", (room,)) for rooms in ORDER[1:-1] for room in rooms]
+    groups += [(f"{room}/", (room,)) for rooms in ORDER[3:-1] for room in rooms]
     groups += [("The door", DOOR)]
     parts = []
     for title, rooms in groups:

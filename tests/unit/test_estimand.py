@@ -1,6 +1,7 @@
 """Which value a log of episodes speaks of, and that the estimate is of that value."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -60,6 +61,16 @@ def test_the_estimand_is_printed_in_text_json_and_report(tmp_path):
     assert said in repr(ev)
     assert json.loads(ev.to_json())["settings"]["estimand"] == said
     assert said in ev.report(tmp_path / "r.html").read_text(encoding="utf-8")
+
+
+def test_an_exact_model_is_not_printed_as_an_interval_of_no_width():
+    for seed in range(4):
+        text = repr(
+            op.evaluate(one_state(200, seed), going_on(0.5), estimators=["DML"], discount=0.9)
+        )
+        line = next(x for x in text.splitlines() if " DML " in x)
+        ends = re.findall(r"\[([\d.]+), ([\d.]+)\]", line)
+        assert "not stated" in line or ends[0][0] != ends[0][1]
 
 
 @pytest.mark.parametrize(

@@ -70,7 +70,7 @@ def cells(evaluation: Evaluation, level: float = 0.95) -> list[tuple[str, ...]]:
             texts = (
                 *(visible(name) for name in names),
                 number(e.value),
-                *_spread(e, level),
+                *_spread(e, level, counted=e is logged),
                 _against(e, logged, level),
                 f"{e.n:,}",
             )
@@ -79,13 +79,13 @@ def cells(evaluation: Evaluation, level: float = 0.95) -> list[tuple[str, ...]]:
     return out
 
 
-def _spread(e: Estimate, level: float) -> tuple[str, str]:
-    """Standard error and interval; scores that do not vary at all are no certainty."""
+def _spread(e: Estimate, level: float, *, counted: bool) -> tuple[str, str]:
+    """Standard error and interval; estimates whose scores do not vary at all are no certainty, counted means are."""
     interval = e.interval(level)
-    if interval.low == interval.high and not interval.sufficient:
-        return "—", "not stated"
-    vanished = e.std_error <= 1e-12 * (1 + abs(e.value)) and interval.low < interval.high
-    return "—" if vanished else number(e.std_error, 2), _interval(interval)
+    tiny = 1e-12 * (1 + abs(e.value))
+    if e.std_error > tiny or counted:
+        return number(e.std_error, 2), _interval(interval)
+    return "—", _interval(interval) if interval.high - interval.low > 4 * tiny else "not stated"
 
 
 def _against(e: Estimate, logged: Estimate, level: float) -> str:

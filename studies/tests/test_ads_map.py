@@ -73,4 +73,5 @@ def test_paired_tests_find_a_difference_and_none():
     worse = compare(noise + 1, noise)
     assert worse["difference"] == pytest.approx(np.mean((noise + 1) ** 2 - noise**2))
     assert worse["p_value"] < 1e-6
+    assert worse["ranks"] > 0 > compare(noise, noise + 1)["ranks"]
     assert compare(noise, rng.permutation(noise))["p_value"] > 0.05

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.stats import ttest_1samp, wilcoxon
+from scipy.stats import rankdata, ttest_1samp, wilcoxon
 
 if TYPE_CHECKING:
     from offpolicy_studies.arrays import Floats
@@ -19,7 +19,8 @@ def compare(first: Floats, second: Floats) -> dict[str, float]:
     dict
         ``difference`` of the mean squared errors (positive: the second is better), its two-sided
         ``p_value`` by the paired t-test, and ``signed_rank``, the p-value of Wilcoxon's test on the
-        differences, which one wild data set cannot decide. 1 where the errors are the same.
+        differences, which one wild data set cannot decide; 1 where the errors are the same. ``ranks`` is
+        positive where that test favors the second, between −1 and 1.
 
     Examples
     --------
@@ -32,11 +33,13 @@ def compare(first: Floats, second: Floats) -> dict[str, float]:
     """
     gap = np.asarray(first, dtype=float) ** 2 - np.asarray(second, dtype=float) ** 2
     if len(gap) < 2 or np.allclose(gap, gap[0], rtol=1e-12, atol=0):
-        return {"difference": float(gap.mean()), "p_value": 1.0, "signed_rank": 1.0}
+        return {"difference": float(gap.mean()), "p_value": 1.0, "signed_rank": 1.0, "ranks": 0.0}
+    ranks = rankdata(np.abs(gap))
     return {
         "difference": float(gap.mean()),
         "p_value": float(ttest_1samp(gap, 0.0).pvalue),
         "signed_rank": float(wilcoxon(gap).pvalue),
+        "ranks": float(np.sign(gap) @ ranks / ranks.sum()),
     }
 
 

@@ -121,7 +121,7 @@ def test_floored_rows_are_counted():
     a[0] = 2
     log = op.BanditLog.from_arrays(X, a, R)
     found = op.evaluate(
-        log, op.policies.Fixed(1), estimators=["IPW-cf"], behavior_model="shares", folds=FOLD
+        log, "uniform", estimators=["IPW-cf"], behavior_model="shares", folds=FOLD
     ).diagnostics["floored"]
     assert found.details["rows"] == 1
     assert found.value == pytest.approx(1 / N)

@@ -16,7 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 
 from offpolicy import BanditLog, PerAction, evaluate
-from offpolicy.errors import DataError, ModelError
+from offpolicy.errors import DataError
 from offpolicy.logs.frame import Columns, Context, as_features
 
 N = 240
@@ -157,9 +157,14 @@ def test_learners_that_read_numbers_get_one_column_per_action(table):
     assert mine.value == pytest.approx(psi.mean(), abs=1e-10)
 
 
-def test_text_without_an_encoder_says_what_to_do(table):
-    with pytest.raises(ModelError, match="ColumnTransformer"):
-        dml(log_of(table, context=["device"]), reward_model=LinearRegression())
+def test_text_is_encoded_for_learners_that_read_numbers(table):
+    labels = np.arange(N) % 2
+    mine = dml(log_of(table, context=["device"]), reward_model=LinearRegression(), folds=labels)
+    coded = table.assign(**{f"is {d}": (table.device == d) * 1.0 for d in table.device.unique()})
+    names = [c for c in coded if c.startswith("is ")]
+    assert mine.value == pytest.approx(
+        dml(log_of(coded, context=names), reward_model=LinearRegression(), folds=labels).value
+    )
 
 
 @pytest.mark.parametrize("kind", KINDS)

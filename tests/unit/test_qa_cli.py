@@ -51,7 +51,7 @@ def test_level_reaches_table_and_json(flags: list[str], capsys: pytest.CaptureFi
         (["--gate", "old lift > 0"], "no policy is called 'old'"),
         (["--gate", "lift >"], "one number"),
         (["--json", "nowhere/out.json"], "no folder 'nowhere'"),
-        (["--policy", "b=qa_policies:bad"], "policy 'b' failed on 1 rows with KeyError: 'nope'"),
+        (["--policy", "b=qa_policies:bad"], "policy 'b' failed on row 0 with KeyError: 'nope'"),
         (["--state", "x"], "--state is for episodes"),
         (["--step", "x"], "--step is for episodes"),
         (["--episode", "x", "--batch", "x"], "--batch is not for episodes"),

@@ -57,9 +57,7 @@ def test_a_class_is_no_policy() -> None:
 
 
 def test_a_policy_that_fails_is_named() -> None:
-    with pytest.raises(
-        PolicyError, match=r"policy 'policy' failed on .* rows with KeyError: 'nope'"
-    ):
+    with pytest.raises(PolicyError, match=r"policy 'policy' failed on row 0 with KeyError: 'nope'"):
         value(log(), lambda c: c["nope"])
 
 

@@ -62,6 +62,9 @@ TOPICS: dict[str, Topic] = {
     "floored": BEHAVIOR_MODEL,
     "horizon": Topic("Late steps of the episodes say little about this policy."),
     "beyond_log": Topic("The question reaches further than the logged episodes do."),
+    "marginal_ratios": Topic(
+        "How often the policy visits each situation cannot be told well enough."
+    ),
     "unseen_pairs": Topic("The policy reaches situations that the log hardly shows."),
     "rare_rewards": Topic("Rewards are rare: few rows carry the answer."),
     "duplicates": Topic("Some rows appear more than once."),

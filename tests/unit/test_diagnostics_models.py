@@ -106,8 +106,8 @@ def test_reliability_bins_hold_equal_mass():
 
 
 def test_a_behavior_model_that_misses_the_context_is_refused():
-    p = 1 / (1 + np.exp(-2 * X[:, 0]))
-    a = (RNG.random(N) < p).astype(int)
+    p = 1 / (1 + np.exp(-X[:, 0]))
+    a = (np.random.default_rng(3).random(N) < p).astype(int)
     log = op.BanditLog.from_arrays(X, a, R)
     right = op.evaluate(log, op.policies.Fixed(1), estimators=["DML"])
     wrong = op.evaluate(log, better, estimators=["DML"], behavior_model="shares")

@@ -208,7 +208,7 @@ DEFECTS: dict[str, Defect] = {
     "a fifth of the rows twice / jittered": Spoiled(SOFT, jittered),
     "rewards still to come": Spoiled(DAYS, late),
     "hidden cause / fitted propensities": HiddenCause(known=False),
-    "hidden cause / logged propensities": HiddenCause(known=True, seen=False),
+    "hidden cause / logged propensities": HiddenCause(known=True),
     "hidden cause / declared random": HiddenCause(known=False, randomized=True, seen=False),
     "labels of two actions exchanged in a third": Spoiled(SOFT, exchanged, seen=False),
     "rows without a reward lost": Spoiled(SOFT, truncated, seen=False),

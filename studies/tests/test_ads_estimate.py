@@ -151,7 +151,7 @@ def test_boosting_counted_cells_is_boosting_impressions():
     count = np.concatenate([n - clicks, clicks])
     keep = count > 0
     at = np.repeat(np.flatnonzero(keep), count[keep])
-    params = TunedBoosting()._params(4)
+    params = TunedBoosting().params(4)
     fits = []
     for rows, weight in ((np.flatnonzero(keep), count[keep].astype(float)), (at, None)):
         data = lgb.Dataset(matrix[rows], y[rows], weight=weight, categorical_feature=[])

@@ -164,7 +164,7 @@ def test_every_check_has_plain_words_and_every_estimator_a_meaning():
     assert set(SUPPORT) <= set(TOPICS)
     assert set(THRESHOLDS) <= set(TOPICS)
     assert all(TOPICS[name].well for name in SUPPORT)
-    named = {*catalog.DEFAULT, *catalog.DEFAULT_DISCRETE, *catalog.DEFAULT_TRAJECTORIES}
+    named = {*catalog.DEFAULT, *catalog.DEFAULT_TRAJECTORIES}
     assert named <= set(ESTIMATORS)
 
 

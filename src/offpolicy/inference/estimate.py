@@ -483,7 +483,7 @@ def over_folds(psi: Floats, units: Units, fold: Ints) -> Floats:
 
     ψ_i → value + (Σω / K Σ_fold ω)(ψ_i − value): where folds have the same size nothing changes.
 
-    >>> over_folds(np.array([0.0, 2.0, 4.0]), Units(3), np.array([0, 0, 1])).mean()
+    >>> float(over_folds(np.array([0.0, 2.0, 4.0]), Units(3), np.array([0, 0, 1])).mean())
     2.5
     """
     mass = np.ones(units.n_rows) if units.mass is None else units.mass

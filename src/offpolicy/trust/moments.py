@@ -33,6 +33,7 @@ def symmetric(z: float, skew: float) -> float:
 def skew_of(residual: Floats, count: Floats | None = None) -> float:
     """Skewness of a sum of independent terms: Σ x³ / (Σ x²)^1.5.
 
+    >>> import numpy as np
     >>> skew_of(np.array([1.0, -1.0]))
     0.0
     """

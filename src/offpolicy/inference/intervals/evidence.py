@@ -212,10 +212,21 @@ def _unseen(sample: Sample, evidence: Evidence) -> list[float]:
         return [size * (evidence.score_high - theta), size * (evidence.score_low - theta)]
     if evidence.bounded_rewards and low is not None and high is not None and w is not None:
         top = float(w.max()) if evidence.weight_high is None else evidence.weight_high
-        inside = min(max(theta, low), high)
+        center = theta if evidence.is_value else _weighted_mean(evidence, theta)
+        inside = min(max(center, low), high)
         return [top * (high - inside), top * (low - inside)]
     peak = float(np.abs(sample.residual).max())
     return [peak, -peak, *_heavy_rewards(evidence, theta)]
+
+
+def _weighted_mean(evidence: Evidence, otherwise: float) -> float:
+    """Σ w r / Σ w: where rewards lie, for an estimate (a difference, say) that is not on their scale."""
+    w, r = evidence.weights, evidence.rewards
+    if w is None or r is None:
+        return otherwise
+    mass = frequencies(evidence.count, len(w)) * w
+    total = float(mass.sum())
+    return float(mass @ r) / total if total > 0 else float(r.mean())
 
 
 def median(values: Floats, count: Floats | None = None) -> float:

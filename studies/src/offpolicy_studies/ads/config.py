@@ -127,8 +127,8 @@ class AdConfig:
     def mab_prior(self, campaign: int) -> tuple[float, float]:
         """Return the parameters of the multi-armed bandit's beta prior.
 
-        >>> AdConfig().mab_prior(0), AdConfig(mab_flat_prior=True).mab_prior(0)
-        ((6.0, 4994.0), (1.0, 1.0))
+        >>> [round(x, 6) for x in AdConfig().mab_prior(0)], AdConfig(mab_flat_prior=True).mab_prior(0)
+        ([6.0, 4994.0], (1.0, 1.0))
         """
         n0, rate = self.mab_prior_impressions, self.click_rates[campaign]
         return (1.0, 1.0) if self.mab_flat_prior else (n0 * rate, n0 * (1 - rate))

@@ -91,7 +91,13 @@ class Bandit:
             actions=range(self.actions),
         )
         target = points.target(soft=self.soft)
-        return Draw(log, target[at], points.value(target), self._models(), points.value(logging))
+        return Draw(
+            log,
+            target[at],
+            points.value(target),
+            learners(self.model, self.propensities),
+            points.value(logging),
+        )
 
     def _logging(self, points: Population) -> Floats:
         if self.propensities == "shares":
@@ -107,16 +113,6 @@ class Bandit:
         if self.propensities == "logged":
             return np.asarray(logging[np.arange(len(action)), action])
         return None
-
-    def _models(self) -> dict[str, Any]:
-        models: dict[str, Any] = {"reward_model": reward_model(self.model)}
-        if self.propensities == "shares":
-            models["behavior_model"] = "shares"
-        elif self.propensities == "classifier":
-            from sklearn.linear_model import LogisticRegression
-
-            models["behavior_model"] = LogisticRegression(C=100.0)
-        return models
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,6 +171,18 @@ def noisy(rewards: Rewards, mean: Floats, effect: Floats, rng: np.random.Generat
     if rewards == "heavy":
         return mean * np.exp(1.5 * rng.standard_normal(n) - 1.5**2 / 2)
     return mean + effect + rng.standard_normal(n)
+
+
+def learners(model: str, propensities: str) -> dict[str, Any]:
+    """What `evaluate` is told of models: of rewards, and of π_b where propensities are unknown."""
+    models: dict[str, Any] = {"reward_model": reward_model(model)}
+    if propensities == "shares":
+        models["behavior_model"] = "shares"
+    elif propensities == "classifier":
+        from sklearn.linear_model import LogisticRegression
+
+        models["behavior_model"] = LogisticRegression(C=100.0)
+    return models
 
 
 def reward_model(name: str) -> Any:

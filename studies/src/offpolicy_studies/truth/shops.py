@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 import offpolicy as op
-from offpolicy_studies.coverage.bandits import reward_model, softmax
+from offpolicy_studies.coverage.bandits import learners, softmax
 from offpolicy_studies.sampling import sample
 from offpolicy_studies.truth.laws import Law, Normal
 from offpolicy_studies.truth.question import Question
@@ -110,7 +110,7 @@ class Shop:
             {name: t[at[rows]] for name, t in town.targets.items()},
             truths,
             float((self._marginal(town) * mean).sum(axis=1).mean()),
-            self._models(),
+            learners(self.model, self.propensities),
             self._segments(town, mean),
             self._outcomes if self.dependence == "rows" and not self.days else None,
             self._gamma(town),
@@ -181,16 +181,6 @@ class Shop:
         action = sample(table[at], rng)
         cause = np.where(rng.random(size) < 0.5, 1.0, -1.0) if self.hidden > 1 else 0.0
         return self.law.draw(town.score[at, action] + cause, rng)
-
-    def _models(self) -> dict[str, Any]:
-        models: dict[str, Any] = {"reward_model": reward_model(self.model)}
-        if self.propensities == "shares":
-            models["behavior_model"] = "shares"
-        elif self.propensities == "classifier":
-            from sklearn.linear_model import LogisticRegression
-
-            models["behavior_model"] = LogisticRegression(C=100.0)
-        return models
 
 
 @dataclass(frozen=True, eq=False)

@@ -68,11 +68,12 @@ def missed(row: tuple[float, float, int], level: float) -> bool:
 
 
 def misses(worlds: dict[str, Any]) -> list[tuple[str, str, str, str, Measured, int]]:
-    """(world, quantity, level, among, share, count) of every promise that was not kept."""
+    """(world, quantity, level, among, share, count) of every promised quantity that did not hold."""
     return [
         (name, q, level, among, Measured(row[0], row[1]), row[2])
         for name, world in worlds.items()
         for q, levels in world["held"].items()
+        if q in PROMISED
         for level, groups in levels.items()
         for among, row in groups.items()
         if missed(row, float(level))

@@ -43,3 +43,13 @@ def test_the_check_can_fail():
 def test_every_public_name_can_be_had():
     code = "import offpolicy as op\nfor name in dir(op): getattr(op, name)"
     loaded_after(code)
+
+
+def test_help_loads_nothing_that_computes():
+    code = "import sys\n"
+    code += (
+        "from offpolicy.cli import main\ntry:\n    main(['--help'])\nexcept SystemExit:\n    pass\n"
+    )
+    code += "print('LOADED', *(m for m in ('numpy', 'scipy', 'pandas') if m in sys.modules))"
+    run = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert run.stdout.splitlines()[-1].split() == ["LOADED"]

@@ -7,6 +7,11 @@ from typing import NoReturn
 
 from offpolicy.errors import UsageError
 
+#: Roles that `offpolicy init` may be told instead of guessing.
+GIVEN = ("action", "reward", "propensity", "cluster", "time", "episode", "step")
+#: Formats of `offpolicy convert` besides tables.
+TRACES = ("dsjson", "jsonl")
+
 
 class Parser(argparse.ArgumentParser):
     """argparse with an exit code of its own for usage errors."""

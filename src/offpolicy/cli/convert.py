@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 from offpolicy._output import written_whole
 from offpolicy.cli import logs, runfile, terminal
+from offpolicy.cli.arguments import TRACES
 from offpolicy.errors import DataError, UsageError
 from offpolicy.logs.formats import read_dsjson, read_jsonl, write_dsjson, write_jsonl
 
 if TYPE_CHECKING:
     import argparse
 
-READERS: dict[str, Any] = {"dsjson": read_dsjson, "jsonl": read_jsonl}
-WRITERS: dict[str, Any] = {"dsjson": write_dsjson, "jsonl": write_jsonl}
+READERS: dict[str, Any] = dict(zip(TRACES, (read_dsjson, read_jsonl), strict=True))
+WRITERS: dict[str, Any] = dict(zip(TRACES, (write_dsjson, write_jsonl), strict=True))
 
 
 def run(options: argparse.Namespace) -> int:

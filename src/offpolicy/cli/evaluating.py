@@ -117,7 +117,8 @@ def _origin(options: argparse.Namespace) -> Any:
 def show(ev: Evaluation, level: float, gates: Sequence[GateResult]) -> None:
     """The plain sentence first, then why, then the figures, then the gates."""
     from offpolicy.report.answer import answers
-    from offpolicy.report.text import best_of, table, visible
+    from offpolicy.report.text import best_of, table
+    from offpolicy.report.visible import visible
 
     for answer in answers(ev, level):
         terminal.say(f"{visible(answer.policy)}: {answer.level.upper()}", VERDICTS[answer.level])

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from offpolicy.cli import terminal
+from offpolicy.cli.arguments import GIVEN
 from offpolicy.cli.columns import facts_of
 from offpolicy.cli.files import (
     SAMPLE_LINES,
@@ -19,7 +20,8 @@ from offpolicy.cli.files import (
 from offpolicy.cli.guess import Guess, guess
 from offpolicy.cli.runfile_text import run_file
 from offpolicy.errors import UsageError, did_you_mean
-from offpolicy.report.text import align, visible
+from offpolicy.report.text import align
+from offpolicy.report.visible import visible
 
 if TYPE_CHECKING:
     import argparse
@@ -30,7 +32,6 @@ if TYPE_CHECKING:
 
 SAMPLE_ROWS = 200_000
 HEADINGS = ("column", "role", "holds", "because")
-GIVEN = ("action", "reward", "propensity", "cluster", "time", "episode", "step")
 MARGIN = 1e-6
 
 

@@ -6,8 +6,8 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from offpolicy._version import __version__
-from offpolicy.cli import checking, commands, convert, evaluating, init, models, studies
-from offpolicy.cli.arguments import Parser, file_path, names
+from offpolicy.cli import models, studies
+from offpolicy.cli.arguments import GIVEN, TRACES, Parser, file_path, names
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,33 +59,31 @@ def build_parser() -> argparse.ArgumentParser:
     parser.set_defaults(command=None)
     verbs = parser.add_subparsers(title="commands", metavar="COMMAND", parser_class=Parser)
 
-    demo = _verb(verbs, "demo", commands.demo, "evaluate a simulated ad log whose truth is known")
+    demo = _verb(verbs, "demo", _demo, "evaluate a simulated ad log whose truth is known")
     demo.add_argument("--impressions", type=int, default=200_000, help="rows to simulate (200000)")
     demo.add_argument("--seed", type=int, default=0, help="seed of the simulation (0)")
     demo.add_argument("--report", metavar="FILE", help="write the HTML report of the simulated log")
 
-    begin = _verb(
-        verbs, "init", init.run, "look at a log and write a run file for it", INIT_EXAMPLES
-    )
+    begin = _verb(verbs, "init", _init, "look at a log and write a run file for it", INIT_EXAMPLES)
     begin.add_argument("log", help="a CSV, Parquet, JSON-lines or dsjson file")
     begin.add_argument(
         "--output", metavar="FILE", default="run.toml", help="file to write (run.toml)"
     )
-    for role in init.GIVEN:
+    for role in GIVEN:
         begin.add_argument(f"--{role}", metavar="COL", help=f"the {role}, where it is known")
     begin.add_argument("--force", action="store_true", help="write over an existing file")
 
     evaluate = _verb(
         verbs,
         "evaluate",
-        evaluating.run,
+        _evaluate,
         "estimate the value of policies from a log",
         EVALUATE_EXAMPLES,
     )
     _log_flags(evaluate)
     _evaluate_flags(evaluate)
 
-    check = _verb(verbs, "check", checking.run, "look for problems in a log", CHECK_EXAMPLES)
+    check = _verb(verbs, "check", _check, "look for problems in a log", CHECK_EXAMPLES)
     _log_flags(check)
     check.set_defaults(elsewhere=evaluate)
     _add(check, ("--json", "FILE", "write the findings as JSON", file_path))
@@ -93,22 +91,18 @@ def build_parser() -> argparse.ArgumentParser:
     change = _verb(
         verbs,
         "convert",
-        convert.run,
+        _convert,
         "a log of another format to a table, or back",
         CONVERT_EXAMPLES,
     )
     _log_flags(change)
     change.set_defaults(elsewhere=evaluate)
     change.add_argument("output", nargs="?", help="the file to write")
-    change.add_argument(
-        "--from", dest="source", choices=list(convert.READERS), help="format of the log"
-    )
-    change.add_argument(
-        "--to", dest="target", choices=list(convert.WRITERS), help="format to write"
-    )
+    change.add_argument("--from", dest="source", choices=list(TRACES), help="format of the log")
+    change.add_argument("--to", dest="target", choices=list(TRACES), help="format to write")
     change.add_argument("--strict", action="store_true", help="stop at the first bad line")
 
-    _verb(verbs, "schema", commands.schema, "print the JSON Schema of what --json writes")
+    _verb(verbs, "schema", _schema, "print the JSON Schema of what --json writes")
 
     reproduce = _verb(
         verbs, "reproduce", studies.run, "run an installed study, or list them", add_help=False
@@ -117,6 +111,43 @@ def build_parser() -> argparse.ArgumentParser:
     reproduce.add_argument("-h", "--help", action="store_true", help="list the installed studies")
     reproduce.add_argument("words", nargs=argparse.REMAINDER, metavar="STUDY …")
     return parser
+
+
+# What a command needs is imported when it runs: `offpolicy --help` answers at once.
+def _demo(options: argparse.Namespace) -> int:
+    from offpolicy.cli import commands
+
+    return commands.demo(options)
+
+
+def _schema(options: argparse.Namespace) -> int:
+    from offpolicy.cli import commands
+
+    return commands.schema(options)
+
+
+def _evaluate(options: argparse.Namespace) -> int:
+    from offpolicy.cli import evaluating
+
+    return evaluating.run(options)
+
+
+def _init(options: argparse.Namespace) -> int:
+    from offpolicy.cli import init
+
+    return init.run(options)
+
+
+def _convert(options: argparse.Namespace) -> int:
+    from offpolicy.cli import convert
+
+    return convert.run(options)
+
+
+def _check(options: argparse.Namespace) -> int:
+    from offpolicy.cli import checking
+
+    return checking.run(options)
 
 
 def _verb(

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from offpolicy.report.answer import answers
 from offpolicy.report.provenance import digest, versions
-from offpolicy.report.text import best_of, cells, headings, visible
+from offpolicy.report.text import best_of, cells, headings
+from offpolicy.report.visible import visible
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import unicodedata
 from typing import TYPE_CHECKING
 
 from offpolicy._progress import track
@@ -12,6 +11,7 @@ from offpolicy.inference.change import change
 from offpolicy.inference.figures import capitalized, plural_of
 from offpolicy.policies.target import LOGGING_POLICY
 from offpolicy.report.tables import number_of_clusters
+from offpolicy.report.visible import visible
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from offpolicy.evaluation.result import Evaluation
     from offpolicy.inference.estimate import Estimate
     from offpolicy.inference.intervals.sample import Interval
-
-# Control characters, formatting ones (which can turn the direction of text), lone surrogates, line ends.
-CONTROL = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 
 HEADINGS = ("policy", "estimator", "value", "std error", "{level} interval", "vs logged", "n")
 
@@ -33,26 +30,6 @@ def number(value: float, digits: int = 4) -> str:
     ('0.02135', '—', '1.235e+06')
     """
     return "—" if math.isnan(value) else f"{value:.{digits}g}"
-
-
-def visible(text: str, *, lines: bool = False) -> str:
-    r"""Text whose control characters are shown as escapes: a name from the data cannot steer a terminal.
-
-    ``lines`` leaves line breaks and tabs as they are, for text of several lines.
-
-    >>> visible("new" + chr(27) + "[2J")
-    'new\\x1b[2J'
-    """
-    if text.isprintable():
-        return text
-    kept = "\n\t" if lines else ""
-    return "".join(
-        c if c in kept or unicodedata.category(c) not in CONTROL else _escape(c) for c in text
-    )
-
-
-def _escape(character: str) -> str:
-    return character.encode("unicode_escape").decode("ascii")
 
 
 def cells(evaluation: Evaluation, level: float = 0.95) -> list[tuple[str, ...]]:

@@ -1,0 +1,28 @@
+"""Text that cannot steer a terminal."""
+
+from __future__ import annotations
+
+import unicodedata
+
+# Control characters, formatting ones (which can turn the direction of text), lone surrogates, line ends.
+CONTROL = {"Cc", "Cf", "Cs", "Zl", "Zp"}
+
+
+def visible(text: str, *, lines: bool = False) -> str:
+    r"""Text whose control characters are shown as escapes: a name from the data cannot steer a terminal.
+
+    ``lines`` leaves line breaks and tabs as they are, for text of several lines.
+
+    >>> visible("new" + chr(27) + "[2J")
+    'new\\x1b[2J'
+    """
+    if text.isprintable():
+        return text
+    kept = "\n\t" if lines else ""
+    return "".join(
+        c if c in kept or unicodedata.category(c) not in CONTROL else _escape(c) for c in text
+    )
+
+
+def _escape(character: str) -> str:
+    return character.encode("unicode_escape").decode("ascii")

@@ -109,6 +109,21 @@ def test_pure_noise_flatters_the_naive_value_and_not_the_honest_one():
     assert np.mean(naive) > np.mean(gaps) + 3 * error
 
 
+def test_rows_count_by_their_weights():
+    """Action 1 is better in most rows, action 0 in those that carry the weight."""
+    rng = np.random.default_rng(0)
+    n = 2000
+    heavy, a = rng.random(n) < 0.2, rng.integers(2, size=n)
+    r = np.where(heavy, 1.0 - a, 1.0 * a) + 0.1 * rng.normal(size=n)
+    p, x = np.full(n, 0.5), rng.normal(size=(n, 1))
+    actions = []
+    for weight in (None, np.where(heavy, 20.0, 1.0)):
+        log = op.BanditLog.from_arrays(x, a, r, p, weight=weight)
+        found = op.learn_policy(log, max_depth=0, reward_model=_mean(), folds=2)
+        actions.append(found.policy.table()[0]["action"])
+    assert actions == [1, 0]
+
+
 def brute_force(features, codes, scores, smallest, depth):
     """The most a tree of this depth can earn, by trying every one."""
 

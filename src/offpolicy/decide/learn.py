@@ -186,8 +186,10 @@ def _each(log: BanditLog) -> dict[str, Fixed]:
 
 
 def _scores(ev: Evaluation) -> Floats:
-    """(n, K) doubly robust scores Γ(a) of every row and action."""
-    return np.column_stack([ev[name, SCORE].psi[0] for name in ev.policies])
+    """(n, K) doubly robust scores Γ(a) of every row and action, times the row's weight in the mean."""
+    scores = np.column_stack([ev[name, SCORE].psi[0] for name in ev.policies])
+    mass = ev.problem.units.mass
+    return scores if mass is None else scores * mass[:, None]
 
 
 def _check(log: Any, learner: str, objective: str, max_depth: int) -> None:

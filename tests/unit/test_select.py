@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import offpolicy as op
-from offpolicy.decide.bounds import bernstein, explored, smoothed
 from offpolicy.errors import UsageError
+from offpolicy.inference.intervals import Sample, empirical_bernstein
+from offpolicy.inference.intervals.sequence import FRACTIONS, betting_lower_bound
 
 
 def world(rng, n=1500, gain=0.0):
@@ -32,29 +33,22 @@ def candidates(rng, k=10):
 def test_the_smoothed_bound_inverts_its_own_product():
     rng = np.random.default_rng(0)
     z = rng.exponential(size=200)
-    bound = smoothed(z, 0.05)
+    bound = betting_lower_bound(z, 0.05)
 
     def product(mean, c):
         return np.prod(1 + c * (z / mean - 1))
 
-    from offpolicy.decide.bounds import BETS
-
-    assert np.mean([product(bound, c) for c in BETS]) == pytest.approx(20, rel=1e-6)
+    assert np.mean([product(bound, c) for c in FRACTIONS]) == pytest.approx(20, rel=1e-6)
 
 
 def test_counts_are_repeated_rows():
     z = np.array([0.0, 2.0, 5.0])
     count = np.array([50.0, 30.0, 20.0])
     rows = np.repeat(z, count.astype(int))
-    assert smoothed(z, 0.05, count) == pytest.approx(smoothed(rows, 0.05))
-    assert bernstein(z, 0.05, 5.0, count) == pytest.approx(bernstein(rows, 0.05, 5.0))
-    p = np.full(3, 0.5)
-    assert explored(z, p, p, 0.05, count) == pytest.approx(
-        explored(rows, np.full(100, 0.5), np.full(100, 0.5), 0.05)
-    )
+    assert betting_lower_bound(z, 0.05, count) == pytest.approx(betting_lower_bound(rows, 0.05))
 
 
-@pytest.mark.parametrize("method", ["smoothed", "bernstein", "explored"])
+@pytest.mark.parametrize("method", ["smoothed", "bernstein"])
 def test_bounds_fail_no_more_often_than_they_say(method):
     rng = np.random.default_rng(1)
     wrong = 0
@@ -64,9 +58,10 @@ def test_bounds_fail_no_more_often_than_they_say(method):
         drawn = rng.random(100) < p
         z = drawn * r / p
         bound = {
-            "smoothed": lambda z=z: smoothed(z, 0.1),
-            "bernstein": lambda z=z: bernstein(z, 0.1, 10.0),
-            "explored": lambda r=r, d=drawn, p=p: explored(r * d, np.ones(100), p, 0.1),
+            "smoothed": lambda z=z: betting_lower_bound(z, 0.1),
+            "bernstein": lambda z=z: (
+                empirical_bernstein(Sample.of_mean(z), 0.8, low=0, high=10).low
+            ),
         }[method]()
         wrong += bound > 0.3
     assert wrong / 400 <= 0.1 + 2 * math.sqrt(0.1 * 0.9 / 400)
@@ -90,6 +85,18 @@ def test_where_nothing_is_better_adoption_is_as_rare_as_it_says():
         ev = op.evaluate(world(rng, 800), candidates(rng), estimators=["IPW"])
         adopted += not op.select(ev).keeps_logging
     assert adopted <= 3  # at most 5% is promised; 4 of 20 would be 1.6% likely
+
+
+def test_bernstein_is_there_where_the_largest_weight_is_known():
+    rng = np.random.default_rng(0)
+    a = rng.integers(2, size=4000)
+    r = (rng.random(4000) < 0.1 + 0.5 * (a == 0)).astype(float)
+    log = op.BanditLog.from_arrays(None, a, r, np.full((4000, 2), 0.5))
+    ev = op.evaluate(log, {"good": op.policies.Fixed(0)})
+    found = {m: op.select(ev, method=m).candidates[0] for m in ("smoothing", "bernstein")}
+    assert found["bernstein"].method == "empirical Bernstein"
+    assert 0 < found["bernstein"].bound < found["bernstein"].difference
+    assert 0 < found["smoothing"].bound < found["smoothing"].difference
 
 
 def test_estimated_propensities_and_clusters_take_the_interval():

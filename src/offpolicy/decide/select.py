@@ -18,8 +18,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from offpolicy.decide.bounds import bernstein, smoothed
 from offpolicy.errors import UsageError, did_you_mean
+from offpolicy.inference.family import adjusted
+from offpolicy.inference.intervals.concentration import empirical_bernstein
+from offpolicy.inference.intervals.sample import Sample
+from offpolicy.inference.intervals.sequence import betting_lower_bound
 from offpolicy.policies.target import LOGGING_POLICY
 from offpolicy.scores.catalog import headline
 
@@ -128,7 +131,7 @@ def select(
         raise UsageError(f"rate= must be between 0 and 1. Got {rate!r} instead.")
     if method not in METHODS:
         raise UsageError(f"method= must be one of {list(METHODS)}.{did_you_mean(method, METHODS)}")
-    each = rate / len(ev.policies)
+    each = 1 - adjusted(1 - rate, len(ev.policies))
     name = headline(ev.estimators).name if estimator is None else estimator
     found = [_candidate(ev, policy, name, each, method) for policy in ev.policies]
     ranked = tuple(sorted(found, key=lambda c: -c.bound))
@@ -175,6 +178,7 @@ def _bound(evidence: Any, rate: float, method: str) -> tuple[float, str]:
                 "method='bernstein' needs the largest weight that can occur, which follows from propensities "
                 "of all actions. Use method='smoothing'."
             )
-        bound = bernstein(z, rate, max(1.0, evidence.weight_high), count)
-        return scale * (bound - 1), "empirical Bernstein"
-    return scale * (smoothed(z, rate, count) - 1), "logarithmic smoothing"
+        high = max(1.0, evidence.weight_high)
+        interval = empirical_bernstein(Sample.of_mean(z, count), 1 - 2 * rate, low=0.0, high=high)
+        return scale * (interval.low - 1), "empirical Bernstein"
+    return scale * (betting_lower_bound(z, rate, count) - 1), "logarithmic smoothing"

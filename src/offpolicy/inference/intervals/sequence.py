@@ -93,6 +93,23 @@ def confidence_sequence(
     )
 
 
+def betting_lower_bound(x: Floats, rate: float, count: Floats | None = None) -> float:
+    """Lower bound of the mean of units x ≥ 0 that lies above it with probability at most ``rate``.
+
+    The lower half of the sequence, for any non-negative units: (1 − f + f x/m) is (1 + λx)/(1 + λm) for
+    λ = f / ((1 − f) m), so that this is the bound of logarithmic smoothing (Sakhi, Aouali, Alquier and Chopin
+    2024) without its inequality log(1 + λm) ≤ λm, averaged over λ.
+
+    >>> round(betting_lower_bound(np.array([0.0, 1.0]), 0.05, np.array([500.0, 500.0])), 2)
+    0.45
+    """
+    count = np.ones(len(x)) if count is None else count
+    mean = float(count @ x) / float(count.sum())
+    if mean <= 0:
+        return 0.0
+    return mean * _lower(x / mean, x, count, None, math.log(1 / rate))
+
+
 def _lower(
     gain: Floats, loss: Floats, c: Floats, weight_high: float | None, threshold: float
 ) -> float:

@@ -53,7 +53,7 @@ class Block:
         if self.nuisances.behaviors.is_given:
             name = GIVEN
         if not self.columns.has(name, self.number):
-            made = self.nuisances.behavior(split, repeat)
+            made = self.nuisances.behaviors.of_split(split, repeat)
             self.columns.put(name, self.number, made.probability)
             if made.note:
                 self.notes["behavior", *name[1:]] = made.note

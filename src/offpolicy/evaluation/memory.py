@@ -62,7 +62,7 @@ class InMemory:
     @property
     def weights_known(self) -> bool:
         """Whether the logged propensities are used as they are."""
-        return bool(self.nuisances.weights_known)
+        return bool(self.nuisances.behaviors.is_known)
 
     @property
     def behavior_given(self) -> bool:

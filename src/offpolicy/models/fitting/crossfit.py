@@ -16,7 +16,7 @@ import numpy as np
 from offpolicy._threads import few_threads
 from offpolicy.errors import ModelError
 from offpolicy.models.fitting.behavior_fits import behaviors_of
-from offpolicy.models.fitting.predicted import Behavior, Values
+from offpolicy.models.fitting.predicted import Values
 from offpolicy.models.fitting.predictions import predict_values
 from offpolicy.models.fitting.store import BEHAVIOR, MRDR, REWARD, FitStore, seed_of
 from offpolicy.models.fitting.tables import part_of, tables_of
@@ -58,15 +58,6 @@ class CrossFit:
 
     tables = cached_property(tables_of)
     behaviors = cached_property(behaviors_of)
-
-    @property
-    def weights_known(self) -> bool:
-        """Whether the logged propensities are used as they are."""
-        return self.behaviors.is_known
-
-    def behavior(self, split: Split, repeat: int) -> Behavior:
-        """π_b of the logged actions in one split."""
-        return self.behaviors.of_split(split, repeat)
 
     def with_behavior(self, behavior_model: Any) -> CrossFit:
         """The same reward fits with another behavior model; fits that looked at π_b are made anew."""

@@ -17,7 +17,7 @@ from offpolicy._threads import few_threads
 from offpolicy.errors import ModelError, did_you_mean
 from offpolicy.models.fitting.behavior_fits import behaviors_of
 from offpolicy.models.fitting.crossfit import CrossFit, given_values
-from offpolicy.models.fitting.predicted import Behavior, Ratios, Values
+from offpolicy.models.fitting.predicted import Ratios, Values
 from offpolicy.models.fitting.store import MRDR, RATIO, REWARD, FitStore, seed_of
 from offpolicy.models.fitting.tables import tables_of
 from offpolicy.models.values.marginal import MarginalRatio
@@ -53,15 +53,6 @@ class EpisodeFit:
 
     tables = cached_property(tables_of)
     behaviors = cached_property(behaviors_of)
-
-    @property
-    def weights_known(self) -> bool:
-        """Whether the logged propensities are used as they are."""
-        return self.behaviors.is_known
-
-    def behavior(self, split: Split, repeat: int) -> Behavior:
-        """π_b of the logged actions in one split."""
-        return self.behaviors.of_split(split, repeat)
 
     def with_behavior(self, behavior_model: Any) -> EpisodeFit:
         """Another behavior model. Value models may weight by π_b, so that everything is fitted anew."""
@@ -163,7 +154,7 @@ class EpisodeFit:
                     f"{log.action.shape}. Got {given.shape}."
                 )
             return Ratios(given)
-        scored_pi_b = self.behavior(split, repeat).probability
+        scored_pi_b = self.behaviors.of_split(split, repeat).probability
         model = self._ratio_model()
         out = np.full(len(log.action), np.nan)
         off = 0.0

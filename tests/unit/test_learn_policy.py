@@ -178,12 +178,29 @@ def test_boosted_policies_learn_what_trees_cannot_say():
         ({"learner": "tre"}, "Did you mean 'tree'"),
         ({"objective": "mean"}, "objective="),
         ({"max_depth": -1}, "max_depth="),
+        ({"min_rows": 0}, "min_rows="),
         ({"learner": "boosted", "objective": "lower bound"}, "for trees"),
     ],
 )
 def test_bad_arguments_are_named(change, words):
     with pytest.raises(UsageError, match=words):
         op.learn_policy(log_of(shop(n=60)), **change)
+
+
+def test_contexts_that_cannot_be_asked_about_are_refused():
+    rng = np.random.default_rng(0)
+    a, r, p = rng.integers(2, size=60), rng.random(60), np.full(60, 0.5)
+    for context, learner, words in (
+        (rng.normal(size=(60, 2, 2)), "tree", "table of features"),
+        (None, "boosted", "needs a context column"),
+    ):
+        log = op.BanditLog.from_arrays(context, a, r, p)
+        with pytest.raises(UsageError, match=words):
+            op.learn_policy(log, learner)
+    frame = shop(n=60).assign(day=pd.Timestamp("2026-01-01"))
+    log = op.BanditLog.from_frame(frame, context=["day"], action="ad", reward="r", propensity="p")
+    with pytest.raises(UsageError, match="'day' holds dates"):
+        op.learn_policy(log)
 
 
 def test_logs_that_cannot_be_learned_from_are_refused(tmp_path):

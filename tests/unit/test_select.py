@@ -116,6 +116,11 @@ def test_equal_rewards_select_nothing():
     assert op.select(op.evaluate(log, op.policies.Fixed(1))).keeps_logging
 
 
+def test_a_log_is_no_evaluation():
+    with pytest.raises(UsageError, match="takes what evaluate gives"):
+        op.select(world(np.random.default_rng(0), 100))
+
+
 @pytest.mark.parametrize("change", [{"rate": 0.0}, {"rate": 2}, {"method": "best"}])
 def test_bad_arguments_are_named(change):
     log = op.BanditLog.from_arrays(None, [0, 1] * 50, np.tile([0.0, 1.0], 50), np.full(100, 0.5))

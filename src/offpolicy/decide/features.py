@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from offpolicy.errors import PolicyError
+from offpolicy.errors import PolicyError, UsageError
 from offpolicy.logs.frame import Columns, is_frame
 
 if TYPE_CHECKING:
@@ -105,6 +105,11 @@ def column_of(context: Any, name: str | int) -> Array:
 
 
 def _feature(name: str | int, values: Array) -> Feature | None:
+    if values.dtype.kind in "mM":
+        raise UsageError(
+            f"learn_policy: the context column {name!r} holds dates or durations. Make it a number (hours, say) "
+            "or a label (the weekday), or leave it out: a later log has other dates."
+        )
     if values.dtype.kind in "biuf":
         return _number(name, np.asarray(values, dtype=np.float64))
     present = [str(v) for v in values.tolist() if v is not None and v == v]  # noqa: PLR0124  (NaN)

@@ -144,7 +144,7 @@ def learn_policy(
     >>> learned.value.interval().covers(1.0)
     True
     """
-    _check(log, learner, objective, max_depth)
+    _check(log, learner, objective, max_depth, min_rows)
     models = {"reward_model": reward_model, "behavior_model": behavior_model}
     smallest = max(SMALLEST_LEAF, log.n // 100) if min_rows is None else min_rows
     caution = CAUTION if objective == "lower bound" else 0.0
@@ -192,7 +192,7 @@ def _scores(ev: Evaluation) -> Floats:
     return scores if mass is None else scores * mass[:, None]
 
 
-def _check(log: Any, learner: str, objective: str, max_depth: int) -> None:
+def _check(log: Any, learner: str, objective: str, max_depth: int, min_rows: int | None) -> None:
     if getattr(log, "kind", None) != "bandit" or not log.in_memory:
         raise UsageError(
             "learn_policy needs a bandit log in memory: BanditLog.from_frame, or scan(…, way='rows')."
@@ -213,8 +213,27 @@ def _check(log: Any, learner: str, objective: str, max_depth: int) -> None:
             raise UsageError(f"{name}= must be one of {list(known)}.{did_you_mean(value, known)}")
     if learner == "boosted" and objective == "lower bound":
         raise UsageError("objective='lower bound' is for trees, whose leaves have bounds.")
+    _check_sizes(max_depth, min_rows)
+    _check_context(log, learner)
+
+
+def _check_sizes(max_depth: int, min_rows: int | None) -> None:
     if not isinstance(max_depth, int | np.integer) or max_depth < 0:
         raise UsageError(f"max_depth= must be an int of at least 0. Got {max_depth!r} instead.")
+    if min_rows is not None and (not isinstance(min_rows, int | np.integer) or min_rows < 1):
+        raise UsageError(f"min_rows= must be an int of at least 1. Got {min_rows!r} instead.")
+
+
+def _check_context(log: Any, learner: str) -> None:
+    if log.context.names is None and np.ndim(log.context.table) > 2:
+        raise UsageError(
+            "learn_policy asks about single columns; this context is an array of shape "
+            f"{np.shape(log.context.table)}. Give a table of features."
+        )
+    if learner == "boosted" and not learn_features(_rows(log), log.context.names):
+        raise UsageError(
+            "learner='boosted' needs a context column with more than one value. Use learner='tree'."
+        )
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from offpolicy.errors import UsageError, did_you_mean
+from offpolicy.evaluation.result import Evaluation
 from offpolicy.inference.family import adjusted
 from offpolicy.inference.intervals.concentration import empirical_bernstein
 from offpolicy.inference.intervals.sample import Sample
@@ -27,7 +28,6 @@ from offpolicy.policies.target import LOGGING_POLICY
 from offpolicy.scores.catalog import headline
 
 if TYPE_CHECKING:
-    from offpolicy.evaluation.result import Evaluation
     from offpolicy.inference.estimate import Estimate
 
 Method = Literal["auto", "smoothing", "bernstein", "interval"]
@@ -127,6 +127,10 @@ def select(
     >>> op.select(ev).chosen
     'one'
     """
+    if not isinstance(ev, Evaluation):
+        raise UsageError(
+            f"select takes what evaluate gives. Got {type(ev).__name__} instead: op.select(op.evaluate(log, policies))."
+        )
     if not 0 < rate < 1:
         raise UsageError(f"rate= must be between 0 and 1. Got {rate!r} instead.")
     if method not in METHODS:

@@ -12,6 +12,7 @@ from offpolicy._threads import prepare_threads
 from offpolicy.errors import DataError, UsageError
 from offpolicy.evaluation.memory import InMemory
 from offpolicy.evaluation.pipeline import Pipeline
+from offpolicy.evaluation.ratios import as_ratio, described
 from offpolicy.evaluation.result import Evaluation, describe
 from offpolicy.evaluation.source import Specs
 from offpolicy.evaluation.streamed import Streamed
@@ -39,6 +40,7 @@ def evaluate(
     value_model: Any = None,
     behavior_model: Any = None,
     ratio_model: Any = None,
+    ratio: Any = "exact",
     folds: int | KFold | Array = 2,
     repeats: int = 1,
     discount: float = 1.0,
@@ -72,6 +74,8 @@ def evaluate(
     ratio_model : MarginalRatio, (steps,) array or {policy: array}, optional
         Trajectories: ratio of state-action marginals, for DRL. Arrays of policies and models have one row per
         row of the log: for logs read from a frame, a row of that frame, in its order.
+    ratio : "exact" or a ratio
+        Whose probabilities the importance weights are ratios of: those of the logged action.
     folds : int, KFold, or labels
         Number of folds for cross-fitting, or one label per unit (episodes of a frame: in sorted order). The
         fold of a unit is a hash of its id, or of its number, and the seed.
@@ -138,6 +142,7 @@ def evaluate(
             value_model=value_model,
             behavior_model=behavior_model,
             ratio_model=ratio_model,
+            ratio=ratio,
             folds=folds,
             repeats=more,
             discount=discount,
@@ -162,7 +167,14 @@ def evaluate(
     named_estimators = catalog.sensible(log) if estimators is None else estimators
     chosen = catalog.for_log(catalog.resolve(named_estimators, log.kind), log)
     specs = Specs(
-        reward_model, value_model, behavior_model, ratio_model, seed, n_jobs, float(discount)
+        reward_model,
+        value_model,
+        behavior_model,
+        ratio_model,
+        seed,
+        n_jobs,
+        float(discount),
+        as_ratio(ratio, log),
     )
     source: Source = (
         InMemory.of(log, _folds(log, plan, folds), specs)
@@ -176,6 +188,7 @@ def evaluate(
         "reward_model": describe(reward_model) if log.kind == "bandit" else None,
         "value_model": describe(value_model) if log.kind != "bandit" else None,
         "behavior_model": describe(behavior_model, log),
+        "ratio": described(ratio),
         "folds": source.folds.k,
         "repeats": source.folds.repeats,
         "repeats_rule": "mean of the scores over repetitions; standard error of that mean",

@@ -35,6 +35,7 @@ class Specs:
     seed: int = 0
     n_jobs: int | None = None
     discount: float = 1.0
+    ratio: Any = None  # what `as_ratio` made of ratio=; None: of the logged action itself
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,4 @@
-"""A log as weighted cells: GROUP BY (context, action, reward, propensity, batch, fold, …) → count.
+"""A log as weighted cells: GROUP BY (context, action, rewards, propensity, batch, fold, …) → count.
 
 The cells are a `BanditLog` whose rows carry counts, so the same models, scores and inference run on
 them and give what they would give on the rows.
@@ -9,6 +9,7 @@ the same fits, on every engine.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from offpolicy.engines.codes import codes_of, numbers
 from offpolicy.engines.engine import ibis_module
 from offpolicy.engines.packing import KEY, find_packing
 from offpolicy.engines.roles import fold_columns, normalized, numbered
-from offpolicy.engines.rows import names_of
+from offpolicy.engines.rows import further_of, names_of
 from offpolicy.errors import DataError, OffPolicyError
 from offpolicy.logs.bandit import BanditLog
 from offpolicy.logs.frame import Context
@@ -61,7 +62,8 @@ def compress(
     rows = rows if roles.fold is not None else numbered(rows, engine)
     contexts = _contexts(engine, rows, roles, max_cells)
     joined = _coded(engine, rows, roles, facts, contexts)
-    keys = ["ctx", "code", "reward"]
+    # Rows that share all their metrics share a cell: metrics of many values make many cells.
+    keys = ["ctx", "code", "reward", *(f"metric{j}" for j in range(len(roles.further)))]
     keys += [c for c in ("propensity", "weight", "batch", "cluster") if c in rows.columns]
     keys += [f"extra{j}" for j in range(len(extra))]
     sizes = {"ctx": 1 if contexts is None else contexts.num_rows, "code": len(facts.labels)}
@@ -233,6 +235,7 @@ def _log(
         actions=facts.labels,
         action=np.asarray(cells["code"].to_numpy(), dtype=np.int64),
         reward=numbers(cells, "reward"),
+        further=further_of(roles, partial(numbers, cells)),
         propensity=optional("propensity"),
         batch=batch,
         batch_labels=batch_labels,

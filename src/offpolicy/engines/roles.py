@@ -1,18 +1,19 @@
 """Which column plays which part, and the log as an Ibis table with one column for each part.
 
-The columns of that table are called x0, x1, … (context), action, reward, propensity, batch, cluster, weight,
-fold, id and name (of a row), unit (the number from which folds follow) and extra0, … (columns that policies
-name), whatever they are called in the source.
+The columns of that table are called x0, x1, … (context), action, reward, metric0, … (further rewards), propensity,
+batch, cluster, weight, fold, id and name (of a row), unit (the number from which folds follow) and extra0, …
+(columns that policies name), whatever they are called in the source.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from offpolicy.engines.engine import ibis_module
 from offpolicy.errors import DataError, UsageError, did_you_mean
+from offpolicy.logs.metrics import check_metric
 from offpolicy.splits.folds import in_half
 from offpolicy.splits.hashing import fold_of, hash_constants
 
@@ -37,6 +38,18 @@ class Roles:
     keep_probability: str | None = None
     id: str | None = None
     fold: str | None = None
+    further: tuple[str, ...] = ()
+
+    @property
+    def rewards(self) -> tuple[str, ...]:
+        """Columns of all metrics, the reward first."""
+        return (self.reward, *self.further)
+
+    def with_reward(self, name: str) -> Roles:
+        """The same columns with another metric as the reward."""
+        check_metric(name, self.rewards)
+        rest = tuple(other for other in self.rewards if other != name)
+        return replace(self, reward=name, further=rest)
 
     @property
     def distribution(self) -> tuple[str, ...]:
@@ -50,7 +63,7 @@ class Roles:
     def check(self, columns: Sequence[str]) -> None:
         """Every named column exists, and the context holds neither outcome nor action."""
         named: list[tuple[Any, str]] = [(c, "context") for c in self.context]
-        named += [(self.action, "action"), (self.reward, "reward")]
+        named += [(self.action, "action"), *((name, "reward") for name in self.rewards)]
         if isinstance(self.propensity, str):
             named.append((self.propensity, "propensity"))
         named += [(c, "propensity") for c in self.distribution]
@@ -68,7 +81,7 @@ class Roles:
             raise DataError(
                 f"context= lists a column twice: {list(self.context)}. List each column once."
             )
-        for forbidden, role in ((self.action, "action"), (self.reward, "reward")):
+        for forbidden, role in ((self.action, "action"), *((c, "reward") for c in self.rewards)):
             if forbidden in self.context:
                 raise DataError(
                     f"context= contains the {role} column {forbidden!r}. The context is what was known "
@@ -105,6 +118,7 @@ def normalized(
     columns: dict[str, Any] = {f"x{j}": table[name] for j, name in enumerate(roles.context)}
     columns["action"] = table[roles.action]
     columns["reward"] = number(table[roles.reward], "reward")
+    columns |= {f"metric{j}": number(table[name], "reward") for j, name in enumerate(roles.further)}
     if isinstance(roles.propensity, str):
         columns["propensity"] = number(table[roles.propensity], "propensity")
     elif roles.propensity is not None and labels is not None:

@@ -13,7 +13,7 @@ from offpolicy.logs.bandit import BanditLog, Names
 from offpolicy.logs.frame import Context
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from offpolicy._arrays import Floats, Ints
     from offpolicy.engines.roles import Roles
@@ -33,6 +33,8 @@ class Schema:
         Labels of the batches and of the folds, sorted.
     levels : dict
         Sorted distinct values of each text column of the context.
+    metric : str or None
+        Which metric is the reward; None: the first.
     """
 
     roles: Roles
@@ -41,6 +43,7 @@ class Schema:
     batches: tuple[Any, ...] | None = None
     folds: tuple[Any, ...] | None = None
     levels: dict[str, list[Any]] | None = None
+    metric: str | None = None
 
     def log(self, rows: Any, first: int = 0) -> BanditLog:
         """A log of Arrow rows that have been checked; ``first`` is the number of the first row."""
@@ -67,11 +70,14 @@ class Schema:
         reward = numbers("reward")
         assert reward is not None
         fold = _placed(rows, "fold", self.folds)
-        return BanditLog(
+        log = BanditLog(
             context=context,
             actions=self.labels,
             action=_required(_placed(rows, "action", self.labels)),
             reward=reward,
+            further=further_of(
+                roles, lambda name: np.array(rows[name].to_numpy(), dtype=np.float64)
+            ),
             propensity=numbers("propensity"),
             batch=_placed(rows, "batch", self.batches),
             batch_labels=self.batches,
@@ -83,6 +89,7 @@ class Schema:
             source=source,
             names=names_of(roles),
         )
+        return log if self.metric is None else log.with_reward(self.metric)
 
 
 def _required(codes: Ints | None) -> Ints:
@@ -113,6 +120,11 @@ def _cluster_number(label: Any) -> int:
         return label
     digest = hashlib.blake2b(str(label).encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big") >> 1
+
+
+def further_of(roles: Roles, column: Callable[[str], Floats]) -> dict[str, Floats]:
+    """Metrics beside the reward, by the names of their owner."""
+    return {name: column(f"metric{j}") for j, name in enumerate(roles.further)}
 
 
 def names_of(roles: Roles) -> Names:

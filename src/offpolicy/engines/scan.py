@@ -17,6 +17,7 @@ from offpolicy.engines.sources import open_source
 from offpolicy.engines.stream import StreamedLog
 from offpolicy.engines.validate import Facts, facts
 from offpolicy.errors import UsageError
+from offpolicy.logs.metrics import reward_names
 from offpolicy.splits.folds import Plan, check_enough
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ class LogScan:
         roles = self.roles
         return (
             f"LogScan({self.engine.name}: {self.described}, context {list(roles.context)}, "
-            f"action {roles.action!r}, reward {roles.reward!r})"
+            f"action {roles.action!r}, reward {', '.join(map(repr, roles.rewards))})"
         )
 
     @cached_property
@@ -102,6 +103,17 @@ class LogScan:
         """Columns that a policy may name."""
         return tuple(self.table.columns)
 
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """Names of the rewards, the first of which is the log's."""
+        return self.roles.rewards
+
+    def with_reward(self, name: str) -> LogScan:
+        """The same log with another of its metrics as the reward."""
+        return (
+            self if name == self.roles.reward else replace(self, roles=self.roles.with_reward(name))
+        )
+
     def compress(self, folds: int = 2, *, seed: int = 0) -> BanditLog:
         """The log as weighted cells in memory: a `BanditLog` with counts and fold labels."""
         return self._cells(Plan.of(folds, 1, seed), ())
@@ -110,7 +122,12 @@ class LogScan:
         self, plan: Plan, named: dict[str, Any], reward_model: Any, behavior_model: Any
     ) -> BanditLog | StreamedLog:
         """The log in the smallest exact form that fits: rows, weighted cells, or blocks of rows."""
-        for what, model in (("reward_model", reward_model), ("behavior_model", behavior_model)):
+        rewards = reward_model.values() if isinstance(reward_model, Mapping) else [reward_model]
+        given = [
+            *(("reward_model", model) for model in rewards),
+            ("behavior_model", behavior_model),
+        ]
+        for what, model in given:
             if isinstance(model, np.ndarray | list | tuple):
                 raise UsageError(
                     f"{what}= as an array has one row per logged row, which a scanned log does not hold. "
@@ -221,7 +238,7 @@ def scan(
     *,
     context: Sequence[str] | str | None,
     action: str,
-    reward: str,
+    reward: str | Sequence[str],
     propensity: str | Sequence[str] | Mapping[Label, str] | None = None,
     batch: str | None = None,
     cluster: str | None = None,
@@ -301,6 +318,7 @@ def scan(
         propensity = tuple(propensity)
     if engine not in {None, "duckdb"} and memory_limit is not None:
         raise UsageError("memory_limit= is DuckDB's. Spark takes spark.executor.memory.")
+    rewards = reward_names(reward)
     runner, rows = open_source(
         source,
         table=table,
@@ -312,7 +330,17 @@ def scan(
         labels=[c for c in (action, batch, cluster, id, fold) if c is not None],
     )
     roles = Roles(
-        names, action, reward, propensity, batch, cluster, weight, keep_probability, id, fold
+        names,
+        action,
+        rewards[0],
+        propensity,
+        batch,
+        cluster,
+        weight,
+        keep_probability,
+        id,
+        fold,
+        rewards[1:],
     )
     try:
         roles.check(rows.columns)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -11,6 +11,7 @@ from offpolicy.engines.rows import Schema, names_of
 from offpolicy.errors import UsageError
 from offpolicy.logs.frame import Columns
 from offpolicy.logs.layout import Layout
+from offpolicy.logs.metrics import check_metric
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -63,7 +64,18 @@ class StreamedLog:
     @property
     def names(self) -> Names:
         """What the owner calls the parts of the log."""
-        return names_of(self.schema.roles)
+        return names_of(self.schema.roles.with_reward(self.metrics[0]))
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """Names of the rewards, the first of which is the log's."""
+        roles = self.schema.roles
+        return roles.with_reward(self.schema.metric or roles.reward).rewards
+
+    def with_reward(self, name: str) -> StreamedLog:
+        """The same blocks with another metric as the reward."""
+        check_metric(name, self.metrics)
+        return replace(self, schema=replace(self.schema, metric=name))
 
     @property
     def has_propensity(self) -> bool:

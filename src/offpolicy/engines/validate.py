@@ -38,7 +38,7 @@ class Facts:
     labels : tuple
         The K actions, sorted as `BanditLog` sorts them.
     distinct : dict
-        About how many distinct values each context column, the reward and the propensity have.
+        About how many distinct values each context column and the reward (the widest metric) have.
     nulls : dict
         Missing values of each context column.
     logged : tuple
@@ -77,8 +77,7 @@ def facts(engine: Engine, table: Any, roles: Roles, actions: Sequence[Any] | Non
     for check in checks:
         # A comparison with NULL is NULL: only rows known to be bad count.
         queries[check.key] = check.bad.fill_null(False).cast("int32").sum()
-    reward = number(table[roles.reward], "reward")
-    queries |= {"reward_min": reward.min(), "reward_max": reward.max()}
+    queries |= _reward_queries(table, roles)
     if isinstance(roles.propensity, str):
         queries["highest"] = number(table[roles.propensity], "propensity").max()
     if roles.id is not None:
@@ -88,22 +87,32 @@ def facts(engine: Engine, table: Any, roles: Roles, actions: Sequence[Any] | Non
     for j, name in enumerate(roles.context):
         queries[f"nulls{j}"] = table[name].isnull().cast("int32").sum()
         queries[f"distinct{j}"] = table[name].approx_nunique()
-    queries["distinct_reward"] = table[roles.reward].approx_nunique()
     row = engine.table(table.aggregate(**queries)).to_pylist()[0]
     n = int(row["rows"])
     if n == 0:
         raise DataError(messages.EMPTY)
     _raise_first(engine, table, roles, checks, row)
-    _check_ends(row["reward_min"], row["reward_max"], roles.reward, "reward")
+    for j, name in enumerate(roles.rewards):
+        _check_ends(row[f"reward{j}_min"], row[f"reward{j}_max"], name, "reward")
     _check_ids(engine, table, roles, n, int(row.get("ids", n)))
     if roles.weight is not None:
         if not row["weights"]:
             raise DataError(messages.no_weight(roles.weight))
         _check_ends(0.0, row["weights"], roles.weight, "weight")
     distinct = {name: int(row[f"distinct{j}"]) for j, name in enumerate(roles.context)}
-    distinct["reward"] = int(row["distinct_reward"])
+    distinct["reward"] = max(int(row[f"distinct_reward{j}"]) for j in range(len(roles.rewards)))
     nulls = {name: int(row[f"nulls{j}"]) for j, name in enumerate(roles.context)}
     return Facts(n, labels, logged, distinct, nulls)
+
+
+def _reward_queries(table: Any, roles: Roles) -> dict[str, Any]:
+    """Ends of each metric and about how many values it has."""
+    queries: dict[str, Any] = {}
+    for j, name in enumerate(roles.rewards):
+        reward = number(table[name], "reward")
+        queries |= {f"reward{j}_min": reward.min(), f"reward{j}_max": reward.max()}
+        queries[f"distinct_reward{j}"] = table[name].approx_nunique()
+    return queries
 
 
 def _check_ends(low: Any, high: Any, column: str, role: str) -> None:
@@ -167,7 +176,9 @@ def _labels(
 
 
 def _checks(table: Any, roles: Roles, labels: tuple[Any, ...], engine: Engine) -> list[_Check]:
-    found = _finite(table, roles.reward, "reward", "reward", engine)
+    found = []
+    for j, name in enumerate(roles.rewards):
+        found += _finite(table, name, "reward", f"reward{j}", engine)
     if isinstance(roles.propensity, str):
         found += _probability(table, roles.propensity, "propensity", "p", engine)
     elif roles.propensity is not None:

@@ -11,6 +11,7 @@ import numpy as np
 from offpolicy._threads import prepare_threads
 from offpolicy.errors import DataError, UsageError
 from offpolicy.evaluation.memory import InMemory
+from offpolicy.evaluation.metrics import Asked
 from offpolicy.evaluation.pipeline import Pipeline
 from offpolicy.evaluation.ratios import as_ratio, described
 from offpolicy.evaluation.result import Evaluation, describe
@@ -47,7 +48,7 @@ def evaluate(
     horizon: int | None = None,
     seed: int = 0,
     n_jobs: int | None = None,
-    minimize: bool = False,
+    minimize: bool | str | Sequence[str] = False,
     average: Literal["units", "folds"] = "units",
     randomized: bool = False,
     gamma: float | None = None,
@@ -65,10 +66,11 @@ def evaluate(
     estimators : list of names or `Estimator` objects, optional
         Default: the recommended "auto" beside DML, SNDR, SNIPW, IPW and DM.
     reward_model : learner, "auto", or (n, K) array, optional
-        Bandit logs: μ(s, a). Any scikit-learn regressor or classifier.
+        Bandit logs: μ(s, a). Any scikit-learn regressor or classifier; ``{metric: learner or array}`` where metrics
+        need different ones.
     value_model : value model, regressor, (steps, K) array or {policy: array}, optional
         Trajectories: {q_t}. `Tabular`, `FittedQ`, `ModelBased`, `TorchValue`; default: `Tabular()` for
-        discrete states, else `FittedQ()`.
+        discrete states, else `FittedQ()`. ``{metric: …}`` for a log with several.
     behavior_model : classifier, "shares", "auto", (n, K) array, or None
         None uses the logged propensities exactly; without them the default model is fitted.
     ratio_model : MarginalRatio, (steps,) array or {policy: array}, optional
@@ -92,9 +94,9 @@ def evaluate(
     n_jobs : int, optional
         Threads that fit models while scores are made; −1 takes one for each core. None fits and scores in
         turn. The numbers are the same.
-    minimize : bool
-        Whether a lower value is better, as for costs. The numbers are the same; what is called better, best and
-        worth a test is not.
+    minimize : bool or names of metrics
+        Whether a lower value is better, as for costs, or the metrics of which less is better. The numbers are the
+        same; what is called better, best and worth a test is not.
     average : {"units", "folds"}
         Cross-fitted estimates are the mean over all units; "folds" takes the mean over folds of their means, as the
         paper writes it. The two are the same where folds have the same size.
@@ -122,8 +124,13 @@ def evaluate(
     True
     """
     _check_arguments(log, reward_model, value_model, ratio_model, discount, seed, n_jobs)
-    if not isinstance(minimize, bool):
-        raise UsageError(f"minimize= must be True or False. Got {minimize!r} instead.")
+    bandit = log.kind == "bandit"
+    asked = Asked.of(
+        log.metrics,
+        minimize,
+        reward_model if bandit else value_model,
+        "reward_model" if bandit else "value_model",
+    )
     if average not in {"units", "folds"}:
         raise UsageError(f"average= must be 'units' or 'folds'. Got {average!r} instead.")
     check_declarations(log.kind, randomized, gamma)
@@ -132,10 +139,12 @@ def evaluate(
     labels = getattr(log, "fold", None), getattr(getattr(log, "roles", None), "fold", None)
     drawn = isinstance(folds, int | np.integer | KFold) and all(own is None for own in labels)
 
-    def redraw(more: int, names: Sequence[Any], others: Mapping[str, Any]) -> Evaluation:
+    def redraw(
+        more: int, names: Sequence[Any], others: Mapping[str, Any], metric: str | None = None
+    ) -> Evaluation:
         """The same call with folds drawn ``more`` times, for some estimators and these policies."""
         return evaluate(
-            original,
+            original if metric is None else original.with_reward(metric),
             {**(policies if isinstance(policies, Mapping) else {"policy": policies}), **others},
             estimators=names,
             reward_model=reward_model,
@@ -166,9 +175,10 @@ def evaluate(
     log = log.opened(plan, named, reward_model, behavior_model)
     named_estimators = catalog.sensible(log) if estimators is None else estimators
     chosen = catalog.for_log(catalog.resolve(named_estimators, log.kind), log)
+    model = asked.models[asked.names[0]]
     specs = Specs(
-        reward_model,
-        value_model,
+        model if bandit else None,
+        None if bandit else model,
         behavior_model,
         ratio_model,
         seed,
@@ -185,8 +195,8 @@ def evaluate(
     source.prepare(list(resolved.values()), chosen)
     settings = {
         "estimators": [e.name for e in chosen],
-        "reward_model": describe(reward_model) if log.kind == "bandit" else None,
-        "value_model": describe(value_model) if log.kind != "bandit" else None,
+        "reward_model": describe(model) if bandit else None,
+        "value_model": None if bandit else describe(model),
         "behavior_model": describe(behavior_model, log),
         "ratio": described(ratio),
         "folds": source.folds.k,
@@ -195,17 +205,30 @@ def evaluate(
         "discount": discount,
         **_estimand(log, float(discount)),
         "seed": seed,
-        "minimize": minimize,
+        "minimize": asked.names[0] in asked.minimized,
+        **({"metric": asked.names[0]} if asked.are_several else {}),
         "average": average,
         "randomized": randomized,
         "gamma": gamma,
         **log.about,
     }
     table = ScoreTable(source.units())
-    pipeline = Pipeline(source, table, float(discount), fold_means=average == "folds")
+    pipeline = Pipeline(
+        source,
+        table,
+        float(discount),
+        fold_means=average == "folds",
+        metric=asked.names[0] if asked.are_several else "",
+    )
     estimates = pipeline.run(resolved, chosen)
     return Evaluation(
-        pipeline, resolved, chosen, estimates, settings, redraw=redraw if drawn else None
+        pipeline,
+        resolved,
+        chosen,
+        estimates,
+        settings,
+        asked,
+        redraw=redraw if drawn else None,
     )
 
 

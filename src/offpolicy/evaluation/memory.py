@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from offpolicy.evaluation.block import Block
-from offpolicy.evaluation.source import RowView, Specs, count_unfitted
+from offpolicy.evaluation.source import RowView, Specs, count_unfitted, keeps_without_reward
 from offpolicy.inference.columns import Columns
 from offpolicy.inference.reach import Reach, constant_propensities, largest_weight, masses, reach
 from offpolicy.inference.units import Units
@@ -177,6 +177,20 @@ class InMemory:
             self.discount,
             self.columns.only(keeps_without_behavior(self.log.kind)),
             {k: v for k, v in self.said.items() if k == "log sums" or k[0] in {"largest", "reach"}},
+            self.notes,
+        )
+
+    def with_reward(self, name: str, model: Any) -> InMemory:
+        """The same log and π_b with another metric as the reward."""
+        log = self.log.with_reward(name)
+        same = {"largest", "reach", "behavior", "marginal"}
+        return InMemory(
+            log,
+            self.folds,
+            self.nuisances.with_reward(log, in_log_order(as_array(model), log)),
+            self.discount,
+            self.columns.only(keeps_without_reward),
+            {k: v for k, v in self.said.items() if k[0] in same},
             self.notes,
         )
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from offpolicy._arrays import Array, Floats, Ints
     from offpolicy.evaluation.source import Source
-    from offpolicy.inference.columns import Columns
+    from offpolicy.inference.columns import Columns, Name
     from offpolicy.inference.reach import Reach
     from offpolicy.inference.units import Units
     from offpolicy.policies.target import Target
@@ -82,6 +82,12 @@ class Pipeline:
         Scores of all units.
     fold_means : bool
         Whether a cross-fitted estimate is the mean over folds of their means, and not over units.
+    weighting : int
+        Stage at which π_b was set: later ones with another reward share its weights.
+    earning : column name
+        The reward (the return) of each unit.
+    metric : str
+        Which of several metrics the reward is, for labels; empty where there is one.
     """
 
     source: Source
@@ -89,6 +95,9 @@ class Pipeline:
     discount: float
     number: int = 0
     fold_means: bool = False
+    weighting: int = 0
+    earning: Name = "return"
+    metric: str = ""
     _cache: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     @property
@@ -167,18 +176,25 @@ class Pipeline:
 
     def logged(self) -> Estimate:
         """The logging policy's own value: the mean of Σ γ^t R_t."""
-        if "return" not in self.table.columns:
-            self.table.put("return", self._returns())
+        if self.earning not in self.table.columns:
+            self.table.put(self.earning, self._returns())
+        if "one" not in self.table.columns:
             self.table.put("one", np.ones(self.units.n_rows))
         evidence = EvidenceColumns(
             "one",
-            "return",
+            self.earning,
             1.0,
             is_product=True,
             residual=self._residual(None),
             is_plain=self.units.are_plain,
         )
-        return Estimate(self.table, (Affine.column("return"),), "logged", evidence=evidence)
+        return Estimate(
+            self.table,
+            (Affine.column(self.earning),),
+            f"logged {self.metric}".rstrip(),
+            evidence=evidence,
+            reward=self.earning,
+        )
 
     def _returns(self) -> Floats:
         layout, reward = self.log.layout, self.log.reward
@@ -193,6 +209,7 @@ class Pipeline:
         # Nothing random enters a full-sample estimate but the folds it does not use.
         repeats = self._draws(estimator.split)
         label = f"{target.name} ({estimator.name})"
+        label = f"{self.metric} of {label}" if self.metric else label
         rows: list[Affine] = []
         notes: list[str] = [*getattr(self.log, "notes", ()), *self.source.notes]
         scored = evidence = None
@@ -225,6 +242,7 @@ class Pipeline:
             tuple(dict.fromkeys(notes)),
             scored if repeats == 1 else None,
             evidence,
+            reward=self.earning,
         )
         said = _spread_note(estimate)
         if "value" in estimator.needs and not self.log.layout.is_single and _is_constant(estimate):
@@ -369,7 +387,7 @@ class Pipeline:
         source = behavior_name(self.folds, self.columns, split, repeat, 0)
         if not self.log.layout.is_single:
             return self._episode_evidence(target, source, scored)
-        name = ("weight", self.number, target.name, *source[1:])
+        name = ("weight", self.weighting, target.name, *source[1:])
         if name not in self.table.columns:
             self.table.put(
                 name, np.asarray(self.columns["pi_e", target.name] / self.columns[source])
@@ -382,7 +400,7 @@ class Pipeline:
         q = self._value_names(target, estimator, repeat)[0] if modeled else None
         return EvidenceColumns(
             name,
-            "return",
+            self.earning,
             bound,
             product,
             scored=scored,
@@ -394,7 +412,7 @@ class Pipeline:
         """Moments of what a model of single decisions leaves of the rewards of all units; of rewards without one."""
         key = ("residual", self.number, q)
         if key not in self._cache:
-            reward = self.table.columns["return"]
+            reward = self.table.columns[self.earning]
             left = reward if q is None else reward - self.columns[q]
             self._cache[key] = Moments.of(left, self.units.mass)
         made: Moments = self._cache[key]
@@ -405,9 +423,9 @@ class Pipeline:
 
         Their product is Σ γ^t ρ_t R_t: a reward early in an episode is not charged with the weights that came later.
         """
-        name = ("weight", self.number, target.name, *source[1:])
-        earned = ("earned", *name[1:])
-        if name not in self.table.columns:
+        name = ("weight", self.weighting, target.name, *source[1:])
+        earned = ("earned", self.number, *name[2:])
+        if earned not in self.table.columns:
             pi_e, pi_b = self.columns["pi_e", target.name], self.columns[source]
             blank = np.zeros_like(pi_e)
             d = Decisions(
@@ -423,7 +441,8 @@ class Pipeline:
                 return None
             weight = mean_step_weight(d)
             total = d.sum(d.gamma * d.rho * d.reward)
-            self.table.put(name, weight)
+            if name not in self.table.columns:
+                self.table.put(name, weight)
             self.table.put(
                 earned, np.where(weight > 0, total / np.where(weight > 0, weight, 1.0), 0.0)
             )
@@ -444,7 +463,8 @@ class Pipeline:
     def _undefined(self, label: str, notes: list[str]) -> Estimate:
         """An estimate that the data do not identify, and why."""
         nothing = Affine(math.nan, ())
-        return Estimate(self.table, (nothing,), label, tuple(dict.fromkeys(notes)))
+        said = tuple(dict.fromkeys(notes))
+        return Estimate(self.table, (nothing,), label, said, reward=self.earning)
 
     def _model_notes(self, target: Target, estimator: Estimator, repeat: int) -> list[str]:
         """What the models have to say about themselves."""
@@ -531,8 +551,29 @@ class Pipeline:
 
     def with_behavior(self, behavior_model: Any) -> Pipeline:
         """The same problem with another π_b; scores of both stay paired, on one table."""
-        source = self.source.with_behavior(behavior_model)
-        return Pipeline(source, self.table, self.discount, self.number + 1, self.fold_means)
+        number = self.table.stage()
+        return replace(
+            self,
+            source=self.source.with_behavior(behavior_model),
+            number=number,
+            weighting=number,
+            _cache={},
+        )
+
+    def with_reward(self, name: str, model: Any) -> Pipeline:
+        """The same problem with another metric as the reward, made once; scores stay paired, on one table."""
+        key = ("metric", name)
+        if key not in self._cache:
+            self._cache[key] = replace(
+                self,
+                source=self.source.with_reward(name, model),
+                number=self.table.stage(),
+                earning=("return", name),
+                metric=name,
+                _cache={},
+            )
+        made: Pipeline = self._cache[key]
+        return made
 
 
 def _spread_note(e: Estimate) -> list[str]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from offpolicy._progress import track
 from offpolicy.errors import PolicyError, UsageError, did_you_mean, missing_dependency
+from offpolicy.logs.metrics import check_metric
 from offpolicy.policies import target as targets
 from offpolicy.scores.catalog import headline
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
+    from offpolicy.evaluation.metrics import Asked
     from offpolicy.evaluation.pipeline import Pipeline
     from offpolicy.inference.comparison import Comparison
     from offpolicy.inference.estimate import Estimate
@@ -49,9 +51,11 @@ class Evaluation:
     estimators: list[Estimator]
     estimates: dict[tuple[str, str], Estimate]
     settings: dict[str, Any]
+    asked: Asked
     origin: Origin | None = None
-    redraw: Callable[[int, list[Estimator], dict[str, Any]], Evaluation] | None = None
+    redraw: Callable[..., Evaluation] | None = None
     added: dict[str, Any] = field(default_factory=dict)
+    root: Evaluation | None = None
 
     @property
     def policies(self) -> list[str]:
@@ -99,8 +103,67 @@ class Evaluation:
             raise KeyError(f"no estimate by {estimator!r}.{did_you_mean(estimator, known)}")
         return self.estimates[key]
 
+    @property
+    def metrics(self) -> list[str]:
+        """Names of the rewards of the log; the evaluation itself speaks of the first."""
+        return list(self.asked.names)
+
+    @property
+    def metric_name(self) -> str:
+        """The reward that this evaluation speaks of."""
+        return str(self.settings.get("metric", self.asked.names[0]))
+
+    def metric(self, name: str) -> Evaluation:
+        """The same policies and estimators for another metric of the log.
+
+        Folds, weights and fits of π_b are shared, models of the reward are its own; estimates of different metrics
+        are paired unit by unit. Made when first asked for.
+
+        Examples
+        --------
+        >>> import offpolicy as op
+        >>> rewards = {"click": [0, 1, 1, 0], "cost": [1.0, 2.0, 2.0, 1.0]}
+        >>> log = op.BanditLog.from_arrays(None, [0, 1, 1, 0], rewards, [0.5] * 4)
+        >>> ev = op.evaluate(log, op.policies.Fixed(1), estimators=["IPW"], minimize=["cost"])
+        >>> ev["IPW"].value, ev.metric("cost")["IPW"].value
+        (1.0, 2.0)
+        """
+        if self.root is not None:
+            return self.root.metric(name)
+        check_metric(name, self.asked.names)
+        if name == self.metric_name:
+            return self
+        if name not in self._by_metric:
+            self._by_metric[name] = self._of_metric(name)
+        return self._by_metric[name]
+
+    @cached_property
+    def _by_metric(self) -> dict[str, Evaluation]:
+        return {}
+
+    def _of_metric(self, name: str) -> Evaluation:
+        model = self.asked.models[name]
+        problem = self.problem.with_reward(name, model)
+        which = "reward_model" if self.settings["value_model"] is None else "value_model"
+        settings = {
+            **self.settings,
+            which: describe(model),
+            "minimize": name in self.asked.minimized,
+            "metric": name,
+        }
+        return replace(
+            self,
+            problem=problem,
+            estimates=problem.run(self.targets, self.estimators),
+            settings=settings,
+            redraw=None if self.redraw is None else partial(self.redraw, metric=name),
+            root=self,
+        )
+
     def add(self, policies: Any) -> Evaluation:
         """Evaluate more policies with the models already fitted; nothing is refitted."""
+        if self.root is not None:
+            return self.root.add(policies).metric(self.metric_name)
         named = targets.named_policies(policies)
         for name in named:
             if name in self.targets:
@@ -134,6 +197,8 @@ class Evaluation:
         behavior_model : classifier, "shares", "auto" or None
             As in `evaluate`; None uses the logged propensities.
         """
+        if self.root is not None:
+            return self.root.with_behavior(behavior_model).metric(self.metric_name)
         problem = self.problem.with_behavior(behavior_model)
         settings = {**self.settings, "behavior_model": describe(behavior_model, self.problem.log)}
         estimates = problem.run(self.targets, self.estimators)
@@ -171,6 +236,9 @@ class Evaluation:
     def frame(self, *, backend: str | None = None, level: float = 0.95) -> Any:
         """Table of estimates as pandas (default) or polars.
 
+        Of a log with several metrics it holds all of them, with a column ``metric``; ``ev.metric("cost").frame()``
+        holds one.
+
         Parameters
         ----------
         backend : {"pandas", "polars"}, optional
@@ -182,6 +250,12 @@ class Evaluation:
             source = getattr(self.problem.log, "source", None)
             backend = "polars" if type(source).__module__.startswith("polars") else "pandas"
         rows = self.rows(level)
+        if self.asked.are_several and self.root is None:
+            rows = [
+                {"metric": name, **row}
+                for name in self.metrics
+                for row in self.metric(name).rows(level)
+            ]
         try:
             if backend == "pandas":
                 import pandas as pd

@@ -96,6 +96,11 @@ def count_unfitted(
     return len(keys - fits.keys())
 
 
+def keeps_without_reward(name: Any) -> bool:
+    """Whether a column does not depend on the reward: all but q, v and the reward itself."""
+    return name != "reward" and not (isinstance(name, tuple) and name[0] in {"q", "v"})
+
+
 class Source(Protocol):
     """A log with its folds and models, and the columns that were predicted from it."""
 
@@ -184,6 +189,10 @@ class Source(Protocol):
 
     def with_behavior(self, behavior_model: Any) -> Source:
         """The same log and value models with another π_b."""
+        ...
+
+    def with_reward(self, name: str, model: Any) -> Source:
+        """The same log and π_b with another metric as the reward, whose models follow ``model``."""
         ...
 
     def close(self) -> None:

@@ -16,7 +16,7 @@ from offpolicy._progress import FITTING, track
 from offpolicy.errors import DataError
 from offpolicy.evaluation.block import GIVEN, Block
 from offpolicy.evaluation.memory import InMemory, keeps_without_behavior
-from offpolicy.evaluation.source import RowView, Specs, count_unfitted
+from offpolicy.evaluation.source import RowView, Specs, count_unfitted, keeps_without_reward
 from offpolicy.inference.columns import Columns
 from offpolicy.inference.reach import Reach, largest_weight, masses, reach
 from offpolicy.inference.units import Units
@@ -25,7 +25,7 @@ from offpolicy.logs.frame import Context
 from offpolicy.logs.layout import Layout
 from offpolicy.models.fitting import streamed as fitting
 from offpolicy.models.fitting.crossfit import CrossFit
-from offpolicy.models.fitting.store import FitStore
+from offpolicy.models.fitting.store import BEHAVIOR, MRDR, REWARD, FitStore
 from offpolicy.policies.target import Target, adapted_policies, resolve
 from offpolicy.splits.folds import Folds, Plan
 from offpolicy.trust.sums import LogSums, log_sums
@@ -52,7 +52,7 @@ class Predict:
     estimators: Sequence[Estimator]
     behaviors: tuple[tuple[Split, int], ...] = ()
     base: bool = True
-    rows: int = 0
+    rows: int = 0  # of the whole log, where sums for the checks are made in this pass
 
     def __call__(self, log: BanditLog) -> tuple[dict[Any, Any], dict[Any, Any]]:
         """Columns of the block, and what adds up over blocks."""
@@ -76,6 +76,8 @@ class Predict:
             for name in BASE:
                 if getattr(log, name) is not None:
                     columns.put(name, 0, getattr(log, name))
+            for name, values in log.further.items():
+                columns.put(("metric", name), 0, values)
             for r in range(folds.repeats):
                 columns.put(("fold", r), 0, folds.labels[r].astype(np.int32))
                 columns.put(("half", r), 0, folds.half[r])
@@ -85,7 +87,7 @@ class Predict:
             for name, target in resolved.items()
             for half, scored in ((False, 1.0), (True, folds.half[0]))
         }
-        if self.base:
+        if self.rows:
             sums["log"] = log_sums(log, rows=self.rows)
         return {name: columns[name] for name in columns}, sums
 
@@ -243,7 +245,7 @@ class Streamed:
     ) -> None:
         base = "reward" not in self.columns
         fits = self.store.fits
-        rows = self.scan.n if base else 0
+        rows = 0 if "log" in self.sums else self.scan.n
         task = Predict(self.plan, self.specs, fits, policies, estimators, behaviors, base, rows)
         later: dict[Any, list[Any]] = {}
         with track("reading and predicting", self.scan.n) as advance:
@@ -321,6 +323,8 @@ class Streamed:
 
     def log_sums(self) -> LogSums:
         """What checks need of contexts and whole distributions."""
+        if "log" not in self.sums:
+            self._pass({}, [])
         sums: LogSums = self.sums["log"]
         return sums
 
@@ -334,8 +338,6 @@ class Streamed:
 
     def with_behavior(self, behavior_model: Any) -> Streamed:
         """The same log and reward models with another π_b."""
-        from offpolicy.models.fitting.store import BEHAVIOR, MRDR
-
         return Streamed(
             self.scan,
             self.plan,
@@ -344,6 +346,22 @@ class Streamed:
             self.columns.only(keeps_without_behavior("bandit")),
             {},
             self.sums,
+            self.notes,
+            self.policies,
+        )
+
+    def with_reward(self, name: str, model: Any) -> Streamed:
+        """The same log and π_b with another metric as the reward; its values were kept in the first pass."""
+        columns = self.columns.only(keeps_without_reward)
+        columns.alias("reward", ("metric", name))
+        return Streamed(
+            self.scan.with_reward(name),
+            self.plan,
+            replace(self.specs, reward_model=model),
+            self.store.without(REWARD, MRDR),
+            columns,
+            {},
+            {key: made for key, made in self.sums.items() if key != "log"},
             self.notes,
             self.policies,
         )

@@ -104,6 +104,10 @@ class Columns:
             self.put(name, block, make())
         return self.block(name, block)
 
+    def alias(self, name: Name, other: Name) -> None:
+        """Another name for a column that is here."""
+        self._parts[name] = self._parts[other]
+
     def only(self, wanted: Callable[[Name], bool]) -> Columns:
         """The columns whose names fulfil a condition; files are shared with this one."""
         other = Columns(self.limit, self.parent)

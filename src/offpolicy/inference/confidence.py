@@ -18,6 +18,7 @@ import numpy as np
 
 from offpolicy.errors import UsageError, did_you_mean
 from offpolicy.inference import intervals
+from offpolicy.inference.arithmetic import combined, is_plentiful
 from offpolicy.inference.intervals.evidence import Evidence
 from offpolicy.inference.intervals.rules import automatic, by_name, holding
 from offpolicy.inference.intervals.sample import Interval, Sample, check_level
@@ -68,6 +69,8 @@ def interval(
 def _from_sample(
     name: str, estimate: Estimate, level: float, evidence: Evidence | None
 ) -> Interval:
+    if name == "auto" and estimate.relation == "sum":
+        return combined(estimate, level)
     sample = estimate.sample()
     if name == "auto":
         return _auto(estimate, sample, evidence, level)
@@ -110,9 +113,13 @@ def _auto(estimate: Estimate, sample: Sample, evidence: Evidence | None, level: 
         if abs(base.value) < NEAR_ZERO * base.std_error:
             return _near_zero(estimate, sample, evidence, level)
     interval = automatic(sample, evidence, level)
-    if interval.sufficient or estimate.parts is None:
+    if estimate.parts is None:
         return interval
-    return _bracket(estimate, level) or interval
+    # Of a sum no evidence is known but what the rules of its terms say.
+    blind = any(part.relation in {"scaled", "sum"} for part in estimate.parts)
+    if blind and not all(is_plentiful(part, level) for part in estimate.parts):
+        interval = replace(interval, sufficient=False, note="a term of it has too few large scores")
+    return interval if interval.sufficient else _bracket(estimate, level) or interval
 
 
 def no_base(base: Estimate, level: float) -> str | None:
@@ -214,7 +221,7 @@ def _batched(estimate: Estimate, level: float, name: str) -> Interval:
 def _ratio(estimate: Estimate, level: float, name: str) -> Interval:
     if estimate.relation != "lift" or estimate.parts is None:
         raise UsageError(f"method={name!r} is for a lift: e.lift(other).interval(method={name!r}).")
-    pair = pair_of(*estimate.parts)
+    pair = pair_of(estimate.parts[0], estimate.parts[1])
     made = {
         "delta": intervals.delta,
         "fieller": intervals.fieller,

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import numpy as np
 
 from offpolicy.errors import DataError, UsageError, first_rows
+from offpolicy.inference import arithmetic
 from offpolicy.inference.intervals.sample import Interval, Sample
 from offpolicy.inference.score_table import MOST_ROWS, SMALL, Affine, EvidenceColumns, ScoreTable
 from offpolicy.inference.units import Units
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from offpolicy.inference.intervals.evidence import Evidence
 
 Alternative: TypeAlias = Literal["two-sided", "greater", "less"]
+NUMBER = int | float | np.integer | np.floating
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,8 +50,12 @@ class Estimate:
         Which units a half-sample split scores; the others hold the value.
     evidence : EvidenceColumns or None
         Weights, rewards and their ranges, for the intervals that use them.
-    parts : (Estimate, Estimate) or None
-        What a difference or a lift is made of; ``relation`` says which.
+    parts : tuple of Estimate, or None
+        What a difference, a lift, a multiple or a sum is made of; ``relation`` says which.
+    factors : tuple of float
+        What the parts of a multiple or a sum are multiplied by.
+    reward : column name or None
+        The reward (or return) of each unit that is estimated; None where it is of several, or not known.
     bias : str
         Why its own standard error does not bound its error; empty where it does.
     reference : Estimate or None
@@ -71,10 +77,12 @@ class Estimate:
     notes: tuple[str, ...] = ()
     scored: Name | None = None
     evidence: EvidenceColumns | None = field(default=None, repr=False)
-    relation: Literal["difference", "lift"] | None = None
-    parts: tuple[Estimate, Estimate] | None = field(default=None, repr=False)
+    relation: Literal["difference", "lift", "scaled", "sum"] | None = None
+    parts: tuple[Estimate, ...] | None = field(default=None, repr=False)
     bias: str = ""
     reference: Estimate | None = field(default=None, repr=False)
+    factors: tuple[float, ...] = ()
+    reward: Name | None = None
 
     @classmethod
     def from_scores(
@@ -106,6 +114,8 @@ class Estimate:
     @cached_property
     def values(self) -> Floats:
         """(R,) estimate of each repetition."""
+        if self.relation == "scaled" and self.parts is not None:
+            return self.factors[0] * self.parts[0].values
         return np.array([self.units.mean(self.table.scores(row)) for row in self.rows])
 
     @property
@@ -126,6 +136,8 @@ class Estimate:
         """
         if not self.is_defined:
             return math.nan
+        if self.relation == "scaled" and self.parts is not None:
+            return abs(self.factors[0]) * self.parts[0].std_error
         return self.units.sample(self.table.scores(Affine.mean(self.rows))).std_error
 
     @property
@@ -208,6 +220,11 @@ class Estimate:
         """
         from offpolicy.inference import confidence
 
+        if self.relation == "scaled" and self.parts is not None:
+            own = self.parts[0].interval(
+                level, method, reward_range=reward_range, weight_high=weight_high, seed=seed
+            )
+            return arithmetic.stretched(own, self.factors[0])
         key = (level, method, reward_range, weight_high, seed)
         if key not in self._kept:
             evidence = self._evidence(reward_range, weight_high)
@@ -273,9 +290,38 @@ class Estimate:
         """Estimate of the difference: scores paired unit by unit."""
         if not isinstance(other, Estimate):
             return NotImplemented
-        pairs = self._paired(other)
-        rows = tuple(a - b for a, b in pairs)
+        if not arithmetic.is_difference(self, other):
+            return arithmetic.summed(self, other, -1.0)
+        rows = tuple(a - b for a, b in self.paired(other))
         return self._derived(other, rows, f"{self.label} − {other.label}", "difference")
+
+    def __add__(self, other: Estimate) -> Estimate:
+        """Estimate of the sum: scores paired unit by unit."""
+        return arithmetic.summed(self, other) if isinstance(other, Estimate) else NotImplemented
+
+    def __radd__(self, other: int) -> Estimate:
+        """0 + self, so that `sum` takes estimates."""
+        return self if isinstance(other, int) and other == 0 else NotImplemented
+
+    def __mul__(self, factor: float) -> Estimate:
+        """Estimate of a multiple; its interval is the same multiple."""
+        if isinstance(factor, bool) or not isinstance(factor, NUMBER):
+            return NotImplemented
+        return arithmetic.scaled(self, float(factor))
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, divisor: float) -> Estimate:
+        """Estimate of a quotient by a number; of two estimates see `lift`."""
+        if isinstance(divisor, bool) or not isinstance(divisor, NUMBER):
+            return NotImplemented
+        if divisor == 0:
+            raise UsageError("an estimate cannot be divided by 0.")
+        return arithmetic.scaled(self, 1 / float(divisor))
+
+    def __neg__(self) -> Estimate:
+        """Estimate of the negative."""
+        return arithmetic.scaled(self, -1.0)
 
     def lift(self, other: Estimate) -> Estimate:
         """Estimate of (self − other) / |other| by the delta method, scores paired.
@@ -288,8 +334,13 @@ class Estimate:
         >>> round(a.lift(b).value, 12), a.lift(b).std_error
         (1.0, 0.0)
         """
+        if self.relation == other.relation == "scaled" and self.factors == other.factors:
+            assert self.parts is not None
+            assert other.parts is not None
+            sign = 1.0 if self.factors[0] > 0 else -1.0  # c·a is to |c·b| as ±a to |b|
+            return arithmetic.scaled(self.parts[0].lift(other.parts[0]), sign)
         rows = []
-        for (a, b), top, bottom in zip(self._paired(other), *self._repeated(other), strict=True):
+        for (a, b), top, bottom in zip(self.paired(other), *self._repeated(other), strict=True):
             if bottom == 0:
                 raise UsageError(f"the lift over {other.label} is undefined: its value is 0.")
             ratio, size = top / bottom, abs(bottom)
@@ -338,7 +389,9 @@ class Estimate:
             rows=rows,
             scored=None,
             evidence=evidence,
+            relation=None,
             parts=None,
+            factors=(),
             reference=reference,
         )
 
@@ -356,10 +409,11 @@ class Estimate:
         return bool(
             len(self.rows) == len(other.rows)
             and np.array_equal(mine, theirs)
-            and not any(self.table.scores(a - b).any() for a, b in self._paired(other))
+            and not any(self.table.scores(a - b).any() for a, b in self.paired(other))
         )
 
-    def _paired(self, other: Estimate) -> list[tuple[Affine, Affine]]:
+    def paired(self, other: Estimate) -> list[tuple[Affine, Affine]]:
+        """The expressions of both, repetition by repetition, over this table."""
         theirs = other.rows
         if self.table is not other.table:
             if self.units.n_rows != other.units.n_rows:

@@ -125,6 +125,7 @@ class ScoreTable:
     units: Units
     columns: Columns = field(default_factory=Columns)
     anonymous: bool = False  # scores given by hand, of no log in particular
+    stages: int = 0  # sets of models that have scored the units
     _cache: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     @classmethod
@@ -147,6 +148,11 @@ class ScoreTable:
                 self.put(mine, other.columns[name])
             terms.append((mine, a))
         return Affine(expression.constant, tuple(terms))
+
+    def stage(self) -> int:
+        """A number that keeps the columns of one set of models apart from those of the others."""
+        self.stages += 1
+        return self.stages
 
     def put(self, name: Name, values: Floats | Bools) -> None:
         """Keep a column of all units."""

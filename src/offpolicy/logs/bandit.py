@@ -16,6 +16,7 @@ from offpolicy.logs.frame import Columns, Context
 from offpolicy.logs.given import check_given, own_copy, row_labels
 from offpolicy.logs.identity import order_of_ids, unit_numbers
 from offpolicy.logs.layout import Layout
+from offpolicy.logs.metrics import HasMetrics, named_rewards, reward_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -41,7 +42,7 @@ class Names:
 
 
 @dataclass(frozen=True, eq=False)
-class BanditLog:
+class BanditLog(HasMetrics):
     """A log of single decisions. Build it with `from_frame`, `from_arrays` or `offpolicy.scan`.
 
     Attributes
@@ -50,6 +51,8 @@ class BanditLog:
         The K actions, in the order of every (n, K) array.
     action, reward : (n,) arrays
         Codes of the logged actions among ``actions``, and what they earned.
+    further : {name: (n,) array}
+        Other rewards of the same decisions; ``metrics`` holds all, the first being ``reward``.
     propensity : (n,) array or None
         Probability with which the logged action was taken; None when unknown.
     distribution : (n, K) array or None
@@ -94,6 +97,7 @@ class BanditLog:
     about: Mapping[str, Any] = field(default_factory=dict, repr=False)  # where it was read
     row_labels: Any = field(default=None, repr=False)  # pandas index of what it was built from
     notes: tuple[str, ...] = ()  # what a reader of any estimate should know
+    further: Mapping[str, Floats] = field(default_factory=dict, repr=False)
 
     kind: ClassVar[str] = "bandit"
     in_memory: ClassVar[bool] = True
@@ -101,6 +105,8 @@ class BanditLog:
     def __post_init__(self) -> None:
         for name in (*COLUMNS, "fold", "half", "unit", "row_order"):
             object.__setattr__(self, name, read_only(getattr(self, name)))
+        further = {name: read_only(values) for name, values in self.further.items()}
+        object.__setattr__(self, "further", further)
 
     @property
     def n(self) -> int:
@@ -125,15 +131,16 @@ class BanditLog:
     def __repr__(self) -> str:
         known = "logged" if self.propensity is not None else "unknown"
         cells = f" in {self.rows:,} cells" if self.count is not None else ""
+        means = ", ".join(f"mean {name} {self._mean(r):.6g}" for name, r in self.metrics.items())
         return (
-            f"BanditLog({self.n:,} rows{cells}, {len(self.actions)} actions, "
-            f"mean {self.names.reward} {self._mean_reward():.6g}, propensities {known})"
+            f"BanditLog({self.n:,} rows{cells}, {len(self.actions)} actions, {means}, "
+            f"propensities {known})"
         )
 
-    def _mean_reward(self) -> float:
+    def _mean(self, reward: Floats) -> float:
         mass = np.ones(self.rows) if self.count is None else self.count
         mass = mass if self.weight is None else mass * self.weight
-        return float(np.average(self.reward, weights=mass))
+        return float(np.average(reward, weights=mass))
 
     def take(self, rows: Array) -> BanditLog:
         """The log of these rows only (integer positions or a mask); actions keep their codes."""
@@ -144,6 +151,7 @@ class BanditLog:
         return replace(
             self,
             **columns,
+            further={name: values[rows] for name, values in self.further.items()},
             context=self.context.take(rows),
             fold=None if self.fold is None else self.fold[:, rows],
             half=None if self.half is None else self.half[:, rows],
@@ -175,7 +183,7 @@ class BanditLog:
         *,
         context: Sequence[str] | str | None,
         action: str,
-        reward: str,
+        reward: str | Sequence[str],
         propensity: str | Sequence[str] | Mapping[Label, str] | None = None,
         batch: str | None = None,
         cluster: str | None = None,
@@ -196,7 +204,8 @@ class BanditLog:
         context : list of column names
             What the policy and the models may look at; any dtype, missing values included.
         action, reward : column names
-            The action taken and what it earned.
+            The action taken and what it earned. Several rewards (``["click", "revenue", "cost"]``) are metrics of
+            the same decisions; the first is the log's ``reward``.
         propensity : column name, list of K columns, mapping {action: column}, or None
             Probability of the logged action, or the whole distribution; None when unknown.
         batch : column name, optional
@@ -242,18 +251,8 @@ class BanditLog:
             frame = columns.rows(row_order)
             columns = Columns(frame)
         names = [context] if isinstance(context, str) else list(context or ())
-        for name in names:
-            columns.require(name, "context")
-        if len(set(names)) != len(names):
-            raise DataError(f"context= lists a column twice: {names}. List each column once.")
-        columns.require(action, "action")
-        columns.require(reward, "reward")
-        for forbidden, role in ((action, "action"), (reward, "reward")):
-            if forbidden in names:
-                raise DataError(
-                    f"context= contains the {role} column {forbidden!r}. The context is what was known "
-                    f"before the action was taken; leave the {role} out."
-                )
+        rewards = reward_names(reward)
+        _check_columns(columns, names, action, rewards)
 
         def optional(name: str | None, role: str) -> Array | None:
             return None if name is None else columns.values(columns.require(name, role))
@@ -282,7 +281,8 @@ class BanditLog:
             context=Context.from_frame(columns.subset(names)) if names else empty,
             actions=labels,
             action=codes,
-            reward=columns.numeric(reward, "reward"),
+            reward=columns.numeric(rewards[0], "reward"),
+            further={each: columns.numeric(each, "reward") for each in rewards[1:]},
             propensity=probabilities,
             batch=optional(batch, "batch"),
             cluster=optional(cluster, "cluster"),
@@ -293,7 +293,9 @@ class BanditLog:
             unit=numbers,
             row_order=None if row_order is None or (np.diff(row_order) > 0).all() else row_order,
             source=frame,
-            names=Names(action, reward, propensity_name, batch or "batch", cluster or "cluster"),
+            names=Names(
+                action, rewards[0], propensity_name, batch or "batch", cluster or "cluster"
+            ),
             row_labels=labels_of_rows,
         )
         called = {
@@ -321,6 +323,7 @@ class BanditLog:
         keep_probability: Any = None,
         count: Any = None,
         fold: Any = None,
+        metrics: Sequence[str] | None = None,
     ) -> BanditLog:
         """Build a log from arrays; the arguments are those of `from_frame`, one entry per row.
 
@@ -330,23 +333,26 @@ class BanditLog:
             What policies and models see.
         action : (n,) array
             Labels of any type; integers 0 … K−1 are their own labels.
-        reward : (n,) array
-            What the action earned.
+        reward : (n,) array, {name: (n,) array}, or (n, M) array or frame
+            What the action earned, by one metric or several.
         propensity : (n,) or (n, K) array or None
             Of the logged action, or the whole distribution.
         batch, cluster, weight, actions, eligible, keep_probability, count, fold
             As in `from_frame`; ``eligible`` may also be an (n, K) mask of booleans.
+        metrics : sequence of str, optional
+            Names of the M columns of an (n, M) array of rewards.
 
         Examples
         --------
         >>> BanditLog.from_arrays(None, [0, 1, 1], [1.0, 0.0, 2.0], actions=range(3)).actions
         (0, 1, 2)
         """
+        rewards = named_rewards(reward, metrics)
         labels_of_rows = check_given(
             {
                 "action": action,
                 "context": context,
-                "reward": reward,
+                **rewards,
                 "propensity": propensity,
                 "batch": batch,
                 "cluster": cluster,
@@ -377,6 +383,10 @@ class BanditLog:
             return None if values is None else checks.one_dimensional(values, role, role)
 
         mask = None if eligible is None else checks.eligible_mask(eligible, n, labels)
+        earned = {
+            name: checks.one_dimensional(values, name, "reward") for name, values in rewards.items()
+        }
+        first = next(iter(earned))
         probabilities = None
         if propensity is not None:
             probabilities = np.asarray(propensity)
@@ -391,7 +401,9 @@ class BanditLog:
             context=Context(table),
             actions=labels,
             action=codes,
-            reward=checks.one_dimensional(reward, "reward", "reward"),
+            reward=earned[first],
+            further={name: values for name, values in earned.items() if name != first},
+            names=Names(reward=first),
             propensity=probabilities,
             batch=None if batch is None else np.asarray(batch),
             cluster=None if cluster is None else np.asarray(cluster),
@@ -402,6 +414,23 @@ class BanditLog:
             row_labels=labels_of_rows,
         )
         return _checked(log, numbers(keep_probability, "keep_probability"), {})
+
+
+def _check_columns(
+    columns: Columns, context: list[str], action: str, rewards: tuple[str, ...]
+) -> None:
+    """Every column is there, and the context holds neither outcome nor action."""
+    for name in context:
+        columns.require(name, "context")
+    if len(set(context)) != len(context):
+        raise DataError(f"context= lists a column twice: {context}. List each column once.")
+    for name, role in ((action, "action"), *((each, "reward") for each in rewards)):
+        columns.require(name, role)
+        if name in context:
+            raise DataError(
+                f"context= contains the {role} column {name!r}. The context is what was known "
+                f"before the action was taken; leave the {role} out."
+            )
 
 
 def _distribution_columns(
@@ -433,8 +462,10 @@ def _checked(
         for name in ("context", "reward", "propensity", "batch", "cluster", "weight")
     }
     parts |= {"keep_probability": keep_probability, "count": log.count, "fold": log.fold}
+    parts |= log.further
     checks.same_length(n, {k: len(v) for k, v in parts.items() if v is not None})
-    checks.computable(log.reward, names.reward, "reward")
+    for metric, values in log.metrics.items():
+        checks.computable(values, metric, "reward")
     propensity, whole = checks.logged_propensity(log.propensity, log.action, names.propensity)
 
     def name(role: str) -> str:
@@ -497,6 +528,9 @@ def joined(blocks: Iterable[BanditLog]) -> BanditLog:
         context=Context(table, None, first.context.names, first.context.levels),
         action=column("action"),
         reward=column("reward"),
+        further={
+            name: np.concatenate([part.further[name] for part in parts]) for name in first.further
+        },
         propensity=column("propensity"),
         batch=column("batch"),
         cluster=column("cluster"),

@@ -21,9 +21,10 @@ from offpolicy.logs.frame import Columns, Context
 from offpolicy.logs.given import check_given, own_copy
 from offpolicy.logs.identity import unit_numbers
 from offpolicy.logs.layout import Layout
+from offpolicy.logs.metrics import HasMetrics, named_rewards
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from offpolicy._arrays import Array, Bools, Floats, Ints
 
@@ -34,7 +35,7 @@ ARRAYS = (
 
 
 @dataclass(frozen=True, eq=False)
-class Trajectories:
+class Trajectories(HasMetrics):
     """A log of episodes. Build it with `from_frame` or `from_arrays`.
 
     **Which value.** A log says how its episodes ended, and the value follows from it; `estimand` says it in words.
@@ -58,6 +59,8 @@ class Trajectories:
         The K actions, in the order of every (steps, K) array.
     action, reward : (S,) arrays
         Codes of the logged actions and their rewards, episode after episode.
+    further : {name: (S,) array}
+        Other rewards of the same steps; ``metrics`` holds all, the first being ``reward``.
     propensity : (S,) array or None
         Probability with which each logged action was taken; None when unknown.
     distribution : (S, K) array or None
@@ -98,6 +101,7 @@ class Trajectories:
     notes: tuple[str, ...] = ()
     unbounded: bool = False
     row_order: Ints | None = None  # row of the frame each step came from, when they were sorted
+    further: Mapping[str, Floats] = field(default_factory=dict, repr=False)
 
     kind: ClassVar[str] = "trajectories"
     in_memory: ClassVar[bool] = True
@@ -111,6 +115,8 @@ class Trajectories:
     def __post_init__(self) -> None:
         for name in ARRAYS:
             object.__setattr__(self, name, read_only(getattr(self, name)))
+        further = {name: read_only(values) for name, values in self.further.items()}
+        object.__setattr__(self, "further", further)
 
     @property
     def n(self) -> int:
@@ -216,6 +222,7 @@ class Trajectories:
             context=self.context.take(rows),
             action=self.action[rows],
             reward=self.reward[rows],
+            further={name: values[rows] for name, values in self.further.items()},
             layout=layout,
             ended=self.ended[units],
             propensity=pick(self.propensity, rows),
@@ -245,6 +252,7 @@ class Trajectories:
         fold: Any = None,
         labels: Sequence[Label] | None = None,
         discrete: bool | None = None,
+        metrics: Sequence[str] | None = None,
     ) -> Trajectories:
         """Build a log from arrays.
 
@@ -254,7 +262,8 @@ class Trajectories:
             (n, T+1, …); or a list with one (length, …) array per episode; or (steps, …) with ``lengths``.
             Integers of shape (n, T+1) are discrete states. The state after the last action is not given.
         actions, rewards : as ``states``, one entry per step
-            Labels of any type; integers 0 … K−1 are their own labels.
+            Labels of any type; integers 0 … K−1 are their own labels. Several rewards come as {name: rewards},
+            or with a last axis of metrics.
         lengths : (n,) ints, optional
             Steps of each episode, where arrays are padded or flat.
         propensities : as ``actions``, or with a last axis of K, optional
@@ -272,6 +281,8 @@ class Trajectories:
             All actions, also those never logged; default: the distinct logged ones, sorted.
         discrete : bool, optional
             Whether states are ids. Default: integers are, unless nearly every row is different.
+        metrics : sequence of str, optional
+            Names of the last axis of the rewards.
 
         Examples
         --------
@@ -282,7 +293,8 @@ class Trajectories:
         >>> log
         Trajectories(2 episodes, 3 steps, at most 2 each, 2 states, 2 actions, mean return 1.5, ...)
         """
-        steps = {"actions": actions, "states": states, "rewards": rewards}
+        earned = _named_steps(rewards, metrics, actions)
+        steps = {"actions": actions, "states": states, **earned}
         check_given({**steps, "propensities": propensities})
         check_given({"cluster": cluster, "weight": weight, "fold": fold})
         check_given({"terminated": terminated})
@@ -303,11 +315,17 @@ class Trajectories:
                     f"numbers (first: step row {int(bad.argmax())})."
                 )
         distinct = episodes.distinct_states(table, discrete=discrete)
+        flat = {
+            name: checks.one_dimensional(shape.flat(values, name), name, "reward")
+            for name, values in earned.items()
+        }
+        first = next(iter(flat))
         return _checked(
             context=Context(table) if distinct is None else Context(*distinct),
             actions=known,
             action=codes,
-            reward=checks.one_dimensional(shape.flat(rewards, "rewards"), "rewards", "reward"),
+            reward=flat[first],
+            further={name: values for name, values in flat.items() if name != first},
             lengths=shape.lengths,
             propensity=None
             if propensities is None
@@ -320,7 +338,7 @@ class Trajectories:
             cluster=None if cluster is None else np.asarray(cluster),
             weight=None if weight is None else checks.one_dimensional(weight, "weight", "weight"),
             fold=None if fold is None else np.asarray(fold),
-            names=Names("actions", "rewards", "propensities"),
+            names=Names("actions", first, "propensities"),
         )
 
     @classmethod
@@ -331,7 +349,7 @@ class Trajectories:
         episode: str,
         state: Sequence[str] | str | None,
         action: str,
-        reward: str,
+        reward: str | Sequence[str],
         step: str | None = None,
         propensity: str | Sequence[str] | None = None,
         terminated: str | None = None,
@@ -355,7 +373,8 @@ class Trajectories:
             What policies and models may look at; any dtype. A single integer or text column is a discrete
             state.
         action, reward : column names
-            The action taken and what it earned at that step.
+            The action taken and what it earned at that step; several rewards are metrics of the same steps, the
+            first being the log's ``reward``.
         step : column name, optional
             0, 1, 2, … inside each episode; None: rows of an episode are in order.
         propensity : column name, list of K columns, or None
@@ -404,6 +423,17 @@ class Trajectories:
         return _checked(**parts, horizon=horizon)
 
 
+def _named_steps(rewards: Any, metrics: Sequence[str] | None, actions: Any) -> dict[str, Any]:
+    """Rewards of steps by name; a list with one array an episode is cut metric by metric."""
+    listed = isinstance(rewards, list | tuple) and any(hasattr(r, "__len__") for r in rewards)
+    if metrics is not None and listed:
+        parts = [named_rewards(np.asarray(episode), metrics) for episode in rewards]
+        return {name: [part[name] for part in parts] for name in parts[0]}
+    axes = max(np.ndim(actions) if isinstance(actions, np.ndarray) else 1, 1)
+    named = named_rewards(rewards, metrics, axes)
+    return {"rewards": rewards} if list(named) == ["reward"] and metrics is None else named
+
+
 def _flags(values: Any, shape: episodes.Shape, name: str) -> Array | None:
     """Flags of episodes, or of steps in the shape of the actions."""
     if values is None:
@@ -439,12 +469,14 @@ def _checked(
         **parts,
     )
     n, names, unit = len(lengths), log.names, log.unit
-    checks.same_length(log.rows, {"states": len(log.context), "rewards": len(log.reward)})
+    rewards = {name: len(values) for name, values in log.metrics.items()}
+    checks.same_length(log.rows, {"states": len(log.context), **rewards})
     for name in ("cluster", "weight", "fold"):
         part = getattr(log, name)
         if part is not None and part.shape != (n,):
             raise DataError(f"{name!r} has shape {part.shape}. Give one entry per episode ({n:,}).")
-    checks.computable(log.reward, names.reward, "reward")
+    for metric, values in log.metrics.items():
+        checks.computable(values, metric, "reward")
     given, k = log.propensity, len(log.actions)
     if given is not None and given.ndim == 2 and given.shape[1] != k:
         raise DataError(

@@ -12,6 +12,7 @@ from offpolicy.logs.actions import Label, encode, refuse_continuous
 from offpolicy.logs.bandit import Names
 from offpolicy.logs.frame import Columns, Context
 from offpolicy.logs.identity import unit_numbers
+from offpolicy.logs.metrics import reward_names
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,7 +27,7 @@ def read(
     step: str | None,
     state: Sequence[str] | str | None,
     action: str,
-    reward: str,
+    reward: str | Sequence[str],
     propensity: str | Sequence[str] | None,
     terminated: str | None,
     cluster: str | None,
@@ -42,7 +43,8 @@ def read(
     names = [state] if isinstance(state, str) else list(state or ())
     for name in names:
         columns.require(name, "state")
-    for name, role in ((action, "action"), (reward, "reward")):
+    rewards = reward_names(reward)
+    for name, role in ((action, "action"), *((each, "reward") for each in rewards)):
         columns.require(name, role)
         if name in names:
             raise DataError(f"state= contains the {role} column {name!r}. Leave the {role} out.")
@@ -86,7 +88,8 @@ def read(
         "context": _states(columns, names, order, discrete=discrete),
         "actions": labels,
         "action": taken,
-        "reward": columns.numeric(reward, "reward")[order],
+        "reward": columns.numeric(rewards[0], "reward")[order],
+        "further": {each: columns.numeric(each, "reward")[order] for each in rewards[1:]},
         "lengths": lengths.astype(np.int64),
         "propensity": None if probabilities is None else probabilities[order],
         "terminated": None if terminated is None else steps(terminated, "terminated"),
@@ -97,7 +100,7 @@ def read(
         "unit": unit_numbers(ids),
         "source": Context.from_frame(frame).native(order),
         "row_order": None if bool((np.diff(order) > 0).all()) else order,
-        "names": Names(action, reward, propensity_name, "batch", cluster or "cluster"),
+        "names": Names(action, rewards[0], propensity_name, "batch", cluster or "cluster"),
     }
 
 

@@ -135,7 +135,7 @@ def _z(gap: Estimate) -> float:
 
 def _variance(ev: Evaluation, estimate: Estimate | None, value: float) -> float:
     """Variance of the reward (return) of one unit of the population, under the target or as logged."""
-    reward = ev.problem.table.columns["return"]
+    reward = ev.problem.table.columns[ev.problem.earning]
     ends = two_values(reward)
     if ends is not None:
         return float(max(value - ends[0], 0.0) * max(ends[1] - value, 0.0))

@@ -20,7 +20,7 @@ from offpolicy.models.fitting.predicted import Values
 from offpolicy.models.fitting.predictions import predict_values
 from offpolicy.models.fitting.store import BEHAVIOR, MRDR, REWARD, FitStore, seed_of
 from offpolicy.models.fitting.tables import part_of, tables_of
-from offpolicy.models.fitting.training import merged
+from offpolicy.models.fitting.training import merged, sorted_rows
 from offpolicy.models.rewards.resolve import as_reward_model
 from offpolicy.models.rewards.reward import FittedReward, RewardData
 from offpolicy.policies.target import blocks
@@ -64,6 +64,14 @@ class CrossFit:
         return replace(
             self, behavior_model=behavior_model, store=self.store.without(BEHAVIOR, MRDR)
         )
+
+    def with_reward(self, log: Any, reward_model: Any) -> CrossFit:
+        """The same rows with another reward: fits of π_b are kept, and so is what learners read of contexts."""
+        other = replace(
+            self, log=log, reward_model=reward_model, store=self.store.without(REWARD, MRDR)
+        )
+        vars(other)["tables"] = self.tables.with_reward(log)
+        return other
 
     def values(
         self,
@@ -146,8 +154,11 @@ class CrossFit:
         """Rows a model is fitted on, with their weights and counts."""
         log, tables = self.log, self.tables
         rows = log.layout.rows_of(train)
+        counted = log.context.index is not None and log.count is not None
         if tables.merges(model):
             rows = tables.in_order(rows)
+        elif counted:  # cells that differ in another metric only are alike here
+            rows = rows[sorted_rows(log.context.index[rows], log.action[rows], log.reward[rows])]
         weight, count = tables.mass(rows), tables.count(rows)
         if emphasis is not None:
             weight = emphasis[rows] if weight is None else weight * emphasis[rows]
@@ -158,7 +169,7 @@ class CrossFit:
                 raise ModelError(
                     "MRDR: no training row has a positive weight, since the target shares no action."
                 )
-        if tables.merges(model) or (log.context.index is not None and count is not None):
+        if tables.merges(model) or counted:
             one = np.ones(len(rows))
             each = merged(
                 (

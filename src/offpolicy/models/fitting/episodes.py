@@ -60,6 +60,14 @@ class EpisodeFit:
             self, behavior_model=behavior_model, store=FitStore(n_jobs=self.store.n_jobs)
         )
 
+    def with_reward(self, log: Any, value_model: Any) -> EpisodeFit:
+        """The same steps with another reward: fits of π_b and of ratios are kept."""
+        other = replace(
+            self, log=log, value_model=value_model, store=self.store.without(REWARD, MRDR)
+        )
+        vars(other)["tables"] = self.tables.with_reward(log)
+        return other
+
     def prepare(self, splits: Sequence[tuple[Split, int]]) -> None:
         """Nothing yet: what is fitted depends on the target."""
 

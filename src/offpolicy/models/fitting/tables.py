@@ -23,6 +23,12 @@ class Tables:
     log: Any
     _tables: dict[bool, Any] = field(default_factory=dict, repr=False)
 
+    def with_reward(self, log: Any) -> Tables:
+        """The tables of the same rows with another reward; what does not depend on it is shared."""
+        other = Tables(log, self._tables)
+        vars(other).update({k: v for k, v in vars(self).items() if k in {"codes", "_coarse"}})
+        return other
+
     def of(self, *, encoded: bool) -> Any:
         """The learner table of the distinct contexts, as it came or encoded as numbers."""
         if encoded not in self._tables:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -153,12 +154,12 @@ class Sample:
         """Frequencies of the rows; ones where none were given."""
         return np.ones_like(self.numerator) if self.count is None else self.count
 
-    @property
+    @cached_property
     def total(self) -> float:
         """Number of independent units N = Σ c."""
         return float(len(self.numerator)) if self.count is None else float(self.count.sum())
 
-    @property
+    @cached_property
     def estimate(self) -> float:
         """θ = Σ c·num / Σ c·den."""
         c = self.counts
@@ -179,13 +180,13 @@ class Sample:
         noise = (ROUNDING if self.is_mean else 1e-12) * largest
         return np.zeros_like(e) if spread <= noise else e
 
-    @property
+    @cached_property
     def std_error(self) -> float:
         """Standard error of the estimate."""
         c, e = self.counts, self.residual
         return math.sqrt(float(c @ np.square(e, out=e))) / float(c @ self.denominator)
 
-    @property
+    @cached_property
     def is_mean(self) -> bool:
         """Whether every unit has the same denominator, so that the estimate is a plain mean."""
         d = self.denominator

@@ -258,3 +258,45 @@ def test_predictions_are_given_for_each_metric():
     scan = op.scan(data, reward=["click", "cost"], id="id", **ROLES)
     with pytest.raises(UsageError, match="reward_model= as an array"):
         op.evaluate(scan, POLICIES, reward_model={"cost": three})
+
+
+@pytest.mark.parametrize("way", ["memory", "cells", "stream"])
+def test_a_combination_is_the_sum_of_its_metrics(way: str):
+    data = frame(700)
+    roles = {**ROLES, "reward": METRICS, "id": "id"}
+    log = (
+        op.BanditLog.from_frame(data, **roles)
+        if way == "memory"
+        else op.scan(data, way=way, chunk_rows=400, **roles)
+    )
+    ev = op.evaluate(log, POLICIES, minimize=["cost"])
+    margin = ev.combine({"revenue": 1, "cost": -0.3}, name="margin")
+    assert margin.metrics == ["margin"]
+    assert margin.logged.value == pytest.approx((data["revenue"] - 0.3 * data["cost"]).mean())
+    for estimator in ("IPW", "SNIPW", "DML", "SNDR", "DM"):
+        for policy in POLICIES:
+            revenue, cost = (ev.metric(m)[policy, estimator] for m in ("revenue", "cost"))
+            total, whole = revenue - 0.3 * cost, margin[policy, estimator]
+            assert whole.value == pytest.approx(total.value, abs=1e-12)
+            assert whole.std_error == pytest.approx(total.std_error, abs=1e-12)
+            assert (whole - total).std_error < 1e-12  # on one table
+    alone = data.assign(margin=data["revenue"] - 0.3 * data["cost"])
+    other = op.evaluate(op.BanditLog.from_frame(alone, reward="margin", id="id", **ROLES), POLICIES)
+    assert margin["match", "IPW"].interval() == pytest.approx(other["match", "IPW"].interval())
+    assert margin.verdict("match").level == "trust"
+    added = margin.add({"zero": op.policies.Fixed(0)})
+    assert added.metric_name == "margin"
+    assert added["zero", "DML"].value == pytest.approx(
+        (added.metric("revenue")["zero", "DML"] - 0.3 * added.metric("cost")["zero", "DML"]).value
+    )
+
+
+def test_what_cannot_be_combined_is_said():
+    log = op.BanditLog.from_frame(frame(200), reward=METRICS, **ROLES)
+    ev = op.evaluate(log, POLICIES, estimators=["IPW"])
+    with pytest.raises(UsageError, match="no metric is called 'costs'"):
+        ev.combine({"costs": 1})
+    with pytest.raises(UsageError, match="already"):
+        ev.combine({"cost": 1}, name="click")
+    with pytest.raises(UsageError, match="finite number"):
+        ev.combine({"cost": float("nan")})

@@ -189,7 +189,7 @@ class InMemory:
             self.folds,
             self.nuisances.with_reward(log, in_log_order(as_array(model), log)),
             self.discount,
-            self.columns.only(keeps_without_reward),
+            self.columns.only(keeps_without_reward, shared=True),
             {k: v for k, v in self.said.items() if k[0] in same},
             self.notes,
         )

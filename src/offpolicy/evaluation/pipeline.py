@@ -16,6 +16,7 @@ import numpy as np
 from offpolicy._progress import FITTING, track
 from offpolicy.errors import NotIdentifiedError
 from offpolicy.evaluation.block import behavior_name, values_name
+from offpolicy.evaluation.combined import Combined
 from offpolicy.inference.estimate import Estimate, embedded, over_folds
 from offpolicy.inference.intervals.pool import Moments
 from offpolicy.inference.reach import masses
@@ -574,6 +575,19 @@ class Pipeline:
             )
         made: Pipeline = self._cache[key]
         return made
+
+
+def combined(parts: Sequence[tuple[float, Pipeline]], name: str) -> Pipeline:
+    """The problem whose reward is a weighted sum of metrics; scores stay paired with theirs, on one table."""
+    first = parts[0][1]
+    return replace(
+        first,
+        source=Combined(tuple((factor, part.source) for factor, part in parts), name),
+        number=(number := first.table.stage()),
+        earning=("return", name, number),
+        metric=name,
+        _cache={},
+    )
 
 
 def _spread_note(e: Estimate) -> list[str]:

@@ -11,6 +11,9 @@ import numpy as np
 
 from offpolicy._progress import track
 from offpolicy.errors import PolicyError, UsageError, did_you_mean, missing_dependency
+from offpolicy.evaluation.combined import checked_weights
+from offpolicy.evaluation.metrics import Asked
+from offpolicy.evaluation.pipeline import combined
 from offpolicy.logs.metrics import check_metric
 from offpolicy.policies import target as targets
 from offpolicy.scores.catalog import headline
@@ -19,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from offpolicy.evaluation.metrics import Asked
     from offpolicy.evaluation.pipeline import Pipeline
     from offpolicy.inference.comparison import Comparison
     from offpolicy.inference.estimate import Estimate
@@ -56,6 +58,7 @@ class Evaluation:
     redraw: Callable[..., Evaluation] | None = None
     added: dict[str, Any] = field(default_factory=dict)
     root: Evaluation | None = None
+    remake: Callable[[Evaluation], Evaluation] | None = None
 
     @property
     def policies(self) -> list[str]:
@@ -158,12 +161,61 @@ class Evaluation:
             settings=settings,
             redraw=None if self.redraw is None else partial(self.redraw, metric=name),
             root=self,
+            remake=lambda root: root.metric(name),
+        )
+
+    def combine(
+        self, weights: Mapping[str, float], *, name: str = "combination", minimize: bool = False
+    ) -> Evaluation:
+        """The same policies and estimators for a weighted sum of metrics, such as a margin.
+
+        Its models are the weighted sums of the metrics' models, so that nothing is fitted; its scores are paired with
+        theirs.
+
+        Parameters
+        ----------
+        weights : {metric: number}
+        name : str
+            What the sum is called.
+        minimize : bool
+            Whether less of it is better.
+
+        Examples
+        --------
+        >>> import offpolicy as op
+        >>> rewards = {"revenue": [0, 5, 5, 0], "cost": [1.0, 2.0, 2.0, 1.0]}
+        >>> log = op.BanditLog.from_arrays(None, [0, 1, 1, 0], rewards, [0.5] * 4)
+        >>> ev = op.evaluate(log, op.policies.Fixed(1), estimators=["IPW"])
+        >>> ev.combine({"revenue": 1, "cost": -0.5}, name="margin")["IPW"].value
+        4.0
+        """
+        if self.root is not None:
+            return self.root.combine(weights, name=name, minimize=minimize)
+        given = checked_weights(weights, self.metrics, name)
+        problem = combined([(w, self.metric(m).problem) for m, w in given.items()], name)
+
+        def again(root: Evaluation) -> Evaluation:
+            return root.combine(given, name=name, minimize=minimize)
+
+        def redraw(*call: Any) -> Evaluation:
+            assert self.redraw is not None
+            return again(self.redraw(*call))
+
+        return replace(
+            self,
+            problem=problem,
+            estimates=problem.run(self.targets, self.estimators),
+            settings={**self.settings, "metric": name, "weights": given, "minimize": minimize},
+            asked=Asked((name,), (name,) if minimize else (), {name: None}),
+            redraw=None if self.redraw is None else redraw,
+            root=self,
+            remake=again,
         )
 
     def add(self, policies: Any) -> Evaluation:
         """Evaluate more policies with the models already fitted; nothing is refitted."""
-        if self.root is not None:
-            return self.root.add(policies).metric(self.metric_name)
+        if self.root is not None and self.remake is not None:
+            return self.remake(self.root.add(policies))
         named = targets.named_policies(policies)
         for name in named:
             if name in self.targets:
@@ -197,8 +249,8 @@ class Evaluation:
         behavior_model : classifier, "shares", "auto" or None
             As in `evaluate`; None uses the logged propensities.
         """
-        if self.root is not None:
-            return self.root.with_behavior(behavior_model).metric(self.metric_name)
+        if self.root is not None and self.remake is not None:
+            return self.remake(self.root.with_behavior(behavior_model))
         problem = self.problem.with_behavior(behavior_model)
         settings = {**self.settings, "behavior_model": describe(behavior_model, self.problem.log)}
         estimates = problem.run(self.targets, self.estimators)

@@ -352,7 +352,7 @@ class Streamed:
 
     def with_reward(self, name: str, model: Any) -> Streamed:
         """The same log and π_b with another metric as the reward; its values were kept in the first pass."""
-        columns = self.columns.only(keeps_without_reward)
+        columns = self.columns.only(keeps_without_reward, shared=True)
         columns.alias("reward", ("metric", name))
         return Streamed(
             self.scan.with_reward(name),

@@ -50,7 +50,7 @@ class Columns:
     limit: int = LIMIT
     parent: str | Path | None = None
     _parts: dict[Name, dict[int, Array | _File]] = field(default_factory=dict, repr=False)
-    _bytes: int = 0
+    _budget: list[int] = field(default_factory=lambda: [0], repr=False)  # bytes held
 
     @cached_property
     def _workspace(self) -> Workspace:
@@ -64,12 +64,12 @@ class Columns:
     def put(self, name: Name, block: int, values: Array) -> None:
         """Keep the values of one block."""
         part: Array | _File = values
-        if self._bytes + values.nbytes > self.limit and len(values):
+        if self._budget[0] + values.nbytes > self.limit and len(values):
             path = self._workspace.path(".bin")
             np.ascontiguousarray(values).tofile(path)
             part = _File(path, values.dtype)
         else:
-            self._bytes += values.nbytes
+            self._budget[0] += values.nbytes
         self._parts.setdefault(name, {})[block] = part
 
     def block(self, name: Name, block: int) -> Array:
@@ -108,15 +108,20 @@ class Columns:
         """Another name for a column that is here."""
         self._parts[name] = self._parts[other]
 
-    def only(self, wanted: Callable[[Name], bool]) -> Columns:
-        """The columns whose names fulfil a condition; files are shared with this one."""
+    def share(self, name: Name, other: Columns) -> None:
+        """Take a column over from columns that share their files with these."""
+        self._parts[name] = other._parts[name]
+
+    def only(self, wanted: Callable[[Name], bool], *, shared: bool = False) -> Columns:
+        """The columns whose names fulfil a condition; files are shared with this one, and ``shared`` the limit too."""
         other = Columns(self.limit, self.parent)
         other._parts = {name: parts for name, parts in self._parts.items() if wanted(name)}
-        other._bytes = sum(
+        held = sum(
             part.nbytes
             for parts in other._parts.values()
             for part in parts.values()
             if not isinstance(part, _File)
         )
+        other._budget = self._budget if shared else [held]
         vars(other)["_workspace"] = self._workspace
         return other

@@ -53,7 +53,9 @@ class Program:
         d = x[0] * self.p + x[1] * self.q + self.y
         if not d.min() > 0:
             return 0.0, d
-        return math.exp(float(self.share @ np.log(d)) - self.cost), d
+        # Logarithms around the mean are small where units are many and alike, and so is the rounding of their sum.
+        middle = float(self.share @ d)
+        return middle * math.exp(float(self.share @ np.log(d / middle)) - self.cost), d
 
     def slope(self, x: Floats) -> Floats:
         """Gradient of f; minus infinity where d touches 0."""

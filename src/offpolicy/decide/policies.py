@@ -50,15 +50,17 @@ class TreePolicy:
 
     def choices(self, context: Any, *, eligible: Bools | None = None) -> Ints:
         """Return the (n,) codes of the chosen actions."""
-        if isinstance(self.root, Leaf):
-            found = np.full(n_rows(context), self.root.action, dtype=np.int64)
-        else:
-            found = choose(self.root, self.features, coded(context, self.features))
+        # A tree that asks nothing may be asked about rows without columns.
+        asked = [] if isinstance(self.root, Leaf) else coded(context, self.features)
         known = self.labels if self.actions is None else self.actions
         place = np.array(
             [known.index(a) if a in known else -1 for a in self.labels], dtype=np.int64
         )
-        return place[found]
+        return place[self.decide(asked, n_rows(context))]
+
+    def decide(self, codes: list[Ints], n: int) -> Ints:
+        """(n,) places among the labels, of rows with these bins of each feature."""
+        return choose(self.root, self.features, codes, n)
 
     def probabilities(self, context: Any, *, eligible: Bools | None = None) -> Floats:
         """Return 1 for the chosen action, 0 for the others; (n, K)."""
@@ -189,11 +191,15 @@ class BoostedPolicy:
 
     def choices(self, context: Any, *, eligible: Bools | None = None) -> Ints:
         """Return the (n,) codes of the chosen actions."""
-        matrix = np.column_stack(coded(context, self.features))
-        found: Ints = np.column_stack([m.predict(matrix) for m in self.models]).argmax(axis=1)
         known = self.labels if self.actions is None else self.actions
         place: Ints = np.array([known.index(a) for a in self.labels], dtype=np.int64)
-        return np.asarray(place[found])
+        return np.asarray(place[self.decide(coded(context, self.features), n_rows(context))])
+
+    def decide(self, codes: list[Ints], n: int) -> Ints:
+        """(n,) places among the labels, of rows with these bins of each feature."""
+        matrix = np.column_stack(codes)
+        found: Ints = np.column_stack([m.predict(matrix) for m in self.models]).argmax(axis=1)
+        return found
 
     def probabilities(self, context: Any, *, eligible: Bools | None = None) -> Floats:
         """Return 1 for the chosen action, 0 for the others; (n, K)."""

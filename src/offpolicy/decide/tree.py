@@ -2,25 +2,26 @@
 
 A leaf takes the action whose scores Γ(a) add up to most there, or, with ``caution`` z > 0, the one with the
 largest lower end Σ Γ(a) − z √(n Var Γ(a)). A split is chosen by what its two sides can then earn; where two
-levels remain and the table is not too large, by what their own best splits can earn, so that trees of depth
-two are the best there are over the bins.
+levels remain, by what their own best splits can earn, so that trees of depth two are the best there are over
+the bins. Where that would take very long, pairs of splits are judged by every second, third, … row.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
-    from offpolicy._arrays import Bools, Floats, Ints
+    from offpolicy._arrays import Floats, Ints
     from offpolicy.decide.features import Feature
 
-#: Additions up to which pairs of splits are searched: about two seconds.
-MOST_ADDITIONS = 4e8
+#: Additions up to which pairs of splits are judged by all rows: a few seconds.
+MOST_ADDITIONS = 2e9
 TINY = 1e-12
 
 
@@ -61,9 +62,22 @@ class Found(NamedTuple):
     at: int
 
 
+class Rows(NamedTuple):
+    """Some rows: bins of each feature, and the columns that are added up (scores, and squares if needed)."""
+
+    codes: list[Ints]
+    columns: list[Floats]
+    n: int
+
+    def take(self, index: Any) -> Rows:
+        """Some of them."""
+        columns = [c[index] for c in self.columns]
+        return Rows([c[index] for c in self.codes], columns, len(columns[0]))
+
+
 @dataclass(frozen=True, eq=False)
 class Search:
-    """Rows with their bins and scores, and how a group of them is judged.
+    """How a group of rows is judged, and the tree that earns most.
 
     Attributes
     ----------
@@ -75,6 +89,8 @@ class Search:
         Rows that a leaf must have.
     caution : float
         Standard errors subtracted; 0 for the plain sum.
+    most_additions : float
+        Up to which pairs of splits are judged by all rows.
     """
 
     features: Sequence[Feature]
@@ -82,106 +98,153 @@ class Search:
     scores: Floats
     smallest: int
     caution: float = 0.0
+    most_additions: float = MOST_ADDITIONS
 
-    def grow(self, depth: int, rows: Ints | None = None) -> Node:
-        """The tree of these rows."""
-        rows = np.arange(len(self.scores)) if rows is None else rows
-        whole = self._sums(rows)
-        earned, action = self._best(whole)
-        leaf = Leaf(int(action), len(rows))
-        if depth == 0 or len(rows) < 2 * self.smallest:
-            return leaf
-        found = self._deep(rows) if depth > 1 and self._is_cheap(rows) else self._flat(rows)
-        if found is None or found.earned <= float(earned) + TINY * (1 + abs(float(earned))):
-            return leaf
-        left = self.features[found.feature].goes_left(self.codes[found.feature][rows], found.at)
-        sides = [self.grow(depth - 1, rows[left]), self.grow(depth - 1, rows[~left])]
-        if (
-            isinstance(sides[0], Leaf)
-            and isinstance(sides[1], Leaf)
-            and sides[0].action == sides[1].action
-        ):
-            return leaf
-        return Split(found.feature, found.at, sides[0], sides[1])
-
-    def _is_cheap(self, rows: Ints) -> bool:
-        d = len(self.features)
-        return bool(len(rows) * self.scores.shape[1] * d * d <= MOST_ADDITIONS)
-
-    def _sums(self, rows: Ints) -> Floats:
-        """(1 + K) or (1 + 2K) sums: rows, scores, and squares where they are needed."""
-        g = self.scores[rows]
-        parts = [np.array([float(len(rows))]), g.sum(axis=0)]
-        return np.concatenate([*parts, (g**2).sum(axis=0)] if self.caution else parts)
-
-    def _histogram(self, codes: Ints, bins: int, rows: Ints) -> Floats:
-        """(bins, 1 + K or 1 + 2K) the same sums, in each bin."""
-        g = self.scores[rows]
-        columns: list[Any] = [np.bincount(codes, minlength=bins)]
-        columns += [np.bincount(codes, weights=x, minlength=bins) for x in g.T]
+    def grow(self, depth: int) -> Node:
+        """The tree of all rows."""
+        columns = [np.ascontiguousarray(g) for g in self.scores.T]
         if self.caution:
-            columns += [np.bincount(codes, weights=x * x, minlength=bins) for x in g.T]
-        return np.column_stack(columns).astype(np.float64, copy=False)
+            columns += [g * g for g in columns]
+        codes = [np.asarray(c, dtype=np.intp) for c in self.codes]
+        return self._grow(depth, Rows(codes, columns, len(self.scores)))
 
-    def _best(self, sums: Floats) -> tuple[Floats, Ints]:
-        """What the best action earns in groups with these sums (…, 1 + K or 1 + 2K), and which it is."""
-        n, k = sums[..., :1], self.scores.shape[1]
-        total = sums[..., 1 : k + 1]
+    def _grow(self, depth: int, rows: Rows) -> Node:
+        leaf = Leaf(int(self._totals(_sums(rows)).argmax()), rows.n)
+        if depth == 0 or rows.n < 2 * self.smallest:
+            return leaf
+        for found in self._splits(depth, rows):
+            left = self.features[found.feature].goes_left(rows.codes[found.feature], found.at)
+            sides = [np.flatnonzero(left), np.flatnonzero(~left)]
+            if min(map(len, sides)) >= self.smallest:
+                break
+        else:
+            return leaf
+        one, other = (self._grow(depth - 1, rows.take(side)) for side in sides)
+        if isinstance(one, Leaf) and isinstance(other, Leaf) and one.action == other.action:
+            return leaf
+        return Split(found.feature, found.at, one, other)
+
+    def _splits(self, depth: int, rows: Rows) -> Iterator[Found]:
+        """Splits that earn more than none; the one that looks farther ahead comes first."""
+        if depth > 1:
+            d = len(self.features)
+            additions = rows.n * (1 + len(rows.columns)) * d * (d + 1) / 2
+            every = math.ceil(additions / self.most_additions) or 1
+            part = rows if every == 1 else rows.take(slice(None, None, every))
+            yield from self._if_better(part, self._deep(part, self.smallest / every))
+            if every == 1:
+                return  # what a single split earns, a pair earns too
+        yield from self._if_better(rows, self._flat(rows))
+
+    def _if_better(self, rows: Rows, found: Found | None) -> list[Found]:
+        plain = float(self._earned(_sums(rows)))
+        is_better = found is not None and found.earned > plain + TINY * (1 + abs(plain))
+        return [found] if found is not None and is_better else []
+
+    def _totals(self, sums: Floats) -> Floats:
+        """(K, …) what each action earns in groups with these sums (1 + K or 1 + 2K, …)."""
+        k = self.scores.shape[1]
+        total = sums[1 : k + 1]
         if self.caution:
-            spread = sums[..., k + 1 :] - total**2 / np.maximum(n, 1.0)
+            spread = sums[k + 1 :] - total**2 / np.maximum(sums[:1], 1.0)
             total = total - self.caution * np.sqrt(np.maximum(spread, 0.0))
-        return total.max(axis=-1), total.argmax(axis=-1)
+        return total
 
-    def _flat(self, rows: Ints) -> Found | None:
+    def _earned(self, sums: Floats) -> Floats:
+        """What the best action earns."""
+        return np.asarray(self._totals(sums).max(axis=0))
+
+    def _flat(self, rows: Rows) -> Found | None:
         """The best single split."""
-        best: Found | None = None
-        for j, feature in enumerate(self.features):
-            sums = self._histogram(self.codes[j][rows], feature.bins, rows)
-            earned = self._split(sums, is_text=feature.is_text)
-            at = int(earned.argmax())
-            if earned[at] > -np.inf and (best is None or earned[at] > best.earned):
-                best = Found(float(earned[at]), j, at)
-        return best
+        sides = _all_sides(self.features, rows)
+        return _best_of(sides, [[self._earned(s) for s in pair] for pair in sides], self.smallest)
 
-    def _split(self, sums: Floats, *, is_text: bool) -> Floats:
-        """(…, bins − 1) what both sides of every split earn; −∞ where a side is too small."""
-        left = sums[..., :-1, :] if is_text else np.cumsum(sums, axis=-2)[..., :-1, :]
-        right = sums.sum(axis=-2, keepdims=True) - left
-        earned = self._best(left)[0] + self._best(right)[0]
-        return np.where(self._allowed(left, right), earned, -np.inf)
+    def _deep(self, rows: Rows, smallest: float) -> Found | None:
+        """The split whose sides earn most after their own best splits.
 
-    def _allowed(self, left: Floats, right: Floats) -> Bools:
-        return np.asarray((left[..., 0] >= self.smallest) & (right[..., 0] >= self.smallest))
+        A pair of features has one table of sums, whose four quadrants at each pair of cuts serve either order of
+        the two questions.
+        """
+        sides = _all_sides(self.features, rows)
+        earned = [[self._earned(s) for s in pair] for pair in sides]
+        for j, outer in enumerate(self.features):
+            for i, inner in enumerate(self.features[: j + 1]):
+                joint = rows.codes[j] * inner.bins
+                joint += rows.codes[i]
+                sums = _histogram(joint, outer.bins * inner.bins, rows)
+                quadrants = self._quadrants(
+                    sums.reshape(-1, outer.bins, inner.bins), outer, inner, smallest
+                )
+                for side in (0, 1):
+                    asked_first = (quadrants[side][0] + quadrants[side][1]).max(axis=1)
+                    asked_last = (quadrants[0][side] + quadrants[1][side]).max(axis=0)
+                    earned[j][side] = np.maximum(earned[j][side], asked_first)
+                    earned[i][side] = np.maximum(earned[i][side], asked_last)
+        return _best_of(sides, earned, smallest)
 
-    def _deep(self, rows: Ints) -> Found | None:
-        """The split whose sides earn most after their own best splits."""
-        best: Found | None = None
-        for j, feature in enumerate(self.features):
-            outer = self.codes[j][rows]
-            sums = self._histogram(outer, feature.bins, rows)
-            left = sums[:-1] if feature.is_text else np.cumsum(sums, axis=0)[:-1]
-            right = sums.sum(axis=0) - left
-            earned = [self._best(left)[0], self._best(right)[0]]
-            for i, inner in enumerate(self.features):
-                joint = outer * inner.bins + self.codes[i][rows]
-                table = self._histogram(joint, feature.bins * inner.bins, rows)
-                table = table.reshape(feature.bins, inner.bins, -1)
-                lefts = table[:-1] if feature.is_text else np.cumsum(table, axis=0)[:-1]
-                rights = table.sum(axis=0) - lefts
-                for side, part in enumerate((lefts, rights)):
-                    best_inner = self._split(part, is_text=inner.is_text).max(axis=-1)
-                    earned[side] = np.maximum(earned[side], best_inner)
-            total = np.where(self._allowed(left, right), earned[0] + earned[1], -np.inf)
-            at = int(total.argmax())
-            if total[at] > -np.inf and (best is None or total[at] > best.earned):
-                best = Found(float(total[at]), j, at)
-        return best
+    def _quadrants(
+        self, table: Floats, outer: Feature, inner: Feature, smallest: float
+    ) -> list[list[Floats]]:
+        """What is earned [left or right of one cut][left or right of the other]; −∞ where too few rows are."""
+        left = _left(table, outer, 1)[:, :-1]
+        corner = _left(left, inner, 2)[:, :, :-1]
+        row = left.sum(axis=2, keepdims=True)
+        column = _left(table.sum(axis=1, keepdims=True), inner, 2)[:, :, :-1]
+        whole = table.sum(axis=(1, 2), keepdims=True)
+        sums = [[corner, row - corner], [column - corner, whole - row - column + corner]]
+        return [
+            [np.where(s[0] >= smallest - 0.5, self._earned(s), -np.inf) for s in pair]
+            for pair in sums
+        ]
 
 
-def choose(node: Node, features: Sequence[Feature], codes: list[Ints]) -> Ints:
+def _sums(rows: Rows) -> Floats:
+    """(1 + K) or (1 + 2K) sums: rows, scores, and squares where they are needed."""
+    return np.array([float(rows.n), *(c.sum() for c in rows.columns)])
+
+
+def _histogram(codes: Ints, bins: int, rows: Rows) -> Floats:
+    """(1 + K or 1 + 2K, bins) the same sums, in each bin."""
+    sums = np.empty((1 + len(rows.columns), bins))
+    sums[0] = np.bincount(codes, minlength=bins)
+    for at, column in enumerate(rows.columns, 1):
+        sums[at] = np.bincount(codes, weights=column, minlength=bins)
+    return sums
+
+
+def _left(sums: Floats, feature: Feature, axis: int) -> Floats:
+    """Sums left of each cut: of all bins up to it for numbers, of the bin itself for text."""
+    return sums if feature.is_text else np.cumsum(sums, axis=axis)
+
+
+def _all_sides(features: Sequence[Feature], rows: Rows) -> list[tuple[Floats, Floats]]:
+    """Of each feature: sums on both sides of every split."""
+    sides = []
+    for codes, feature in zip(rows.codes, features, strict=True):
+        sums = _histogram(codes, feature.bins, rows)
+        left = _left(sums, feature, 1)[:, :-1]
+        sides.append((left, sums.sum(axis=1, keepdims=True) - left))
+    return sides
+
+
+def _best_of(
+    sides: list[tuple[Floats, Floats]], earned: list[list[Floats]], smallest: float
+) -> Found | None:
+    """The split that earns most on both sides together, among those with enough rows on each."""
+    best: Found | None = None
+    for j, ((left, right), both) in enumerate(zip(sides, earned, strict=True)):
+        enough = np.minimum(left[0], right[0]) >= smallest - 0.5
+        total = np.where(enough, both[0] + both[1], -np.inf)
+        at = int(total.argmax())
+        if total[at] > -np.inf and (best is None or total[at] > best.earned):
+            best = Found(float(total[at]), j, at)
+    return best
+
+
+def choose(node: Node, features: Sequence[Feature], codes: list[Ints], n: int) -> Ints:
     """(n,) action codes of rows with these bins."""
-    out = np.zeros(len(codes[0]) if codes else 0, dtype=np.int64)
-    _fill(node, features, codes, np.arange(len(out)), out)
+    out = np.zeros(n, dtype=np.int64)
+    _fill(node, features, codes, np.arange(n), out)
     return out
 
 

@@ -29,7 +29,9 @@ _NAMES = {
     "from_rllib": "offpolicy.logs.formats.rllib",
     "from_sb3": "offpolicy.logs.formats.sb3",
     "from_transitions": "offpolicy.logs.formats.transitions",
+    "read_router_log": "offpolicy.logs.formats.router",
     "roll_out": "offpolicy.logs.formats.gymnasium_rollout",
+    "advise": "offpolicy.decide.advise",
     "learn_policy": "offpolicy.decide.learn",
     "select": "offpolicy.decide.select",
     "policy_scorer": "offpolicy.evaluation.scorer",
@@ -68,6 +70,7 @@ __all__ = ["__version__", *sorted(_NAMES), *sorted(_MODULES)]  # noqa: PLE0604
 if TYPE_CHECKING:
     from offpolicy import errors as errors
     from offpolicy import policies as policies
+    from offpolicy.decide.advise import advise as advise
     from offpolicy.decide.learn import learn_policy as learn_policy
     from offpolicy.decide.select import select as select
     from offpolicy.engines.scan import scan as scan
@@ -86,6 +89,7 @@ if TYPE_CHECKING:
     from offpolicy.logs.formats.gymnasium_rollout import roll_out as roll_out
     from offpolicy.logs.formats.minari import from_minari as from_minari
     from offpolicy.logs.formats.rllib import from_rllib as from_rllib
+    from offpolicy.logs.formats.router import read_router_log as read_router_log
     from offpolicy.logs.formats.sb3 import from_sb3 as from_sb3
     from offpolicy.logs.formats.transitions import from_transitions as from_transitions
     from offpolicy.logs.trajectories import Trajectories as Trajectories

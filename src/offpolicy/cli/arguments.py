@@ -11,6 +11,7 @@ from offpolicy.errors import UsageError
 GIVEN = ("action", "reward", "propensity", "cluster", "time", "episode", "step")
 #: Formats of `offpolicy convert` besides tables.
 TRACES = ("dsjson", "jsonl")
+READABLE = (*TRACES, "router")
 
 
 class Parser(argparse.ArgumentParser):

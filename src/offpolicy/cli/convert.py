@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from offpolicy._output import written_whole
 from offpolicy.cli import logs, runfile, terminal
-from offpolicy.cli.arguments import TRACES
+from offpolicy.cli.arguments import READABLE, TRACES
 from offpolicy.errors import DataError, UsageError
-from offpolicy.logs.formats import read_dsjson, read_jsonl, write_dsjson, write_jsonl
+from offpolicy.logs.formats import read_dsjson, read_jsonl, read_router, write_dsjson, write_jsonl
 
 if TYPE_CHECKING:
     import argparse
 
-READERS: dict[str, Any] = dict(zip(TRACES, (read_dsjson, read_jsonl), strict=True))
+READERS: dict[str, Any] = dict(zip(READABLE, (read_dsjson, read_jsonl, read_router), strict=True))
 WRITERS: dict[str, Any] = dict(zip(TRACES, (write_dsjson, write_jsonl), strict=True))
 
 
@@ -30,7 +30,9 @@ def run(options: argparse.Namespace) -> int:
         n = WRITERS[options.target](log, options.output)
         terminal.say(f"{n:,} lines written to {options.output}")
         return 0
-    raise UsageError("say which format: --from dsjson|jsonl to make a table, or --to dsjson|jsonl.")
+    raise UsageError(
+        "say which format: --from dsjson|jsonl|router to make a table, or --to dsjson|jsonl."
+    )
 
 
 FORMULA = ("=", "+", "-", "@", "\t", "\r")

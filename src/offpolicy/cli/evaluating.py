@@ -65,7 +65,7 @@ def _evaluated(options: argparse.Namespace) -> tuple[Evaluation, list[str]]:
         log,
         policies,
         estimators=options.estimator,
-        behavior_model=_behavior(log, options),
+        behavior_model=behavior(log, options),
         n_jobs=options.jobs,
         **_settings(options),
         **reward_model,
@@ -90,7 +90,8 @@ def _settings(options: argparse.Namespace) -> dict[str, Any]:
     return {k: v for k, v in given.items() if v is not None}
 
 
-def _behavior(log: Any, options: argparse.Namespace) -> Any:
+def behavior(log: Any, options: argparse.Namespace) -> Any:
+    """The behavior model that was asked for; None for the logged propensities."""
     asked = options.behavior_model
     if asked != "logged":
         return asked

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from offpolicy.logs.formats.lines import Reading
 
-Kind: TypeAlias = Literal["parquet", "csv", "dsjson", "trace", "json lines"]
+Kind: TypeAlias = Literal["parquet", "csv", "dsjson", "trace", "router", "json lines"]
 
 SEPARATORS = (",", ";", "\t", "|")
 SUFFIXES: dict[str, Kind | Literal["json"]] = {
@@ -144,6 +144,10 @@ def json_kind(lines: Sequence[str], name: str) -> Kind:
         )
     if "_multi" in first or "_multi" in (first.get("c") or {}) or "_label_cost" in first:
         return "dsjson"
+    from offpolicy.logs.formats.router import SIGNATURE
+
+    if set(first) >= SIGNATURE:
+        return "router"
     return "trace" if {"action", "reward", "context"} <= set(first) else "json lines"
 
 
@@ -215,7 +219,7 @@ def _check_decimals(file: Path, lines: Sequence[str], separator: str) -> None:
 
 
 def _json_table(file: Path, kind: Kind) -> Table:
-    from offpolicy.logs.formats import read_dsjson, read_jsonl
+    from offpolicy.logs.formats import read_dsjson, read_jsonl, read_router
 
     if kind == "json lines":
         import pandas as pd
@@ -224,5 +228,6 @@ def _json_table(file: Path, kind: Kind) -> Table:
             return Table(pd.read_json(file, lines=True), kind)
         except ValueError as error:
             raise DataError(f"{file.name} is not JSON lines: {error}.") from error
-    reading = read_dsjson(file) if kind == "dsjson" else read_jsonl(file)
+    readers = {"dsjson": read_dsjson, "trace": read_jsonl, "router": read_router}
+    reading = readers[kind](file)
     return Table(reading.frame, kind, reading=reading)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from offpolicy._version import __version__
 from offpolicy.cli import models, studies
-from offpolicy.cli.arguments import GIVEN, TRACES, Parser, file_path, names
+from offpolicy.cli.arguments import GIVEN, READABLE, TRACES, Parser, file_path, names
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,6 +46,14 @@ CHECK_EXAMPLES = """example:
   offpolicy check log.parquet --context age,device --action ad --reward click --propensity p --batch hour
 
 exit codes: 0 no alarm, 1 bad data or usage, 3 at least one check raised an alarm
+"""
+
+
+ADVISE_EXAMPLES = """examples:
+  offpolicy advise log.csv --context age --action ad --reward click --propensity p --policy new=choice --width 0.01
+  offpolicy advise router.jsonl --policy large=always:large --width 0.02 --exploration 0.05,0.1
+
+exit codes: 0 done, 1 bad data or usage, 4 the log does not answer as it is: do what the table says
 """
 
 
@@ -88,6 +96,17 @@ def build_parser() -> argparse.ArgumentParser:
     check.set_defaults(elsewhere=evaluate)
     _add(check, ("--json", "FILE", "write the findings as JSON", file_path))
 
+    advise = _verb(
+        verbs,
+        "advise",
+        _advise,
+        "how much exploration, and how many rows, a wanted width takes",
+        ADVISE_EXAMPLES,
+    )
+    _log_flags(advise)
+    advise.set_defaults(elsewhere=evaluate)
+    _advise_flags(advise)
+
     change = _verb(
         verbs,
         "convert",
@@ -98,7 +117,7 @@ def build_parser() -> argparse.ArgumentParser:
     _log_flags(change)
     change.set_defaults(elsewhere=evaluate)
     change.add_argument("output", nargs="?", help="the file to write")
-    change.add_argument("--from", dest="source", choices=list(TRACES), help="format of the log")
+    change.add_argument("--from", dest="source", choices=list(READABLE), help="format of the log")
     change.add_argument("--to", dest="target", choices=list(TRACES), help="format to write")
     change.add_argument("--strict", action="store_true", help="stop at the first bad line")
 
@@ -130,6 +149,12 @@ def _evaluate(options: argparse.Namespace) -> int:
     from offpolicy.cli import evaluating
 
     return evaluating.run(options)
+
+
+def _advise(options: argparse.Namespace) -> int:
+    from offpolicy.cli import advising
+
+    return advising.run(options)
 
 
 def _init(options: argparse.Namespace) -> int:
@@ -279,4 +304,26 @@ def _evaluate_flags(parser: argparse.ArgumentParser) -> None:
         ("--gate", "EXPR", gates, again),
         ("--gate-estimator", "NAME", "the estimator the gate looks at"),
         ("--level", None, "level of intervals and gate (0.95)", float),
+    )
+
+
+def _advise_flags(parser: argparse.ArgumentParser) -> None:
+    _add(
+        parser.add_argument_group("the question"),
+        ("--policy", "NAME=SPEC", "a policy to evaluate; may be repeated", {"action": "append"}),
+        (
+            "--width",
+            "WIDTH",
+            "of the interval that is wanted; default: half of what the log gives",
+            float,
+        ),
+        ("--exploration", "SHARES", "of decisions drawn uniformly, by commas (0.01 to 0.5)", names),
+        ("--reward-model", None, "default: auto", {"choices": models.REWARD_MODELS}),
+        ("--value-model", None, "for episodes", {"choices": models.VALUE_MODELS}),
+        ("--discount", None, "γ, for episodes (1)", float),
+        ("--behavior-model", None, "as in evaluate", {"choices": ("logged", "shares", "auto")}),
+        ("--folds", None, "folds for cross-fitting (2)", int),
+        ("--seed", None, "every random choice follows from it (0)", int),
+        ("--level", None, "level of intervals (0.95)", float),
+        ("--json", "FILE", "write the advice as JSON", file_path),
     )

@@ -11,6 +11,7 @@ from offpolicy.logs.formats.lines import BadLine, Reading
 from offpolicy.logs.formats.minari import from_minari
 from offpolicy.logs.formats.obp import from_obp, to_obp
 from offpolicy.logs.formats.rllib import from_rllib
+from offpolicy.logs.formats.router import read_router, read_router_log
 from offpolicy.logs.formats.sb3 import from_sb3
 from offpolicy.logs.formats.transitions import from_transitions
 
@@ -26,6 +27,8 @@ __all__ = [
     "from_transitions",
     "read_dsjson",
     "read_jsonl",
+    "read_router",
+    "read_router_log",
     "roll_out",
     "to_obp",
     "write_dsjson",

@@ -56,6 +56,10 @@ class Reading:
         Lines that could not be used (the first thousand; ``n_bad`` counts all).
     n_skipped : int
         Lines that say of themselves that they are not to be learned from.
+    reward : str
+        Column of the reward, unless `log` is told another.
+    lines : tuple of int
+        Number of the line that each row came from.
     """
 
     frame: Any
@@ -63,6 +67,8 @@ class Reading:
     bad: tuple[BadLine, ...]
     n_bad: int
     n_skipped: int
+    reward: str = "reward"
+    lines: tuple[int, ...] = ()
 
     def log(self, **options: Any) -> BanditLog:
         """Build the `BanditLog`; ``options`` are further arguments of `BanditLog.from_frame`."""
@@ -70,7 +76,7 @@ class Reading:
         roles: dict[str, Any] = {
             "context": list(self.context),
             "action": "action",
-            "reward": "reward",
+            "reward": self.reward,
             "propensity": "propensity" if "propensity" in columns else None,
             "keep_probability": "keep_probability" if "keep_probability" in columns else None,
             "eligible": "eligible" if "eligible" in columns else None,
@@ -124,7 +130,10 @@ def numbered_lines(path: str | Path) -> Iterator[tuple[int, bytes | None]]:
 
 
 def read_lines(
-    path: str | Path, row_of: Callable[[dict[str, Any]], dict[str, Any] | None], on_error: OnError
+    path: str | Path,
+    row_of: Callable[[dict[str, Any]], dict[str, Any] | None],
+    on_error: OnError,
+    reward: str = "reward",
 ) -> Reading:
     """Gather the rows of usable lines into a table; context fields are those under ``context``.
 
@@ -136,6 +145,7 @@ def read_lines(
 
     name = Path(path).name
     rows: list[dict[str, Any]] = []
+    numbers: list[int] = []
     bad: list[BadLine] = []
     n_bad = skipped = 0
     fields: dict[str, None] = {}
@@ -155,6 +165,7 @@ def read_lines(
             skipped += 1
         else:
             rows.append(row)
+            numbers.append(number)
     if not rows:
         first = f" The first bad one is {bad[0]}." if bad else ""
         raise DataError(f"{name}: no usable line ({n_bad:,} bad, {skipped:,} skipped).{first}")
@@ -163,7 +174,7 @@ def read_lines(
     right = right.rename(columns={c: f"context.{c}" for c in right.columns if c in left.columns})
     frame = pd.concat([left, right], axis=1)
     names = tuple(str(c) for c in right.columns)
-    return Reading(frame, names, tuple(bad), n_bad, skipped)
+    return Reading(frame, names, tuple(bad), n_bad, skipped, reward, tuple(numbers))
 
 
 def _count_fields(row: dict[str, Any], fields: dict[str, None]) -> None:

@@ -1,0 +1,92 @@
+"""`advise`: widths that follow rows and exploration, and logs that no number of rows would help."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+import offpolicy as op
+from offpolicy.errors import UsageError
+
+MEANS = np.array([0.3, 0.6])
+
+
+def log_of(rng, n, explored):
+    """Action 0 but for a share of decisions drawn uniformly."""
+    p = np.array([1 - explored / 2, explored / 2])
+    a = (rng.random(n) < p[1]).astype(int)
+    r = (rng.random(n) < MEANS[a]).astype(float)
+    return op.BanditLog.from_arrays(rng.normal(size=(n, 1)), a, r, p[a], actions=[0, 1])
+
+
+def width_of(seeds, n, explored):
+    widths = []
+    for seed in seeds:
+        log = log_of(np.random.default_rng([seed, n]), n, explored)
+        ev = op.evaluate(
+            log, op.policies.Fixed(1), estimators=["DML"], reward_model=np.tile(MEANS, (n, 1))
+        )
+        widths.append(ev["policy", "DML"].interval().width)
+    return float(np.mean(widths))
+
+
+def advice_of(seeds, n, explored, **options):
+    made = []
+    for seed in seeds:
+        log = log_of(np.random.default_rng([seed, n]), n, explored)
+        made.append(
+            op.advise(log, op.policies.Fixed(1), reward_model=np.tile(MEANS, (n, 1)), **options)
+        )
+    return made
+
+
+def test_widths_are_those_that_such_logs_turn_out_to_have():
+    """Twenty per cent more exploration on top of ten is twenty-eight in all."""
+    advice = advice_of(range(6), 1500, 0.1, exploration=[0.2], width=0.05)
+    more = np.mean([a["policy"].plan(0.2).width for a in advice])
+    assert more == pytest.approx(width_of(range(20, 26), 1500, 0.28), rel=0.15)
+    rows = int(np.mean([a["policy"].plan(0).rows for a in advice]))
+    assert width_of(range(30, 33), rows, 0.1) == pytest.approx(0.05, rel=0.15)
+
+
+def test_a_log_without_exploration_is_refused_with_a_plan_that_holds():
+    advice = advice_of([0], 1500, 0.0, exploration=[0.2], width=0.05)[0]
+    assert not advice.explores
+    assert not advice.answered
+    assert advice["policy"].uncovered == 1.0
+    assert math.isinf(advice["policy"].plan(0).rows)
+    assert "no exploration" in str(advice)
+    assert advice["policy"].plan(0.2).width == pytest.approx(
+        width_of(range(6), 1500, 0.2), rel=0.15
+    )
+    data = json.loads(advice.to_json())
+    assert data["policies"][0]["plans"][0]["rows"] is None
+    assert data["answered"] is False
+
+
+def test_without_a_wanted_width_rows_are_counted_for_half_of_it():
+    advice = advice_of([0], 1500, 0.2)[0]["policy"]
+    assert advice.wanted == pytest.approx(advice.width / 2)
+    assert advice.plan(0).rows == pytest.approx(4 * 1500, abs=1)
+
+
+def test_episodes_are_counted():
+    rng = np.random.default_rng(0)
+    states, actions = rng.integers(3, size=(200, 2)), rng.integers(2, size=(200, 2))
+    rewards = actions + rng.normal(size=(200, 2))
+    log = op.Trajectories.from_arrays(states, actions, rewards, propensities=np.full((200, 2), 0.5))
+    advice = op.advise(log, lambda s: np.tile([0.3, 0.7], (len(s), 1)))
+    assert advice.unit == "episodes"
+    assert [p.exploration for p in advice["policy"].plans] == [0.0]
+    assert advice["policy"].plan(0).rows == pytest.approx(800, abs=1)
+
+
+@pytest.mark.parametrize(
+    "change", [{"width": 0}, {"width": "a"}, {"exploration": [0.0]}, {"exploration": [2]}]
+)
+def test_bad_arguments_are_named(change):
+    with pytest.raises(UsageError, match=f"{next(iter(change))}="):
+        advice_of([0], 100, 0.5, **change)

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from threadpoolctl import ThreadpoolController
 
 SMALL_FIT = 50_000  # rows up to which threads wait for each other longer than they work
 
@@ -47,12 +51,19 @@ def few_threads(rows: int) -> Iterator[None]:
         return
     try:
         import scipy.linalg  # noqa: F401  # only libraries that are loaded can be told
-        from threadpoolctl import threadpool_limits
 
-        with threadpool_limits(1):
+        with _loaded_libraries(len(sys.modules)).limit(limits=1):
             yield
     finally:
         _OWNED.release()
+
+
+@lru_cache(maxsize=1)
+def _loaded_libraries(modules: int) -> ThreadpoolController:  # noqa: ARG001 (the key)
+    """The numerical libraries of this process; looked for anew only after ``modules`` has changed."""
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
 
 
 _used: set[int] = set()

@@ -12,15 +12,42 @@ RNG = np.random.default_rng(0)
 QUANTILES = stats.norm.ppf(0.975) + stats.norm.ppf(0.8)
 
 
-def test_the_promised_power_holds_on_average_over_the_logs_that_propose_a_test():
-    """z ~ N(t, 1) of those beyond 1.96; the true power of a test sized for the shrunken z."""
-    z = np.linspace(1.96, 16, 4000)
-    size = np.array([shrunken(x) for x in z])
-    for truth in (1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 10.0):
+@pytest.mark.parametrize("bar", [1.282, 1.96, 2.576, 2.81, 3.29])
+def test_the_promised_power_holds_on_average_over_the_logs_that_propose_a_test(bar):
+    """z ~ N(t, 1) of those beyond a bar; the true power of a test sized for the shrunken z."""
+    z = np.linspace(bar, bar + 25, 6000)
+    size = np.array([shrunken(x, bar) for x in z])
+    for truth in (1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 10.0, 20.0):
         weight = stats.norm.pdf(z - truth)
         power = stats.norm.sf(1.96 - QUANTILES * truth / size)
         average = float(weight @ power / weight.sum())
         assert 0.74 < average < 0.9, (truth, average)
+
+
+@pytest.mark.parametrize("clustered", [False, True])
+def test_a_difference_of_many_standard_errors_is_hardly_shrunken(clustered):
+    """Ratings are no coin: far out their intervals are likelihood ones, which say less than they know at 95%."""
+    rng, n = np.random.default_rng(4), 3000
+    a = rng.integers(2, size=n)
+    r = 1.0 + rng.binomial(4, 0.3 + 0.2 * a)
+    users = rng.integers(600, size=n) if clustered else None
+    log = op.BanditLog.from_arrays(None, a, r, np.full(n, 0.5), cluster=users)
+    ev = op.evaluate(log, op.policies.Fixed(1), estimators=["SNIPW"])
+    gap = ev["SNIPW"] - ev.logged
+    assert gap.value > 8 * gap.std_error
+    assert ev.verdict().test.difference == pytest.approx(gap.value, rel=0.02)
+
+
+def test_one_of_several_policies_is_shrunken_more():
+    rng, n = np.random.default_rng(3), 4000
+    a = rng.integers(4, size=n)
+    r = 1.0 + 0.12 * (a == 1) + rng.normal(size=n)
+    log = op.BanditLog.from_arrays(None, a, r, np.full(n, 0.25), actions=range(4))
+    alone = op.evaluate(log, {"p1": op.policies.Fixed(1)}, estimators=["SNIPW"])
+    many = alone.add({f"p{j}": op.policies.Fixed(j) for j in (0, 2, 3)})
+    tests = [ev.verdict("p1").test for ev in (alone, many)]
+    assert not any(t.assumed for t in tests)
+    assert tests[1].difference < tests[0].difference
 
 
 def test_the_variance_of_the_new_arm_is_its_own():

@@ -8,6 +8,7 @@ from scipy import stats
 
 import offpolicy as op
 from offpolicy.errors import NotIdentifiedError, UsageError
+from offpolicy.trust.trial import shrunken
 
 RNG = np.random.default_rng(0)
 N = 6000
@@ -35,16 +36,18 @@ def test_a_clean_gain_is_worth_a_test(ev):
 
 def test_the_size_of_the_test_is_the_textbook_one_for_a_shrunken_difference(ev):
     test = ev.verdict("one").test
-    p0, p1 = R.mean(), ev["one", "DML"].value
-    gap = ev["one", "DML"] - ev.logged
+    p0, gap = R.mean(), ev["one", "DML"] - ev.logged
+    # Two policies were compared: the difference had to clear the bar of the larger of two.
+    bar = (gap.value - ev.compare().differences["one"].low) / gap.std_error
     strength = gap.value / gap.std_error
-    planned = gap.value * (1 - 3.5 / strength**2)
+    planned = gap.value * shrunken(strength, bar) / strength
     z = stats.norm.ppf(0.975) + stats.norm.ppf(0.8)
+    p1 = p0 + planned
     expected = z**2 * (p0 * (1 - p0) + p1 * (1 - p1)) / planned**2
     assert test.per_arm == math.ceil(expected)
     assert test.total == 2 * test.per_arm
     assert test.difference == pytest.approx(planned)
-    assert test.estimated == pytest.approx(p1 - p0)
+    assert test.estimated == pytest.approx(gap.value)
     assert "shrunken" in str(test)
 
 

@@ -21,6 +21,7 @@ from offpolicy.inference.score_table import ScoreTable
 from offpolicy.policies import target as targets
 from offpolicy.scores import catalog
 from offpolicy.splits.folds import Folds, KFold, Plan
+from offpolicy.splits.hashing import DEFAULT_SEED
 from offpolicy.trust.assumption import check_declarations
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def evaluate(
     repeats: int = 1,
     discount: float = 1.0,
     horizon: int | None = None,
-    seed: int = 0,
+    seed: int = DEFAULT_SEED,
     n_jobs: int | None = None,
     minimize: bool | str | Sequence[str] = False,
     average: Literal["units", "folds"] = "units",
@@ -140,7 +141,11 @@ def evaluate(
     drawn = isinstance(folds, int | np.integer | KFold) and all(own is None for own in labels)
 
     def redraw(
-        more: int, names: Sequence[Any], others: Mapping[str, Any], metric: str | None = None
+        more: int,
+        names: Sequence[Any],
+        others: Mapping[str, Any],
+        metric: str | None = None,
+        other_seed: int | None = None,
     ) -> Evaluation:
         """The same call with folds drawn ``more`` times, for some estimators and these policies."""
         return evaluate(
@@ -156,7 +161,7 @@ def evaluate(
             repeats=more,
             discount=discount,
             horizon=horizon,
-            seed=seed,
+            seed=seed if other_seed is None else other_seed,
             n_jobs=n_jobs,
             minimize=minimize,
             average=average,

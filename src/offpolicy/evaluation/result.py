@@ -197,9 +197,9 @@ class Evaluation:
         def again(root: Evaluation) -> Evaluation:
             return root.combine(given, name=name, minimize=minimize)
 
-        def redraw(*call: Any) -> Evaluation:
+        def redraw(*call: Any, **how: Any) -> Evaluation:
             assert self.redraw is not None
-            return again(self.redraw(*call))
+            return again(self.redraw(*call, **how))
 
         return replace(
             self,
@@ -229,17 +229,27 @@ class Evaluation:
             added={**self.added, **named},
         )
 
-    def redrawn(self, repeats: int, estimator: str | None = None) -> Evaluation | None:
+    def redrawn(
+        self, repeats: int, estimator: str | None = None, *, seed: int | None = None
+    ) -> Evaluation | None:
         """The same with folds drawn several times, for the estimator that speaks (or ``estimator``).
 
         Models are fitted anew for every draw. ``estimate.fold_spread`` of the result says how far an estimate moves
-        from draw to draw. None where folds were not drawn but given, or π_b was exchanged after the fact.
+        from draw to draw. ``seed`` is that of the draws, the evaluation's own where not given. None where folds were
+        not drawn but given, or π_b was exchanged after the fact.
         """
         if self.redraw is None:
             return None
         named = {e.name: e for e in self.estimators}
         chosen = headline(self.estimators) if estimator is None else named[estimator]
-        return self.redraw(repeats, [chosen], self.added)
+        key = (repeats, chosen.name, seed)
+        if key not in self._redrawn:
+            self._redrawn[key] = self.redraw(repeats, [chosen], self.added, other_seed=seed)
+        return self._redrawn[key]
+
+    @cached_property
+    def _redrawn(self) -> dict[tuple[int, str, int | None], Evaluation]:
+        return {}
 
     def with_behavior(self, behavior_model: Any) -> Evaluation:
         """The same policies with another π_b; what did not depend on π_b is not refitted.
@@ -358,13 +368,13 @@ class Evaluation:
         """
         from offpolicy.inference.comparison import compare
 
-        key = (level, estimator)
+        key = (level, estimator or headline(self.estimators).name)
         if key not in self._comparisons:
-            self._comparisons[key] = compare(self, level, estimator)
+            self._comparisons[key] = compare(self, *key)
         return self._comparisons[key]
 
     @cached_property
-    def _comparisons(self) -> dict[tuple[float, str | None], Comparison]:
+    def _comparisons(self) -> dict[tuple[float, str], Comparison]:
         return {}
 
     def to_json(

@@ -284,12 +284,22 @@ class Estimate:
             raise UsageError(
                 f"alternative= must be 'two-sided', 'greater' or 'less'. Got {alternative!r} instead."
             )
-        return p_value(self, float(null), alternative, method)
+        key = ("p-value", float(null), alternative, method)
+        if key not in self._kept:
+            self._kept[key] = p_value(self, float(null), alternative, method)
+        return self._kept[key]  # type: ignore[return-value]
 
     def __sub__(self, other: Estimate) -> Estimate:
         """Estimate of the difference: scores paired unit by unit."""
         if not isinstance(other, Estimate):
             return NotImplemented
+        key = ("minus", other)
+        if key not in self._kept:
+            # One object for one difference: its intervals are made once.
+            self._kept[key] = self._minus(other)
+        return self._kept[key]  # type: ignore[return-value]
+
+    def _minus(self, other: Estimate) -> Estimate:
         if not arithmetic.is_difference(self, other):
             return arithmetic.summed(self, other, -1.0)
         rows = tuple(a - b for a, b in self.paired(other))
@@ -334,6 +344,9 @@ class Estimate:
         >>> round(a.lift(b).value, 12), a.lift(b).std_error
         (1.0, 0.0)
         """
+        key = ("over", other)
+        if key in self._kept:
+            return self._kept[key]  # type: ignore[return-value]
         if self.relation == other.relation == "scaled" and self.factors == other.factors:
             assert self.parts is not None
             assert other.parts is not None
@@ -346,7 +359,9 @@ class Estimate:
             ratio, size = top / bottom, abs(bottom)
             # The linearized score (a − ratio·b)/|b| has mean 0; the lift itself is its constant.
             rows.append((a - b.scaled(ratio)).scaled(1 / size, (top - bottom) / size))
-        return self._derived(other, tuple(rows), f"lift of {self.label} over {other.label}", "lift")
+        label = f"lift of {self.label} over {other.label}"
+        self._kept[key] = self._derived(other, tuple(rows), label, "lift")
+        return self._kept[key]  # type: ignore[return-value]
 
     def within(self, members: Bools) -> Estimate | None:
         """The mean of the same score over some units alone; None where the split leaves nothing to average.

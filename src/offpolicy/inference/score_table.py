@@ -16,7 +16,7 @@ from offpolicy.inference.columns import Columns
 from offpolicy.inference.condense import condense, condense_evidence
 from offpolicy.inference.intervals.evidence import Evidence, has_heavy_tail, two_values
 from offpolicy.inference.intervals.pool import Moments, Pool
-from offpolicy.inference.intervals.tails import effective_size
+from offpolicy.inference.intervals.tails import effective_size, tail_index
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -220,10 +220,14 @@ class ScoreTable:
         tail = ("heavy", which.reward, which.scored)
         if tail not in self._cache and ends is None and known.rewards is not None:
             self._cache[tail] = has_heavy_tail(known.rewards, known.count)
+        index = ("tail", which.weight, which.scored)
+        if index not in self._cache and which.weight_high is None and known.weights is not None:
+            self._cache[index] = tail_index(known.weights, known.count)
         if self.units.n_rows <= SMALL or self.units.n_rows > MOST_ROWS:
             self._cache[key] = known
         known = replace(
             known,
+            tail=self._cache.get(index),
             weight_high=which.weight_high,
             is_product=which.is_product,
             is_value=which.is_value,

@@ -17,6 +17,7 @@ from offpolicy.logs.identity import unit_numbers
 if TYPE_CHECKING:
     from offpolicy._arrays import Ints
 
+DEFAULT_SEED = 0  # of those who give none
 # The three largest primes below 2^26: products of two residues stay below 2^52.
 P, Q, R = 67108859, 67108837, 67108819
 HALF = 0x4A1F  # the stream of the half-sample split where the number of folds is odd

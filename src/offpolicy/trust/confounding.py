@@ -7,19 +7,25 @@ is (Dorn and Guo 2022; Dorn, Guo and Kallus 2024)
     E[ π_e R + π_e (1/e − 1) H ],     H = Q + Γ^{sign(R − Q)} (R − Q),
 
 and the smallest has 1/Γ in place of Γ and the 1/(1 + Γ) quantile. Any other Q gives wider bounds, never wrong ones.
-For 0/1 rewards Q is 0 or 1, H is ΓR or 1 − (1 − R)/Γ, whichever is less, and the bounds are sharp. Each bound is the
-mean of a score, made less noisy by the reward model, and so has a standard error.
+For rewards of two values Q is one of them, H is ΓR or 1 − (1 − R)/Γ in units of their distance, whichever is less, and
+the bounds are sharp. Each bound is the mean of a score, and so has an interval. With h(s, a) = E[H | s, a] the score
+
+    π_e(A) R + Σ_{a ≠ A} π_e(a) h(S, a) + π_e(A) (1/e − 1) (H − h(S, A))
+
+has the same mean, and errors of a fitted π_b cancel to first order where h is right; here h is the straight line in the
+reward model's q that fits H best.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from offpolicy._arrays import quantiles
+from offpolicy.inference.intervals.evidence import two_values
 from offpolicy.trust.finding import Finding, judged, not_applicable
 
 if TYPE_CHECKING:
@@ -49,13 +55,13 @@ class Sensitivity:
     """What the bounds of one policy are made from: one entry per unit."""
 
     view: View
-    binary: bool
+    levels: tuple[float, float] | None
 
     @classmethod
     def of(cls, view: View) -> Sensitivity:
         """The bounds of a policy on single decisions."""
-        reward = view.decisions.reward
-        return cls(view, bool(((reward == 0) | (reward == 1)).all()))
+        ends = two_values(view.decisions.reward)
+        return cls(view, ends if ends is not None and ends[0] < ends[1] else None)
 
     def bound(self, gamma: float) -> Estimate:
         """Largest value when odds may be off by ``gamma``; with 1/``gamma`` the smallest."""
@@ -66,32 +72,58 @@ class Sensitivity:
             mean, weight = view.units.mean(view.weight), view.weight
             level = view.units.mean(psi) / mean
             return view.estimate(level + (psi - level * weight) / mean)
-        # The mean of v − w q is 0, and takes away what the reward model knows.
-        return view.estimate(psi + d.v - d.ratio * d.q)
+        # The means of v − w q and 1 − w are 0, and take away what the reward model knows of H.
+        slope, level = line(d.q, other, view.mass * d.pi_e * (1.0 / d.pi_b - 1.0))
+        return view.estimate(psi + slope * (d.v - d.ratio * d.q) + level * (1.0 - d.ratio))
 
     def ends(self, gamma: float, level: float = LEVEL) -> tuple[float, float]:
-        """Interval that holds the value with probability ``level``, if odds are off by at most ``gamma``."""
-        low, high = self.bound(1.0 / gamma), self.bound(gamma)
-        return low.interval(level, "normal").low, high.interval(level, "normal").high
+        """Interval that holds the value with probability ``level``, if odds are off by at most ``gamma``.
+
+        An end for which the evidence is too thin is infinite.
+        """
+        return _end(self.bound(1.0 / gamma), level, "low"), _end(self.bound(gamma), level, "high")
 
     def difference(self, gamma: float, level: float = LEVEL) -> tuple[float, float]:
         """The same for the difference to the logged value."""
         logged = self.view.decisions.reward
-        out = []
-        for factor, end in ((1.0 / gamma, "low"), (gamma, "high")):
-            gap = self.view.estimate(self.bound(factor).psi - logged)
-            out.append(float(getattr(gap.interval(level, "normal"), end)))
-        return out[0], out[1]
+        low, high = (self.view.estimate(self.bound(g).psi - logged) for g in (1.0 / gamma, gamma))
+        return _end(low, level, "low"), _end(high, level, "high")
 
     def _cut(self, gamma: float) -> Floats:
         """Q at each unit: the quantile of its reward at the level Γ/(1 + Γ)."""
         d, level = self.view.decisions, gamma / (1.0 + gamma)
-        if self.binary:
+        if self.levels is not None:
+            least, most = self.levels
             q = d.q if self.view.value_split is not None else self.view.units.mean(d.reward)
-            return np.broadcast_to(np.asarray(q > 1.0 - level, dtype=np.float64), d.reward.shape)
+            high = np.broadcast_to((q - least) / (most - least) > 1.0 - level, d.reward.shape)
+            return np.where(high, most, least)
         center = d.q if self.view.value_split is not None else np.zeros(len(d.reward))
         shift = quantiles(d.reward - center, (level,), self.view.mass)[0]
         return np.asarray(center + shift)
+
+
+def line(x: Floats, y: Floats, mass: Floats) -> tuple[float, float]:
+    """Slope and level of the straight line that fits y best; level alone where x is the same everywhere.
+
+    >>> line(np.array([0.0, 1.0, 2.0]), np.array([1.0, 3.0, 5.0]), np.ones(3))
+    (2.0, 1.0)
+    """
+    total = float(mass.sum())
+    if not total > 0:
+        return 1.0, 0.0
+    middle, height = float(mass @ x) / total, float(mass @ y) / total
+    spread = float(mass @ (x - middle) ** 2)
+    same = spread <= 1e-20 * total * (1.0 + middle * middle)
+    slope = 0.0 if same else float(mass @ ((x - middle) * (y - height))) / spread
+    return slope, height - slope * middle
+
+
+def _end(bound: Estimate, level: float, side: Literal["low", "high"]) -> float:
+    """One end of a bound's interval by the rules of any estimate; infinite where they refuse."""
+    interval = bound.interval(level)
+    if not interval.sufficient:
+        return -math.inf if side == "low" else math.inf
+    return interval.low if side == "low" else interval.high
 
 
 def breaking_point(bounds: Sensitivity) -> float:

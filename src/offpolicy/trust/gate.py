@@ -4,8 +4,9 @@
     quantity   := "lift" | "value" | policy | policy "lift" | policy "value" | policy "-" policy
 
 Of several policies any may be gated after a look at the others, so that the interval of each is one that holds
-together with theirs. A gate that would pass is asked again with folds drawn several times, where models are
-fitted and the log is small enough for the draw to matter: looking for a seed that passes leads nowhere. The
+together with theirs. Where models are fitted, a gate that would pass is asked again with folds that do not follow
+from the seed it was given: seven draws of the default seed, or of more than 50,000 units the one draw that anyone
+gets who gives no seed. Looking for a seed that passes leads nowhere. The
 quantity's interval decides: wholly on the right side of the bar passes (exit code 0), wholly on the other side
 fails (3), and an interval that holds the bar, or a verdict of insufficient evidence on any policy involved, is
 not enough evidence (4), which is not green.
@@ -22,6 +23,7 @@ from offpolicy.errors import UsageError, did_you_mean
 from offpolicy.inference.change import has_lift
 from offpolicy.inference.family import adjusted
 from offpolicy.inference.intervals.sample import check_level
+from offpolicy.splits.hashing import DEFAULT_SEED
 from offpolicy.trust.verdict import policy_name, speaker
 
 if TYPE_CHECKING:
@@ -37,9 +39,7 @@ FAILED: ExitCode = 3
 UNSURE: ExitCode = 4
 LOGGED = "logged"
 DRAWS = 7  # of the folds, before a gate passes
-MOST_UNITS = (
-    50_000  # beyond, the draw of the folds moves an estimate by a small part of its standard error
-)
+MOST_UNITS = 50_000  # up to which the folds are drawn so often; beyond, fits are dear
 EXAMPLES = 'Examples: "lift > 0", "value > 0.02", "new - old > 0", "\'my policy\' lift > 5%".'
 TOKEN = re.compile(
     r"""\s*(?:
@@ -303,17 +303,19 @@ def _judged(
             None, UNSURE, f"gate {expression!r}: not enough evidence ({interval.reason})."
         )
     result = _decided(expression, gate, estimate, interval, len(ev.policies))
-    if result.passed and _folds_matter(ev, estimator):
-        return _over_folds(ev, gate, result, expression, level, estimator)
-    return result
+    draws = _draws(ev, estimator) if result.passed else 0
+    return _over_folds(ev, gate, result, expression, level, estimator, draws) if draws else result
 
 
-def _folds_matter(ev: Evaluation, estimator: str | None) -> bool:
-    """Whether another draw of the folds could give another answer, and the log is small enough to show it."""
+def _draws(ev: Evaluation, estimator: str | None) -> int:
+    """How many draws of the folds by the default seed a gate must pass as well; 0 for no more than there are."""
     chosen = speaker(ev, estimator)
     fitted = "value" in chosen.needs or not ev.problem.weights_known
-    draws_once = ev.settings["repeats"] == 1 and ev.redraw is not None
-    return chosen.split != "full" and fitted and draws_once and ev.logged.n <= MOST_UNITS
+    if chosen.split == "full" or not fitted or ev.redraw is None:
+        return 0
+    own = int(ev.settings["repeats"])
+    draws = max(own, DRAWS) if ev.logged.n <= MOST_UNITS else own
+    return 0 if draws == own and ev.settings["seed"] == DEFAULT_SEED else draws
 
 
 def _over_folds(
@@ -323,28 +325,30 @@ def _over_folds(
     expression: str,
     level: float,
     estimator: str | None,
+    draws: int,
 ) -> GateResult:
-    """A gate passes where it passes with folds drawn several times, so that no seed can be looked for."""
-    again = ev.redrawn(DRAWS, speaker(ev, estimator).name)
+    """A gate passes where it passes with folds that no seed moves, so that none can be looked for."""
+    again = ev.redrawn(draws, speaker(ev, estimator).name, seed=DEFAULT_SEED)
     if again is None:
         return passed
     name = speaker(again, None).name
     estimate = _estimate(again, gate, name)
     interval = _interval(again, gate, estimate, level, name)
-    spread = f"from draw to draw it moves by {estimate.fold_spread:.2g}"
-    if interval.sufficient:
-        result = _decided(expression, gate, estimate, interval, len(ev.policies))
-        if result.passed:
-            return replace(
-                passed,
-                sentence=f"{passed.sentence} With folds drawn {DRAWS} times it passes too: "
-                f"{interval.low:.4g} to {interval.high:.4g}; {spread}.",
-            )
+    ends = f"{interval.low:.4g} to {interval.high:.4g}"
+    several = draws > 1
+    how = f"folds drawn {draws} times" if several else "the folds of the default seed"
+    spread = f"; from draw to draw it moves by {estimate.fold_spread:.2g}" if several else ""
+    if interval.sufficient and _decided(expression, gate, estimate, interval, 1).passed:
+        return replace(
+            passed, sentence=f"{passed.sentence} With {how} it passes too: {ends}{spread}."
+        )
+    own = "With folds drawn once" if ev.settings["repeats"] == 1 else "With the folds as drawn"
+    other = f"the mean of {draws} draws" if several else how
     return GateResult(
         None,
         UNSURE,
-        f"gate {expression!r}: not enough evidence. With folds drawn once it would pass, with the mean of "
-        f"{DRAWS} draws it does not ({interval.low:.4g} to {interval.high:.4g}); {spread}.",
+        f"gate {expression!r}: not enough evidence. {own} it would pass, with {other} it does not "
+        f"({ends}){spread}.",
     )
 
 

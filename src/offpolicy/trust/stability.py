@@ -10,6 +10,8 @@ import numpy as np
 from scipy import special
 
 from offpolicy._arrays import levels
+from offpolicy.inference.intervals.evidence import lumpiness
+from offpolicy.inference.intervals.rules import SMOOTH
 from offpolicy.inference.intervals.tails import tail_index
 from offpolicy.scores.catalog import headline
 from offpolicy.trust.finding import Finding, judged, not_applicable
@@ -192,11 +194,14 @@ def _paired_z(one: Estimate, other: Estimate) -> float:
 
 
 def reward_tail(view: View) -> Finding:
-    """Whether unbounded rewards have a variance at all: the Pareto index of their tail around the model.
+    """Whether unbounded rewards have a variance that can be estimated: the Pareto index of their tail.
 
-    What weights add to the tail of the scores is judged by ``pareto_k``. Where one reward is the usual one (no
-    purchase), the tail is that of the other units: between nothing and the smallest purchase there is a gap, which a
-    Pareto distribution would take for a heavy tail.
+    What weights add to the tail of the scores is judged by ``pareto_k``. The tail is that around the reward model or
+    around the mean, whichever is lighter: a model of wild columns has a tail of its own. Where one reward is the usual
+    one (no purchase), the tail is that of the other units: between nothing and the smallest purchase there is a gap,
+    which a Pareto distribution would take for a heavy tail. From an index of 0.25 on rewards have no fourth moment, and
+    their variance is not known from a sample that shows skewness: no interval can be expected to cover. Of a sample
+    so large that none is left in the mean this is said, and nothing else.
     """
     name = "reward_tail"
     reward = view.reward
@@ -204,21 +209,33 @@ def reward_tail(view: View) -> Finding:
         return not_applicable(name, "rewards are 0 or 1, which have no tail.")
     if view.scale != 1 or not view.weight.any():
         return not_applicable(name, "there is no overlap, and so there are no scores.")
-    distance, count = _distances(view)
-    k = tail_index(distance, count) if len(distance) else math.nan
+    d = view.decisions
+    centers: list[Floats | float] = [view.units.mean(view.reward)]
+    if d.layout.is_single and view.value_split is not None:
+        centers.append(d.q)
+    tails = [_tail_around(view, center) for center in centers]
+    k, size = min(tails, key=lambda t: t[0] if not math.isnan(t[0]) else math.inf)
     if math.isnan(k) or k == -math.inf:
         return not_applicable(name, "too few different rewards to judge their tail.")
-    sure = surely_above(k, exceedances(float(count.sum())))
+    sure = surely_above(k, exceedances(size))
     sentence = f"the tail of the rewards has a Pareto index of {k:.2f}"
-    sentence += " (their variance needs k < 0.5)." if THRESHOLDS[name].level(sure) != "ok" else "."
-    return replace(judged(name, sure, sentence), value=k, details={"surely_above": sure})
+    if THRESHOLDS[name].level(sure) != "ok":
+        sentence += " (their variance needs k < 0.5, and k < 0.25 to be known)"
+    lumps = lumpiness(view.units.sample(view.score))
+    at_most: Level = "alarm" if lumps > SMOOTH else "caution"
+    details = {"surely_above": sure, "skewness": lumps}
+    return replace(judged(name, sure, f"{sentence}.", details, at_most=at_most), value=k)
 
 
-def _distances(view: View) -> tuple[Floats, Floats]:
-    """Distance of each reward from what is predicted, and how many units it is of."""
-    d = view.decisions
-    modeled = d.layout.is_single and view.value_split is not None
-    center = d.q if modeled else view.units.mean(view.reward)
+def _tail_around(view: View, center: Floats | float) -> tuple[float, float]:
+    """Tail index of the distances of rewards from a center, and how many units it is of."""
+    distance, count = _distances(view, center)
+    k = tail_index(distance, count) if len(distance) else math.nan
+    return k, float(count.sum())
+
+
+def _distances(view: View, center: Floats | float) -> tuple[Floats, Floats]:
+    """Distance of each reward from a center, and how many units it is of; without those of the usual reward."""
     distance = same_but_rounding(np.abs(view.reward - center))
     _, place = levels(view.reward)
     times = np.bincount(place, weights=view.count)

@@ -185,10 +185,10 @@ THRESHOLDS: dict[str, Threshold] = {
     ),
     # Stability of the number.
     "reward_tail": Threshold(
-        0.15, 0.5, "above",
+        0.15, 0.25, "above",
         "A few extreme rewards decide: evaluate a capped or transformed reward as well, decided before "
         "looking at the result.",
-        about_products=True, false_alarms=0.01,
+        decides=True, about_products=True, false_alarms=0.01,
     ),
     "batch_drift": Threshold(
         0.001, -math.inf, "below",

@@ -2,15 +2,18 @@
 
 A test is proposed where the estimated difference δ̂ stands out from its noise, and an estimate that was picked for
 standing out is too large on average: sized for δ̂ itself, the test would have a third of the power it promises
-where the log is weak. With z = |δ̂|/se it is sized for
+where the log is weak. With z the number of standard errors between δ̂ and 0, and c the number that it had to exceed
+(1.96 for one policy at 95%, more for one of several), it is sized for
 
-    δ = δ̂ (1 − 3.5/z²),    not below 0.35 standard errors,
+    δ = δ̂ s/z,    s = z − 2.3 c^1.4 exp((c − z)/1.5) / z,    not below 0.35,
 
 for which the power, averaged over the logs in which the test is proposed, is 0.74 to 0.90 for every true difference
-of one standard error or more (0.80 is promised). Where the difference may be 0 nothing is known of its size, and
-the test is that of a change by 10% of the logged value.
+of one standard error or more and every c from 1.3 to 3.5 (0.80 is promised). Where the printed interval is wider than
+normal scores would have it, so is the standard error: the distance to its end is c of them. Where the difference may be
+0 nothing is known of its size, and the test is that of a change by 10% of the logged value.
 
-The variance of the new arm is that of the target: v(1 − v) for binary rewards, else Σ w (r − v)² / Σ w. Rows count
+The variance of the new arm is that of the target: v(1 − v) for binary rewards with v the
+value that it is sized for, else Σ w (r − v)² / Σ w. Rows count
 with their weights, so that a log of kept rows speaks of all impressions; of clusters, which a test would randomize
 whole, the variance is that of their sums.
 """
@@ -24,9 +27,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import special
 
+from offpolicy.inference.confidence import PLENTIFUL
+from offpolicy.inference.family import adjusted
 from offpolicy.inference.figures import plural_of
 from offpolicy.inference.intervals.evidence import two_values
 from offpolicy.inference.intervals.power import trial_for_means
+from offpolicy.inference.intervals.rules import NORMAL_QUANTILE
 
 if TYPE_CHECKING:
     from offpolicy.evaluation.result import Evaluation
@@ -35,7 +41,8 @@ if TYPE_CHECKING:
 
 TEST_LEVEL, TEST_POWER = 0.95, 0.8
 RELEVANT = 0.1  # relative change worth detecting where the estimate gives none
-SELECTION, LEAST = 3.5, 0.35
+SELECTION, POWER_OF_BAR, FADES, LEAST = 2.3, 1.4, 1.5, 0.35
+MOST = 1e6  # standard errors; more are all the same
 
 
 @dataclass(frozen=True)
@@ -78,13 +85,14 @@ class ABTest:
         )
 
 
-def shrunken(z: float) -> float:
-    """What is left of an estimate of z standard errors that was picked for standing out.
+def shrunken(z: float, bar: float = NORMAL_QUANTILE) -> float:
+    """What is left of an estimate of z standard errors that was picked for exceeding ``bar`` of them.
 
     >>> round(shrunken(2.0), 3), round(shrunken(4.0), 3), round(shrunken(20.0), 2)
-    (0.35, 3.125, 19.82)
+    (0.35, 3.621, 20.0)
     """
-    return max(z - SELECTION / z, LEAST)
+    excess = SELECTION * bar**POWER_OF_BAR * math.exp(min((bar - z) / FADES, 0.0)) / z
+    return float(max(z - excess, LEAST))
 
 
 def ab_test(ev: Evaluation, estimate: Estimate | None, change: Change | None) -> ABTest | None:
@@ -104,13 +112,12 @@ def ab_test(ev: Evaluation, estimate: Estimate | None, change: Change | None) ->
             return None
         if change.sign:
             estimated = change.estimate.value
-            z = _z(change.estimate)
-            difference = estimated * shrunken(z) / z
+            z, bar = _standing_out(change, len(ev.policies))
+            difference = estimated * shrunken(z, bar) / z
     control = _variance(ev, None, base)
     if not math.isfinite(difference) or difference == 0 or not control > 0:
         return None
-    value = base + difference if estimate is None else estimate.value
-    treated = _variance(ev, estimate, value)
+    treated = _variance(ev, estimate, base + difference)
     units = ev.problem.units
     unit = "episodes" if ev.problem.log.kind == "trajectories" else "impressions"
     if units.cluster is not None:
@@ -124,22 +131,31 @@ def ab_test(ev: Evaluation, estimate: Estimate | None, change: Change | None) ->
     )
 
 
-def _z(gap: Estimate) -> float:
-    """Standard errors between a difference and 0, or what its p-value says where that is less."""
-    wald = abs(gap.value) / gap.std_error if gap.std_error > 0 else math.inf
-    p = gap.p_value()
-    if math.isnan(p) or not p > 1e-11:
-        return min(wald, 1e6)
-    return max(min(wald, -float(special.ndtri(p / 2))), 1.0)
+def _standing_out(change: Change, policies: int) -> tuple[float, float]:
+    """Standard errors between a difference and 0, and how many of them its interval asked for."""
+    gap, interval = change.estimate, change.interval
+    near = abs(gap.value - (interval.low if gap.value > 0 else interval.high))
+    if not near > 0 or not gap.std_error > 0:
+        return MOST, NORMAL_QUANTILE
+    if interval.method in {*PLENTIFUL, "max-t"}:
+        bar, error = near / gap.std_error, gap.std_error
+    else:
+        bar = float(special.ndtri(0.5 + adjusted(interval.level, policies) / 2))
+        error = near / bar
+    return min(abs(gap.value) / error, MOST), bar
 
 
 def _variance(ev: Evaluation, estimate: Estimate | None, value: float) -> float:
-    """Variance of the reward (return) of one unit of the population, under the target or as logged."""
+    """Variance of the reward (return) of one unit of the population, under the target or as logged.
+
+    ``value`` is the mean of binary rewards; others have the one that was estimated, where there is one.
+    """
     reward = ev.problem.table.columns[ev.problem.earning]
     ends = two_values(reward)
     if ends is not None:
         return float(max(value - ends[0], 0.0) * max(ends[1] - value, 0.0))
     mass = np.ones(len(reward)) if ev.problem.units.mass is None else ev.problem.units.mass
+    value = value if estimate is None else estimate.value
     columns = None if estimate is None else estimate.evidence
     if columns is not None:
         weighted = mass * ev.problem.table.columns[columns.weight]

@@ -62,6 +62,11 @@ obd = Study(
     "the Open Bandit sample, each arm predicted from the other's log",
     "offpolicy_studies.obd",
 )
+seeds = Study(
+    "seeds",
+    "whether looking for a seed that passes a gate pays",
+    "offpolicy_studies.truth.seeds",
+)
 tabular = Study(
     "tabular",
     "small Markov decision processes with exact values",

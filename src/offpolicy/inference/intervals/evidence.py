@@ -63,6 +63,8 @@ class Evidence:
         Whether the range is what the whole log shows: of some of its units, rewards may take fewer values.
     heavy : bool
         Whether rewards have a tail too heavy for their variance to be estimated well; looked up where not given.
+    tail : float
+        Pareto tail index of the weights; looked up where not given.
 
     Examples
     --------
@@ -85,6 +87,7 @@ class Evidence:
     constant: bool = False
     is_complete: bool = False
     heavy: bool | None = None
+    tail: float | None = None
 
     def __post_init__(self) -> None:
         length: int | None = None

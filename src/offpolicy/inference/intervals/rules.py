@@ -32,6 +32,7 @@ CONSTANT = (
     "every reward of the log is the same, so that it does not say how far other rewards may lie. Give their range: "
     "reward_range=(low, high)"
 )
+LEAST_OF_HEAVY = 0.95  # level of the narrowest interval of a heavy tail
 NORMAL_QUANTILE = 1.959964  # of the level for which SMOOTH is stated
 
 
@@ -131,7 +132,9 @@ def automatic(sample: Sample, evidence: Evidence | None = None, level: float = 0
     """Interval by the chosen method; its note is the reason, and it says whether that is sufficient.
 
     Intervals made from weights and rewards alone are widened to hold the estimate where a doubly
-    robust one lies outside, which can only raise their coverage.
+    robust one lies outside, which can only raise their coverage. Where rewards have a heavy tail and few of them
+    carry the estimate, a level below 95% gets the interval of 95%: what has not been seen of the tail puts the
+    estimate on one side of the truth, and how often by how much the log cannot tell.
 
     >>> from offpolicy.inference.intervals import Sample
     >>> automatic(Sample.of_mean([0.0, 1.0], count=[500, 500])).method
@@ -140,8 +143,9 @@ def automatic(sample: Sample, evidence: Evidence | None = None, level: float = 0
     method, reason, sufficient = choose(sample, evidence, level)
     if method == "none":
         return Interval(-math.inf, math.inf, level, method, reason, sufficient=False)
-    interval = by_name(method, sample, evidence, level)
-    return replace(interval, note=reason, sufficient=sufficient)
+    heavy = evidence is not None and bool(evidence.heavy) and method == "cautious-likelihood"
+    interval = by_name(method, sample, evidence, max(level, LEAST_OF_HEAVY) if heavy else level)
+    return replace(interval, note=reason, sufficient=sufficient, level=level)
 
 
 def by_name(
@@ -178,7 +182,7 @@ def _unbounded_tail(evidence: Evidence) -> float | None:
     w, count = evidence.weights, evidence.count
     if w is None or evidence.weight_high is not None:
         return None
-    tail = tail_index(w, count)
+    tail = tail_index(w, count) if evidence.tail is None else evidence.tail
     return tail if tail > HEAVY_TAIL and tail_is_visible(w, count) else None
 
 

@@ -8,11 +8,13 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
+from scipy import special
 
 from offpolicy.errors import OffPolicyError
 from offpolicy.report.segments import by_segment, groupings
+from offpolicy.trust.confounding import Sensitivity
 from offpolicy.trust.gate import check
+from offpolicy.trust.view import View
 from offpolicy_studies.monte_carlo import Z
 
 if TYPE_CHECKING:
@@ -21,14 +23,12 @@ if TYPE_CHECKING:
 
 LEVELS = (0.8, 0.95, 0.99)
 REFUSED = "insufficient evidence"
-#: Units of an arm up to which an A/B test is simulated row by row; a larger one is said by its normal limit.
-MOST_ROWS = 50_000
 SPEAKER = "auto"
 Held = bool | None
 
 
-def answers(ev: op.Evaluation, q: Question, rng: np.random.Generator) -> dict[str, Any]:
-    """{"verdict", "held": {quantity: [held at each level]}, "trial": [planned power, seen]}."""
+def answers(ev: op.Evaluation, q: Question) -> dict[str, Any]:
+    """{"verdict", "held": {quantity: [held at each level]}, "power": of the A/B test that is printed}."""
     name, truth = next(iter(q.truths.items()))
     e = ev[name, SPEAKER]
     verdict = ev.verdict(name).level if e.is_defined else REFUSED
@@ -41,10 +41,11 @@ def answers(ev: op.Evaluation, q: Question, rng: np.random.Generator) -> dict[st
             **_others(ev, name, truth, level),
             "segments": _segments(ev, name, q, level),
             "gate": _gates(ev, name, truth, level),
+            "Γ": _hidden(ev, name, q, level),
         }
         for quantity, is_held in found.items():
             held.setdefault(quantity, []).append(is_held)
-    return {"verdict": verdict, "held": held, "trial": _trial(ev, name, q, rng), "value": e.value}
+    return {"verdict": verdict, "held": held, "power": _trial(ev, name, q), "value": e.value}
 
 
 def _inside(e: Any, truth: float, level: float) -> Held:
@@ -143,20 +144,24 @@ def _gates(ev: op.Evaluation, name: str, truth: float, level: float) -> Held:
     return 0 not in codes
 
 
-def _trial(
-    ev: op.Evaluation, name: str, q: Question, rng: np.random.Generator
-) -> list[float] | None:
-    """Whether the A/B test that is printed finds the difference it is sized for: run it once."""
+def _hidden(ev: op.Evaluation, name: str, q: Question, level: float) -> Held:
+    """Whether the bounds at the true Γ hold what hidden causes have done, or the worst they could have."""
+    if q.gamma == 1:
+        return None
+    view = View.of(ev.problem, ev.targets[name])
+    if not view.weight.any():
+        return None
+    low, high = Sensitivity.of(view).ends(q.gamma, level)
+    return _at_most(low, q.bounds[0]) and _at_most(q.bounds[1], high)
+
+
+def _trial(ev: op.Evaluation, name: str, q: Question) -> float | None:
+    """True power of the A/B test that is printed: the chance that it finds the difference, with the right sign."""
     test = ev.verdict(name).test
-    if test is None or test.assumed or q.outcomes is None:
+    if test is None or test.assumed or q.spread is None:
         return None
     gap = q.truths[name] - q.logged
-    if abs(gap) <= 1e-9 * (1 + abs(q.logged)):
-        return None  # there is nothing to find
-    size = min(test.per_arm, MOST_ROWS)
-    new, old = q.outcomes(name, size, rng), q.outcomes(None, size, rng)
-    error = math.sqrt((new.var() + old.var()) / test.per_arm)
-    # The mean of a test too large to draw is its normal limit.
-    whole = size == test.per_arm
-    seen = float(new.mean() - old.mean()) if whole else gap + error * rng.standard_normal()
-    return [float(seen * np.sign(gap) > Z * error)]
+    spread = q.spread(name) + q.spread(None)
+    if abs(gap) <= 1e-9 * (1 + abs(q.logged)) or not math.isfinite(spread):
+        return None  # there is nothing to find, or no normal limit to find it by
+    return float(special.ndtr(abs(gap) / math.sqrt(spread / test.per_arm) - Z))

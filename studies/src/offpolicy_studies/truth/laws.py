@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
+from scipy import special, stats
 
 if TYPE_CHECKING:
     from offpolicy_studies.arrays import Floats
@@ -18,8 +20,20 @@ class Law(Protocol):
         """E[R | score]."""
         ...
 
+    def square(self, score: Floats) -> Floats:
+        """E[R² | score]."""
+        ...
+
     def draw(self, score: Floats, rng: np.random.Generator) -> Floats:
         """One reward for each score."""
+        ...
+
+
+class Bounded(Law, Protocol):
+    """A law that says how far hidden causes may move its mean."""
+
+    def largest(self, score: Floats, gamma: float) -> Floats:
+        """Largest mean where hidden causes may change odds by ``gamma``; the smallest with 1/``gamma``."""
         ...
 
 
@@ -33,6 +47,16 @@ class Normal:
     def mean(self, score: Floats) -> Floats:
         """E[R | score]."""
         return self.scale * score + self.shift
+
+    def square(self, score: Floats) -> Floats:
+        """E[R² | score]."""
+        return self.mean(score) ** 2 + self.scale**2
+
+    def largest(self, score: Floats, gamma: float) -> Floats:
+        """Largest mean where hidden causes may change odds by ``gamma``."""
+        cut = float(special.ndtri(gamma / (1 + gamma)))
+        density = math.exp(-(cut**2) / 2) / math.sqrt(2 * math.pi)
+        return self.mean(score) + abs(self.scale) * density * (gamma - 1 / gamma)
 
     def draw(self, score: Floats, rng: np.random.Generator) -> Floats:
         """One reward for each score."""
@@ -56,6 +80,16 @@ class Coin:
         """E[R | score]."""
         return self.low + (self.high - self.low) * self.chance(score)
 
+    def square(self, score: Floats) -> Floats:
+        """E[R² | score]."""
+        return self.low**2 + (self.high**2 - self.low**2) * self.chance(score)
+
+    def largest(self, score: Floats, gamma: float) -> Floats:
+        """Largest mean where hidden causes may change odds by ``gamma``."""
+        p = self.chance(score)
+        pick = np.minimum if gamma >= 1 else np.maximum
+        return self.low + (self.high - self.low) * pick(gamma * p, 1 - (1 - p) / gamma)
+
     def draw(self, score: Floats, rng: np.random.Generator) -> Floats:
         """One reward for each score."""
         return np.where(rng.random(score.shape) < self.chance(score), self.high, self.low)
@@ -73,6 +107,11 @@ class RareLoss:
         """E[R | score]."""
         return np.full(score.shape, self.gain + self.chance * (self.loss - self.gain))
 
+    def square(self, score: Floats) -> Floats:
+        """E[R² | score]."""
+        both = self.gain**2 + self.chance * (self.loss**2 - self.gain**2)
+        return np.full(score.shape, both)
+
     def draw(self, score: Floats, rng: np.random.Generator) -> Floats:
         """One reward for each score."""
         return np.where(rng.random(score.shape) < self.chance, self.loss, self.gain)
@@ -87,6 +126,12 @@ class Pareto:
     def mean(self, score: Floats) -> Floats:
         """E[R | score]."""
         return np.exp(0.5 * score) * self.index / (self.index - 1)
+
+    def square(self, score: Floats) -> Floats:
+        """E[R² | score]."""
+        if self.index <= 2:
+            return np.full(score.shape, math.inf)
+        return np.asarray(np.exp(score) * self.index / (self.index - 2))
 
     def draw(self, score: Floats, rng: np.random.Generator) -> Floats:
         """One reward for each score."""
@@ -103,6 +148,10 @@ class Spend:
     def mean(self, score: Floats) -> Floats:
         """E[R | score]."""
         return self._chance(score) * self.purchase
+
+    def square(self, score: Floats) -> Floats:
+        """E[R² | score]."""
+        return self._chance(score) * 1.5 * self.purchase**2
 
     def draw(self, score: Floats, rng: np.random.Generator) -> Floats:
         """One reward for each score."""
@@ -121,6 +170,23 @@ class Rating:
         """E[R | score]."""
         return 1 + 4 / (1 + np.exp(-score))
 
+    def square(self, score: Floats) -> Floats:
+        """E[R² | score]."""
+        stars = self.mean(score)
+        return np.asarray(stars**2 + (stars - 1) * (5 - stars) / 4)
+
+    def largest(self, score: Floats, gamma: float) -> Floats:
+        """Largest mean where hidden causes may change odds by ``gamma``."""
+        stars = np.arange(1.0, 6.0)
+        chance = stats.binom.pmf(stars - 1, 4, (1 / (1 + np.exp(-score)))[..., None])
+        # Of all cuts the best is one of the levels: any other gives wider bounds.
+        pick, made = (np.minimum, np.inf) if gamma >= 1 else (np.maximum, -np.inf)
+        for cut in stars:
+            off = stars - cut
+            worth = cut + np.where(off > 0, gamma, 1 / gamma) * off
+            made = pick(made, chance @ worth)
+        return np.asarray(made)
+
     def draw(self, score: Floats, rng: np.random.Generator) -> Floats:
         """One reward for each score."""
         return np.asarray(1.0 + rng.binomial(4, 1 / (1 + np.exp(-score))), dtype=np.float64)
@@ -136,6 +202,10 @@ class LogNormal:
         """E[R | score]."""
         return np.exp(0.5 * score + self.sigma**2 / 2)
 
+    def square(self, score: Floats) -> Floats:
+        """E[R² | score]."""
+        return np.asarray(np.exp(score + 2 * self.sigma**2))
+
     def draw(self, score: Floats, rng: np.random.Generator) -> Floats:
         """One reward for each score."""
         return np.exp(0.5 * score + self.sigma * rng.standard_normal(score.shape))
@@ -150,6 +220,10 @@ class Same:
     def mean(self, score: Floats) -> Floats:
         """E[R | score]."""
         return np.full(score.shape, self.value)
+
+    def square(self, score: Floats) -> Floats:
+        """E[R² | score]."""
+        return np.full(score.shape, self.value**2)
 
     def draw(self, score: Floats, rng: np.random.Generator) -> Floats:
         """One reward for each score."""

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from offpolicy_studies.arrays import Floats
-
 
 @dataclass(frozen=True, eq=False)
 class Question:
@@ -31,11 +29,13 @@ class Question:
         Arguments of `evaluate`.
     segments : {label: float}
         Value of the first policy in each group of the context's column 0; empty where that is not asked.
-    outcomes : callable, optional
-        (policy or None for the logging policy, number of units, generator) → what these units earn: what
-        an A/B test would see.
+    spread : callable, optional
+        (policy or None for the logging policy) → variance of the mean of an A/B test's arm times its units:
+        impressions, or users where those are what a test would assign. Infinite where rewards have none.
     gamma : float
-        By how much hidden causes moved the odds of an action; 1 where nothing is hidden.
+        By how much hidden causes moved the odds of an action, or could have; 1 where that is not asked.
+    bounds : (float, float)
+        Value of the first policy where hidden causes have done their worst within ``gamma``, either way.
     """
 
     log: Any
@@ -44,8 +44,9 @@ class Question:
     logged: float = math.nan
     models: dict[str, Any] = field(default_factory=dict)
     segments: dict[str, float] = field(default_factory=dict)
-    outcomes: Callable[[str | None, int, np.random.Generator], Floats] | None = None
+    spread: Callable[[str | None], float] | None = None
     gamma: float = 1.0
+    bounds: tuple[float, float] = (math.nan, math.nan)
 
 
 class Asker(Protocol):

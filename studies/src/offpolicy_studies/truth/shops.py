@@ -6,8 +6,9 @@ and the scores are tables over kinds of visitor.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from functools import lru_cache
+import math
+from dataclasses import dataclass, field, replace
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -15,13 +16,15 @@ import numpy as np
 import offpolicy as op
 from offpolicy_studies.coverage.bandits import learners, softmax
 from offpolicy_studies.sampling import sample
-from offpolicy_studies.truth.laws import Law, Normal
+from offpolicy_studies.truth.laws import Coin, Law, Normal, Rating
 from offpolicy_studies.truth.question import Question
 
 if TYPE_CHECKING:
     from offpolicy_studies.arrays import Floats, Ints
 
 KINDS, REGIONS = 64, 4
+BOUNDED = (Normal, Coin, Rating)  # laws of which the worst that a hidden cause can do is known
+ASKED_GAMMA = 2.0
 Logging = Literal["uniform", "softmax", "greedy", "rare"]
 Dependence = Literal["rows", "users", "sessions"]
 
@@ -77,13 +80,13 @@ class Shop:
 
     def ask(self, rng: np.random.Generator) -> Question:
         """Draw a log and say what is true."""
-        town = _town(self.actions, self.logging, self.rivals, equal=self.equal)
-        at, user, session = self._visits(rng)
+        town = self.town()
+        at, user, session = self.visits(rng)
         cause = rng.random(self.n) < 0.5
         chance = self._chances(town, at, cause)
         # Rows of one session (or of a user who never changes) have one kind and one draw of the action.
         action = sample(chance, rng)[_first(session)]
-        score = town.score[at, action] + self._effects(user, cause, rng)
+        score = town.score[at, action] + self.effects(user, cause, rng)
         day = rng.integers(self.days, size=self.n) if self.days else None
         reward = self.law.draw(score, rng)
         if day is not None:
@@ -112,11 +115,11 @@ class Shop:
             float((self._marginal(town) * mean).sum(axis=1).mean()),
             learners(self.model, self.propensities),
             self._segments(town, mean),
-            self._outcomes if self.dependence == "rows" and not self.days else None,
-            self._gamma(town),
+            partial(_spread, self),
+            *self._hidden(town, truths["new"]),
         )
 
-    def _visits(self, rng: np.random.Generator) -> tuple[Ints, Ints | None, Ints]:
+    def visits(self, rng: np.random.Generator) -> tuple[Ints, Ints | None, Ints]:
         """Kind of visitor, user (None for independent rows) and session of each row."""
         if self.dependence == "rows":
             return rng.integers(KINDS, size=self.n), None, np.arange(self.n)
@@ -139,10 +142,23 @@ class Shop:
         down = _moved(town.logging, town.best, np.full(KINDS, self.hidden**-0.5))
         return (up + down) / 2
 
+    def _hidden(self, town: Town, truth: float) -> tuple[float, tuple[float, float]]:
+        """Γ and the values that it allows: the true one with a hidden cause, else the worst there could be."""
+        if self.hidden > 1:
+            return self._gamma(town), (truth, truth)
+        plain = self.dependence == "rows" and not self.days
+        if self.propensities == "logged" or not plain or not isinstance(self.law, BOUNDED):
+            return 1.0, (math.nan, math.nan)
+        seen, target = self.law.mean(town.score), town.targets["new"]
+        ends = [
+            target * (town.logging * seen + (1 - town.logging) * self.law.largest(town.score, g))
+            for g in (1 / ASKED_GAMMA, ASKED_GAMMA)
+        ]
+        low, high = (float(e.sum(axis=1).mean()) for e in ends)
+        return ASKED_GAMMA, (low, high)
+
     def _gamma(self, town: Town) -> float:
         """Largest factor between the odds of an action given the hidden cause and those given the context."""
-        if self.hidden == 1:
-            return 1.0
         told = self._marginal(town)
         ratios = [
             (p / (1 - p)) / (told / (1 - told))
@@ -151,7 +167,8 @@ class Shop:
         ]
         return float(max(max(r.max(), (1 / r).max()) for r in ratios))
 
-    def _effects(self, user: Ints | None, cause: Any, rng: np.random.Generator) -> Floats:
+    def effects(self, user: Ints | None, cause: Any, rng: np.random.Generator) -> Floats:
+        """What users and hidden causes add to the score of each row."""
         effect = np.zeros(self.n)
         if user is not None:
             effect = 0.5 * rng.standard_normal(self.clusters)[user]
@@ -174,13 +191,26 @@ class Shop:
         region = town.context[:, 0]
         return {f"{r:g}": float(value[region == r].mean()) for r in np.unique(region)}
 
-    def _outcomes(self, policy: str | None, size: int, rng: np.random.Generator) -> Floats:
-        town = _town(self.actions, self.logging, self.rivals, equal=self.equal)
-        table = self._marginal(town) if policy is None else town.targets[policy]
-        at = rng.integers(KINDS, size=size)
-        action = sample(table[at], rng)
-        cause = np.where(rng.random(size) < 0.5, 1.0, -1.0) if self.hidden > 1 else 0.0
-        return self.law.draw(town.score[at, action] + cause, rng)
+    def table(self, town: Town, policy: str | None) -> Floats:
+        """(kinds, K) what a policy does, or the logging policy."""
+        return self._marginal(town) if policy is None else town.targets[policy]
+
+    def row_variance(self, policy: str | None) -> float:
+        """Exact variance of the reward of one impression."""
+        town = self.town()
+        causes = (1.0, -1.0) if self.hidden > 1 else (0.0,)
+        table = self.table(town, policy)
+
+        def average(of: Any) -> float:
+            made = [(table * of(town.score + c)).sum(axis=1).mean() for c in causes]
+            return float(np.mean(made))
+
+        season = 0.5 if self.days else 0.0
+        return average(self.law.square) - average(self.law.mean) ** 2 + season
+
+    def town(self) -> Town:
+        """Kinds of visitor."""
+        return _town(self.actions, self.logging, self.rivals, equal=self.equal)
 
 
 @dataclass(frozen=True, eq=False)
@@ -219,6 +249,23 @@ def _town(actions: int, logging: Logging, rivals: int, *, equal: bool) -> Town:
         score = np.zeros_like(score)
     context = np.column_stack([region, x])
     return Town(context, score, np.asarray(table), targets, chosen)
+
+
+@lru_cache(maxsize=256)
+def _spread(shop: Shop, policy: str | None) -> float:
+    """Variance of the mean of an arm times its units; of users by drawing many of them."""
+    if shop.dependence == "rows":
+        return shop.row_variance(policy)
+    users = 40_000
+    many = replace(shop, n=shop.n * users // shop.clusters, clusters=users)
+    rng, town = np.random.default_rng(3), shop.town()
+    at, user, session = many.visits(rng)
+    action = sample(shop.table(town, policy)[at], rng)[_first(session)]
+    score = town.score[at, action] + many.effects(user, np.zeros(many.n), rng)
+    reward = shop.law.draw(score, rng)
+    assert user is not None
+    total = np.bincount(user, weights=reward - reward.mean(), minlength=users)
+    return float((total**2).mean() / (many.n / users) ** 2)
 
 
 def _moved(chance: Floats, action: Ints, factor: Floats) -> Floats:

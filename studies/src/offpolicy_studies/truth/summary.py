@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from offpolicy_studies.monte_carlo import Measured, share
+from offpolicy_studies.monte_carlo import Measured, mean, share
 from offpolicy_studies.truth.answers import LEVELS, REFUSED
 
 #: Printed by default, so held to its level; the rest of the table has reasons of its own where it is refused.
@@ -18,12 +18,15 @@ PROMISED = (
     "p-value",
     "gate",
     "segments",
+    "Γ",
     "family of values",
     "family of differences",
     "leader",
     "best",
 )
 SLACK = 0.01
+FEWEST_TRIALS = 5
+SAME = 1e-9  # relative difference up to which two numbers are the same
 AT = LEVELS.index(0.95)
 
 
@@ -32,7 +35,7 @@ def summarize(found: list[dict[str, Any]]) -> dict[str, Any]:
     verdicts = np.array([r["verdict"] for r in found])
     answered, trusted = verdicts != REFUSED, verdicts == "trust"
     quantities = list(dict.fromkeys(q for r in found for q in r["held"]))
-    trials = [r["trial"][0] for r in found if r["trial"] is not None]
+    powers = [r["power"] for r in found if r["power"] is not None]
     return {
         "refused": share(~answered),
         "trusted": share(trusted),
@@ -46,7 +49,20 @@ def summarize(found: list[dict[str, Any]]) -> dict[str, Any]:
             }
             for q in quantities
         },
-        "trials": share(np.array(trials)),
+        "trials": (*mean(np.array(powers)), len(powers)),
+    }
+
+
+def streams_of(found: list[dict[str, Any]]) -> dict[str, Any]:
+    """Logs that were streamed as well, numbers that were compared, the largest difference, and why some were not."""
+    done = [r for r in found if "difference" in r]
+    worst = max(done, key=lambda r: r["difference"], default=None)
+    return {
+        "logs": len(done),
+        "numbers": sum(r["numbers"] for r in done),
+        "difference": None if worst is None else worst["difference"],
+        "at": None if worst is None else worst["at"],
+        "refused": sorted({r["refused"] for r in found if "refused" in r}),
     }
 
 
@@ -83,7 +99,17 @@ def misses(worlds: dict[str, Any]) -> list[tuple[str, str, str, str, Measured, i
 def markdown(worlds: dict[str, Any]) -> str:
     """Coverage at 95% of every promised quantity in every world, the trials, and every miss."""
     return "\n".join(
-        [*_promised(worlds), "", *_table(worlds), "", *_trials(worlds), "", *_misses(worlds)]
+        [
+            *_promised(worlds),
+            "",
+            *_table(worlds),
+            "",
+            *_trials(worlds),
+            "",
+            *_streams(worlds),
+            "",
+            *_misses(worlds),
+        ]
     )
 
 
@@ -131,17 +157,40 @@ def _table(worlds: dict[str, Any]) -> list[str]:
 
 
 def _trials(worlds: dict[str, Any]) -> list[str]:
+    """True power of the printed A/B tests; of worlds in which at least 5 were printed."""
+    rows = {name: w["trials"] for name, w in worlds.items() if w["trials"][2] >= FEWEST_TRIALS}
     lines = [
-        "Power of the A/B tests that were printed (80% is promised), each run once.",
+        "True power of the A/B tests that were printed (80% is promised), averaged over the logs that print one.",
         "",
-        "| world | power | error |",
-        "|---|---|---|",
+        "| world | power | error | tests |",
+        "|---|---|---|---|",
     ]
-    lines += [
-        f"| {name} | {w['trials'][0]:.1%} | {w['trials'][1]:.1%} |"
-        for name, w in worlds.items()
-        if not math.isnan(w["trials"][0])
+    return lines + [f"| {n} | {p:.1%} | {error:.1%} | {k} |" for n, (p, error, k) in rows.items()]
+
+
+def _streams(worlds: dict[str, Any]) -> list[str]:
+    """Memory against stream: one line for all worlds that agree, one for each that does not, one for each reason."""
+    found = {n: w["streams"] for n, w in worlds.items() if w.get("streams")}
+    done = {n: s for n, s in found.items() if s["logs"]}
+    lines = [
+        "Streamed from a Parquet file in four blocks against read whole, every number of the JSON result.",
+        "",
     ]
+    if done:
+        same = {n: s for n, s in done.items() if s["difference"] <= SAME}
+        lines.append(
+            f"* {len(same)} of {len(done)} worlds agree to {SAME:g}: {sum(s['logs'] for s in same.values())} logs, "
+            f"{sum(s['numbers'] for s in same.values()):,} numbers, largest relative difference "
+            f"{max((s['difference'] for s in same.values()), default=0.0):.1e}."
+        )
+        lines += [
+            f"* {n} differs by {s['difference']:.1e} (`{s['at']}`)."
+            for n, s in done.items()
+            if n not in same
+        ]
+    for why in sorted({r for s in found.values() for r in s["refused"]}):
+        number = sum(why in s["refused"] for s in found.values())
+        lines.append(f"* {number} worlds are not streamed: {why}.")
     return lines
 
 

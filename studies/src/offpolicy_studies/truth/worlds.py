@@ -81,7 +81,13 @@ SHOPS: dict[str, Asker] = {
     "unknown / shares / spend": Shop(Spend(0.03), logging="rare", propensities="shares", n=5000),
     "unknown / classifier": Shop(propensities="classifier"),
     "unknown / both models wrong": Shop(propensities="classifier", model="weak", logging="greedy"),
+    "unknown / clicks of 38%": Shop(Coin(), propensities="classifier"),
+    "unknown / clicks": Shop(CLICK, propensities="classifier", n=5000),
+    "unknown / stars": Shop(Rating(), propensities="classifier"),
+    "unknown / uniform / clicks of 38%": Shop(Coin(), propensities="shares", logging="uniform"),
     "unknown / hidden cause": Shop(propensities="classifier", hidden=2.0),
+    "unknown / hidden cause / clicks of 38%": Shop(Coin(), propensities="classifier", hidden=2.0),
+    "unknown / hidden cause / stars": Shop(Rating(), propensities="classifier", hidden=4.0),
     # Several policies.
     "3 policies": Shop(Coin(), rivals=2),
     "10 policies / stars": Shop(Rating(), rivals=9),

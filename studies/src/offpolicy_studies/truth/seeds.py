@@ -137,8 +137,10 @@ def show(result: dict[str, Any]) -> str:
     lines = [
         f"Gates `{GATE}` that pass although there is no difference (2.5% are allowed for one look).",
         "",
-        "| world | logs | folds move it by | one seed "
-        f"| best of {seeds} seeds | best of {seeds} if nothing were asked again |",
+        (
+            "| world | logs | folds move it by | one seed "
+            f"| best of {seeds} seeds | best of {seeds} if nothing were asked again |"
+        ),
         "|---|---|---|---|---|---|",
     ]
     for name, w in result["worlds"].items():

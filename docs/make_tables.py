@@ -40,7 +40,7 @@ WHAT = {
     "rare_rewards": "units that earned something else than the usual reward",
     "duplicates": "share of rows that copy another one, beyond the coincidences that propensities make likely",
     "reward_maturity": "mean reward of the latest tenth of the batches over that before, where it was never as low",
-    "reward_tail": "Pareto index of the rewards' tail around the model or the mean, whichever is lighter (rewards other than 0 and 1)",
+    "reward_tail": "Pareto index of the tail of rewards other than 0 and 1, around model or mean, whichever is lighter",
     "batch_drift": "p-value: the estimate over time",
     "estimator_disagreement": "p-value: paired test between the estimator that speaks and others that should agree",
     "clipping_sensitivity": "standard errors that clipping the top 1% of weights moves the estimate by",

@@ -44,6 +44,7 @@ _NAMES = {
     "SeesTargets": "offpolicy.models.behavior.sees_targets",
     "Shares": "offpolicy.models.behavior.behavior",
     "Trajectories": "offpolicy.logs.trajectories",
+    "Slates": "offpolicy.logs.slates",
     "Tabular": "offpolicy.models.values.tabular",
     "AutoQ": "offpolicy.models.values.auto_q",
     "FittedQ": "offpolicy.models.values.fitted_q",
@@ -92,6 +93,7 @@ if TYPE_CHECKING:
     from offpolicy.logs.formats.router import read_router_log as read_router_log
     from offpolicy.logs.formats.sb3 import from_sb3 as from_sb3
     from offpolicy.logs.formats.transitions import from_transitions as from_transitions
+    from offpolicy.logs.slates import Slates as Slates
     from offpolicy.logs.trajectories import Trajectories as Trajectories
     from offpolicy.models.behavior.behavior import Shares as Shares
     from offpolicy.models.behavior.sees_targets import SeesTargets as SeesTargets

@@ -64,6 +64,15 @@ def doing(what: str, kind: type[OffPolicyError]) -> Iterator[None]:
         raise kind(f"{what} failed with {type(error).__name__}: {error}") from error
 
 
+def an(word: str) -> str:
+    """A word with its article.
+
+    >>> an("episode"), an("slate")
+    ('an episode', 'a slate')
+    """
+    return f"{'an' if word[:1] in 'aeiou' else 'a'} {word}"
+
+
 def check_choice(name: str, value: object, *choices: str) -> None:
     """Refuse an argument that is none of a few words.
 

@@ -58,7 +58,7 @@ def evaluate(
 
     Parameters
     ----------
-    log : BanditLog, Trajectories, or what `offpolicy.scan` gives
+    log : BanditLog, Trajectories, Slates, or what `offpolicy.scan` gives
         What was logged.
     policies : policy or {name: policy}
         An object with ``probabilities(context)``, a callable giving probabilities or one label per row, a
@@ -291,21 +291,25 @@ def _check_arguments(
     seed: Any,
     n_jobs: Any,
 ) -> None:
-    if getattr(log, "kind", None) not in {"bandit", "trajectories"}:
+    if getattr(log, "kind", None) not in {"bandit", "trajectories", "slates"}:
         raise UsageError(
-            f"evaluate() takes a BanditLog or Trajectories. Got {type(log).__name__}. Build one with "
+            f"evaluate() takes a BanditLog, Trajectories or Slates. Got {type(log).__name__}. Build one with "
             "BanditLog.from_frame(frame, context=…, action=…, reward=…)."
         )
     if log.kind == "bandit" and value_model is not None:
         raise UsageError("value_model= is for trajectories; a bandit log takes reward_model=.")
-    if log.kind == "trajectories" and reward_model is not None:
-        raise UsageError("reward_model= is for bandit logs; trajectories take value_model=.")
+    if log.kind != "bandit" and reward_model is not None:
+        raise UsageError(f"reward_model= is for bandit logs; {log.kind} take value_model=.")
     if log.kind == "bandit" and ratio_model is not None:
         raise UsageError(
             "ratio_model= is for trajectories; a bandit log has one decision per unit."
         )
     if isinstance(discount, bool) or not isinstance(discount, NUMBER) or not 0 <= discount <= 1:
         raise UsageError(f"discount= must be in the range [0, 1]. Got {discount!r} instead.")
+    if log.kind == "slates" and discount != 1:
+        raise UsageError(
+            f"discount={discount!r} is for episodes. Where lower slots count for less, multiply their rewards."
+        )
     if n_jobs is not None and (
         isinstance(n_jobs, bool) or not isinstance(n_jobs, int | np.integer) or not n_jobs
     ):

@@ -201,7 +201,8 @@ class Pipeline:
         layout, reward = self.log.layout, self.log.reward
         if layout.is_single:
             return np.asarray(reward)
-        return np.asarray(layout.sum(np.power(self.discount, layout.step) * reward))
+        total = layout.sum(np.power(self.discount, layout.step) * reward)
+        return np.asarray(total + layout.surplus(reward))
 
     def estimate(
         self, target: Target, estimator: Estimator, together: Sequence[Target] = ()
@@ -440,8 +441,10 @@ class Pipeline:
             )
             if float(d.log_rho.max(initial=-np.inf)) > LARGEST_LOG_WEIGHT:
                 return None
+            if d.layout.link is not None and d.layout.link.additive:
+                return None  # weights that may be negative are no evidence of how much was seen
             weight = mean_step_weight(d)
-            total = d.sum(d.gamma * d.rho * d.reward)
+            total = d.total(d.gamma * d.rho * d.reward)
             if name not in self.table.columns:
                 self.table.put(name, weight)
             self.table.put(

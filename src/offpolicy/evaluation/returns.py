@@ -95,7 +95,7 @@ def returns(
         raise UsageError(f"level= must be in the range (0, 1). Got {level!r} instead.")
     name = policy_name(ev, policy)
     d = ev.problem.decisions(ev.targets[name], named("SNIPW"))
-    logs = np.asarray(d.layout.last(d.log_rho))
+    logs = d.log_product
     highest = float(logs.max(initial=-np.inf))
     weight = d.mass * np.exp(logs - highest) if np.isfinite(highest) else np.zeros(d.n)
     effective = float(weight.sum() ** 2 / max((weight**2).sum(), 1e-300))
@@ -104,8 +104,7 @@ def returns(
             f"the weights of whole episodes are worth {effective:.1f} episodes: too few for a distribution. Use a "
             "shorter horizon or a policy closer to the logging one."
         )
-    total = d.reward if d.layout.is_single else d.sum(d.gamma * d.reward)
-    return distribution(np.asarray(total), weight, level, seed)
+    return distribution(np.asarray(d.returns), weight, level, seed)
 
 
 def distribution(total: Floats, weight: Floats, level: float, seed: int) -> Returns:

@@ -77,9 +77,7 @@ def step_curves(ev: Evaluation, policy: str | None = None) -> StepCurves:
     steps, mass = d.layout.horizon, d.mass
     size = float(mass.sum())
     logged, target, error = (np.full(steps, np.nan) for _ in range(3))
-    log_now = np.zeros(d.n)
-    for t, units, rows in d.layout.by_step():
-        log_now[units] = d.log_rho[rows]
+    for t, units, rows, log_now in d.log_rho_by_step():
         reward = np.zeros(d.n)
         reward[units] = d.gamma[rows] * d.reward[rows]
         logged[t] = float(mass @ reward) / size

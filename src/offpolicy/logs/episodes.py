@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from offpolicy.errors import DataError, first_rows
+from offpolicy.errors import DataError, an, first_rows
 
 if TYPE_CHECKING:
     from offpolicy._arrays import Array, Bools, Floats, Ints
@@ -165,16 +165,23 @@ def _lengths(lengths: Any) -> Ints:
     return array.astype(np.int64)
 
 
-def order_of(episode: Ints, step: Floats | None, episode_name: str, step_name: str) -> Ints:
+def order_of(
+    episode: Ints,
+    step: Floats | None,
+    episode_name: str,
+    step_name: str,
+    words: tuple[str, str] = ("episode", "step"),
+) -> Ints:
     """Row order that puts each episode's steps one after the other, checked for gaps and duplicates."""
     if step is None:
         order = np.argsort(episode, kind="stable")
         return np.asarray(order, dtype=np.int64)
+    unit_word, step_word = words
     bad = ~np.isfinite(step) | (step != np.floor(step))
     if bad.any():
         raise DataError(
-            f"column {step_name!r}: {first_rows(bad, step)} are not whole numbers. The step is the "
-            "position of a decision in its episode: 0, 1, 2, …"
+            f"column {step_name!r}: {first_rows(bad, step)} are not whole numbers. The {step_word} is the "
+            f"place of a decision in its {unit_word}: 0, 1, 2, …"
         )
     order = np.lexsort((step, episode))
     ordered, number = episode[order], step[order]
@@ -185,13 +192,13 @@ def order_of(episode: Ints, step: Floats | None, episode_name: str, step_name: s
         (
             same & (change > 1),
             "is followed by a gap",
-            "Every step of an episode must be in the log.",
+            f"Every {step_word} of {an(unit_word)} must be in the log.",
         ),
     ):
         if wrong.any():
             i = int(wrong.argmax())
             raise DataError(
-                f"column {step_name!r}: step {number[i]:g} of the episode in row {order[i]} "
+                f"column {step_name!r}: {step_word} {number[i]:g} of the {unit_word} in row {order[i]} "
                 f"{what} ({int(wrong.sum()):,} in all). {remedy}"
             )
     first = np.concatenate([[True], ~same])
@@ -199,9 +206,9 @@ def order_of(episode: Ints, step: Floats | None, episode_name: str, step_name: s
     if late.any():
         i = int(late.argmax())
         raise DataError(
-            f"column {step_name!r}: the episode in row {order[i]} starts at step {number[i]:g}, others "
-            f"start at {number.min():g} ({int(late.sum()):,} start late). An episode whose beginning is "
-            f"missing cannot be weighted; drop it, or renumber {step_name!r} from 0 in each "
+            f"column {step_name!r}: the {unit_word} in row {order[i]} starts at {step_word} {number[i]:g}, others "
+            f"start at {number.min():g} ({int(late.sum()):,} start late). {an(unit_word).capitalize()} whose "
+            f"beginning is missing cannot be weighted; drop it, or renumber {step_name!r} from 0 in each "
             f"{episode_name!r}."
         )
     return np.asarray(order, dtype=np.int64)

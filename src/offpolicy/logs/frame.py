@@ -257,6 +257,27 @@ class Context:
         )
 
 
+def with_categories(frame: Any, codes: dict[str, Ints], labels: Sequence[Any]) -> Any:
+    """The frame with further columns of labels, given as codes; −1 is missing.
+
+    Labels are categories in pandas, and text elsewhere.
+    """
+    if type(frame).__module__.startswith("pandas"):
+        import pandas as pd
+
+        kind = pd.CategoricalDtype(pd.Index(list(labels)))
+        made = {name: pd.Categorical.from_codes(part, dtype=kind) for name, part in codes.items()}
+        return frame.assign(**made)
+    nw = _narwhals()
+    wrapped = nw.from_native(frame, eager_only=True)
+    text = np.array([*map(str, labels), None], dtype=object)
+    series = [
+        nw.new_series(name, text[part].tolist(), nw.String, backend=wrapped.implementation)
+        for name, part in codes.items()
+    ]
+    return wrapped.with_columns(*series).to_native()
+
+
 def as_features(array: Array) -> Array:
     """Context arrays as an (n, p) matrix: ids (integers, text) are one-hot, images are flattened.
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from offpolicy._arrays import Array, Floats, Ints
+    from offpolicy.logs.link import Link
 
 
 def in_log_order(given: Any, log: Any) -> Any:
@@ -44,6 +45,8 @@ class Layout:
         Decisions in each unit; None means one each.
     n_units : int
         Number of units N.
+    link : Link or None
+        Which decisions of a unit a reward answers to; None: all up to its own, and rewards follow one another.
 
     Examples
     --------
@@ -54,6 +57,7 @@ class Layout:
 
     lengths: Ints | None
     n_units: int
+    link: Link | None = None
 
     @classmethod
     def single(cls, n: int) -> Layout:
@@ -61,10 +65,12 @@ class Layout:
         return cls(None, n)
 
     @classmethod
-    def ragged(cls, lengths: Array | list[int]) -> Layout:
+    def ragged(cls, lengths: Array | list[int], link: Link | None = None) -> Layout:
         """``lengths[i]`` decisions in unit i; one each is a bandit's layout, in every respect."""
         counts = np.asarray(lengths, dtype=np.int64)
-        return cls(None if bool((counts == 1).all()) else counts, len(counts))
+        if bool((counts == 1).all()):
+            return cls(None, len(counts))
+        return cls(counts, len(counts), link)
 
     @property
     def is_single(self) -> bool:
@@ -129,6 +135,12 @@ class Layout:
             return values
         return np.bincount(self.unit, weights=values, minlength=self.n_units).astype(np.float64)
 
+    def surplus(self, reward: Floats) -> Floats | float:
+        """(N,) −(m − 1) R where all m decisions of a unit carry its one reward R; 0 otherwise."""
+        if self.link is None or not self.link.additive or self.lengths is None:
+            return 0.0
+        return np.asarray((1.0 - self.lengths) * reward[self.offsets[:-1]])
+
     def last(self, values: Array) -> Array:
         """(N,) value of a per-decision quantity at each unit's last decision."""
         return values if self.lengths is None else values[self.offsets[1:] - 1]
@@ -149,4 +161,4 @@ class Layout:
         """Layout of the chosen units only."""
         if self.lengths is None:
             return Layout.single(len(units))
-        return Layout.ragged(self.lengths[units])
+        return Layout.ragged(self.lengths[units], self.link)

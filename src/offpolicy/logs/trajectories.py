@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 ARRAYS = (
     "action", "reward", "ended", "propensity", "distribution", "cluster", "weight", "fold", "unit", "row_order",
+    "eligible",
 )  # fmt: skip
 
 
@@ -102,13 +103,13 @@ class Trajectories(HasMetrics):
     unbounded: bool = False
     row_order: Ints | None = None  # row of the frame each step came from, when they were sorted
     further: Mapping[str, Floats] = field(default_factory=dict, repr=False)
+    eligible: Bools | None = None  # (S, K) actions that could be taken, where not all could
 
     kind: ClassVar[str] = "trajectories"
     in_memory: ClassVar[bool] = True
     about: ClassVar[dict[str, Any]] = {}
     half: ClassVar[None] = None
     batch: ClassVar[None] = None
-    eligible: ClassVar[None] = None
     batch_labels: ClassVar[None] = None
     count: ClassVar[None] = None
 
@@ -233,6 +234,7 @@ class Trajectories(HasMetrics):
             unit=self.units[units],
             source=None if self.source is None else Columns(self.source).rows(rows),
             row_order=None,
+            eligible=pick(self.eligible, rows),
         )
 
     @classmethod
@@ -320,7 +322,7 @@ class Trajectories(HasMetrics):
             for name, values in earned.items()
         }
         first = next(iter(flat))
-        return _checked(
+        return checked(
             context=Context(table) if distinct is None else Context(*distinct),
             actions=known,
             action=codes,
@@ -420,7 +422,7 @@ class Trajectories(HasMetrics):
         )
         if treatment:
             parts["truncated"] = truncated
-        return _checked(**parts, horizon=horizon)
+        return checked(**parts, horizon=horizon)
 
 
 def _named_steps(rewards: Any, metrics: Sequence[str] | None, actions: Any) -> dict[str, Any]:
@@ -449,7 +451,7 @@ def _lengths_of(layout: Layout) -> Ints:
     return np.ones(layout.n_units, dtype=np.int64) if layout.lengths is None else layout.lengths
 
 
-def _checked(
+def checked(
     *,
     lengths: Ints,
     terminated: Array | None,

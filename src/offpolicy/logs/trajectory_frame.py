@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from offpolicy.errors import DataError, first_rows
+from offpolicy.errors import DataError, an, first_rows
 from offpolicy.logs import checks, episodes
 from offpolicy.logs.actions import Label, encode, refuse_continuous
 from offpolicy.logs.bandit import Names
@@ -36,22 +36,24 @@ def read(
     actions: Sequence[Label] | None,
     discrete: bool | None,
     truncated: str | None = None,
+    words: tuple[str, str] = ("episode", "step"),
 ) -> dict[str, Any]:
-    """Parts of the log, steps in order."""
+    """Parts of the log, steps in order; ``words`` are what a unit and its decisions are called."""
+    unit_word, step_word = words
     columns = Columns(frame)
     checks.not_empty(len(columns))
     names = [state] if isinstance(state, str) else list(state or ())
     for name in names:
-        columns.require(name, "state")
+        columns.require(name, "state" if unit_word == "episode" else "context")
     rewards = reward_names(reward)
     for name, role in ((action, "action"), *((each, "reward") for each in rewards)):
         columns.require(name, role)
         if name in names:
             raise DataError(f"state= contains the {role} column {name!r}. Leave the {role} out.")
-    columns.require(episode, "episode")
-    ids, codes = checks.groups(columns.values(episode), episode, "episode")
-    times = None if step is None else columns.numeric(columns.require(step, "step"), "step")
-    order = episodes.order_of(codes, times, episode, step or "step")
+    columns.require(episode, unit_word)
+    ids, codes = checks.groups(columns.values(episode), episode, unit_word)
+    times = None if step is None else columns.numeric(columns.require(step, step_word), step_word)
+    order = episodes.order_of(codes, times, episode, step or "step", words)
     lengths = np.bincount(codes)
     first = np.concatenate([[0], np.cumsum(lengths)[:-1]])
 
@@ -65,8 +67,8 @@ def read(
         differs = values != np.repeat(values[first], lengths)
         if differs.any():
             raise DataError(
-                f"column {name!r}: the {role} changes inside an episode in {first_rows(differs)} "
-                "(rows in order of episode and step). It belongs to the whole episode."
+                f"column {name!r}: the {role} changes inside {an(unit_word)} in {first_rows(differs)} "
+                f"(rows in order of {unit_word} and {step_word}). It belongs to the whole {unit_word}."
             )
         return np.asarray(values[first])
 

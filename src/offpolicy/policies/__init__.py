@@ -5,7 +5,7 @@ A policy is any object with ``probabilities(context) -> (n, K)`` in the order of
 fitted models, posteriors and tables.
 """
 
-from offpolicy.policies.by_preference import EpsilonGreedy, Greedy, Softmax
+from offpolicy.policies.by_preference import EpsilonGreedy, Greedy, PlackettLuce, Softmax
 from offpolicy.policies.check import check_policy
 from offpolicy.policies.combined import Mixture, TimeDependent
 from offpolicy.policies.context import n_rows
@@ -29,6 +29,7 @@ __all__ = [
     "GaussianThompson",
     "Greedy",
     "Mixture",
+    "PlackettLuce",
     "Policy",
     "Predictor",
     "ProbabilityColumns",

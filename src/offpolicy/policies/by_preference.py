@@ -212,6 +212,31 @@ class Softmax:
         return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
 
+@dataclass(frozen=True, eq=False)
+class PlackettLuce(Softmax):
+    """Fill a slate from the top, each slot with probability proportional to exp(score / τ) of the items left.
+
+    Items are drawn without replacement, from the candidates of the slot less the items above. As τ goes to 0 the
+    slate is the items sorted by score. For `offpolicy.Slates` with interaction "cascade" or "full".
+
+    Parameters
+    ----------
+    preference
+        Score of each item: a preference, as in `Greedy`. It sees the context, the position and the items above.
+    temperature
+        Positive; near 0 the policy sorts, large it shuffles.
+
+    Examples
+    --------
+    >>> policy = PlackettLuce(lambda x: np.tile(np.log([3.0, 2.0, 1.0]), (len(x), 1))).bind(("a", "b", "c"))
+    >>> second_slot = np.array([[False, True, True]])  # "a" is above
+    >>> policy.probabilities(np.zeros(1), eligible=second_slot).round(3).tolist()
+    [[0.0, 0.667, 0.333]]
+    """
+
+    without_replacement: ClassVar[bool] = True
+
+
 def _check_preference(preference: Preference, policy: str) -> None:
     """Refuse what is not a preference before any row is seen."""
     if isinstance(preference, Mapping) or _takes_codes(preference):

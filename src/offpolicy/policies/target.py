@@ -127,6 +127,12 @@ def adapted_policies(policies: Any, log: Any) -> dict[str, Any]:
 def resolve(name: str, policy: Any, log: Any) -> Target:
     """Turn any form of policy into a `Target` on the rows of ``log``."""
     policy = bind(adapted(name, policy, Surface.of(log)), log.actions)
+    if getattr(policy, "without_replacement", False) and not getattr(log, "excludes_above", False):
+        raise PolicyError(
+            f"policy {name!r} draws the items of a slate without replacement, which needs a log of slates that knows "
+            "the items above: op.Slates with distinct items and interaction 'cascade' or 'full'. Elsewhere give the "
+            "probability of each item at its position, whatever else is shown."
+        )
     if not hasattr(policy, "on_rows"):
         return _from_function(name, policy, log)
     try:
@@ -185,9 +191,15 @@ class _Asked:
     timed: bool
     shares: bool  # whether it is asked by rows of the context's table
 
+    @property
+    def _context(self) -> Context:
+        """What a policy may look at, where that is less than models see."""
+        context: Context = getattr(self.log, "policy_context", self.log.context)
+        return context
+
     def _called(self, at: Array) -> tuple[Any, Any]:
         """The rows that a policy is given, and what it makes of them."""
-        context = self.log.context
+        context = self._context
         positions = at if self.shares else context.positions(at)
         arguments: list[Any] = [context.native(positions)]
         if self.timed:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from offpolicy.inference.change import change
 from offpolicy.inference.display import interval_text, reach_of
 from offpolicy.inference.figures import DASH, capitalized, count, measured, percent, plain
+from offpolicy.logs.words import unit_word
 from offpolicy.policies.target import LOGGING_POLICY
 from offpolicy.report.change_words import ChangeWords
 from offpolicy.report.plain_words import SUPPORT, TOPICS
@@ -98,7 +99,7 @@ class Answer:
 
 def decision(log: Any) -> str:
     """What one unit of a log is called."""
-    return "impression" if log.kind == "bandit" else "episode"
+    return unit_word(log.kind)
 
 
 def question(evaluation: Evaluation) -> tuple[Fragment, ...]:

@@ -28,7 +28,7 @@ LOG10 = math.log(10.0)
 def log_weights(view: View) -> Floats:
     """(N,) log₁₀ of each unit's importance weight, −∞ where it is 0."""
     d = view.decisions
-    return np.asarray(d.layout.last(d.log_rho)) / LOG10
+    return d.log_weight / LOG10
 
 
 def weights(view: View) -> list[Row]:

@@ -9,6 +9,7 @@ from offpolicy._progress import track
 from offpolicy.errors import NotIdentifiedError
 from offpolicy.inference.change import change
 from offpolicy.inference.figures import capitalized, plural_of
+from offpolicy.logs.words import unit_word
 from offpolicy.policies.target import LOGGING_POLICY
 from offpolicy.report.tables import number_of_clusters
 from offpolicy.report.visible import visible
@@ -138,7 +139,7 @@ def best_of(evaluation: Evaluation, level: float = 0.95) -> str:
 def sizes(evaluation: Evaluation) -> str:
     """How much was logged, in the words of the log: impressions or episodes, and of how many users."""
     log, clusters = evaluation.problem.log, number_of_clusters(evaluation)
-    text = f"{log.n:,} {'impressions' if log.kind == 'bandit' else 'episodes'}"
+    text = f"{log.n:,} {unit_word(log.kind, plural=True)}"
     if clusters is None:
         return text
     return f"{text} of {clusters:,} {visible(plural_of(log.names.cluster))}"

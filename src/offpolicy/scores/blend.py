@@ -40,7 +40,7 @@ def products_supported(
     within: float = MEAN_WITHIN,
 ) -> bool:
     """Whether the weights of whole episodes leave enough of the log to rest an estimate on."""
-    logs = np.asarray(d.layout.last(d.log_rho))
+    logs = d.log_weight
     highest = float(logs.max(initial=-np.inf))
     if not -np.inf < highest <= LARGEST_LOG_WEIGHT:
         return False

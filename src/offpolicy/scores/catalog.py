@@ -83,7 +83,7 @@ class Estimator:
     split: Split = "crossfit"
     needs: frozenset[Need] = frozenset({"value", "behavior"})
     emphasis: Literal["mrdr"] | None = None
-    kinds: frozenset[str] = frozenset({"bandit", "trajectories"})
+    kinds: frozenset[str] = frozenset({"bandit", "trajectories", "slates"})
     linear_in_reward: bool = False
     whole_log_means: bool = False
     takes_counts: bool = False
@@ -142,6 +142,7 @@ ALL: frozenset[Need] = frozenset({"value", "behavior", "marginal"})
 VALUE: frozenset[Need] = frozenset({"value"})
 BEHAVIOR: frozenset[Need] = frozenset({"behavior"})
 TRAJECTORIES = frozenset({"trajectories"})
+SEQUENCES = frozenset({"trajectories", "slates"})
 
 FAMILIES: dict[str, Estimator] = {
     e.name: e
@@ -170,9 +171,9 @@ FAMILIES: dict[str, Estimator] = {
             takes_counts=True, needs_known_weights=True, rank=3,
         ),
         Estimator("auto", best_combination, "crossfit", BOTH, takes_counts=True, rank=1),
-        Estimator("TIS", scores.trajectory_weighted, "full", BEHAVIOR, None, TRAJECTORIES),
-        Estimator("WIS", scores.trajectory_normalized, "full", BEHAVIOR, None, TRAJECTORIES),
-        Estimator("WDR", scores.self_normalized_dr, "crossfit", BOTH, None, TRAJECTORIES, is_robust=True, rank=6),
+        Estimator("TIS", scores.trajectory_weighted, "full", BEHAVIOR, None, SEQUENCES),
+        Estimator("WIS", scores.trajectory_normalized, "full", BEHAVIOR, None, SEQUENCES),
+        Estimator("WDR", scores.self_normalized_dr, "crossfit", BOTH, None, SEQUENCES, is_robust=True, rank=6),
         Estimator("MAGIC", magic, "crossfit", BOTH, None, TRAJECTORIES, biased=True),
         Estimator("DRL", scores.marginalized, "crossfit", ALL, None, TRAJECTORIES, rank=4),
     )
@@ -220,12 +221,17 @@ def named(name: str) -> Estimator:
 
 def sensible(log: Any) -> tuple[str, ...]:
     """Names of the estimators to use when none are asked for."""
-    return DEFAULT if log.layout.is_single else DEFAULT_TRAJECTORIES
+    if log.layout.is_single:
+        return DEFAULT
+    if log.kind == "trajectories":
+        return DEFAULT_TRAJECTORIES
+    link = log.layout.link
+    return tuple(e for e in DEFAULT if e != "DM" or link is None or link.is_single)
 
 
 def for_log(estimators: Iterable[Estimator], log: Any) -> list[Estimator]:
     """The same estimators as a log needs them: in its cross-fitted default, `auto` blends other scores for episodes."""
-    if log.layout.is_single:
+    if log.layout.is_single or log.kind != "trajectories":
         return list(estimators)
     return [AUTO_EPISODES if e is FAMILIES["auto"] else e for e in estimators]
 

@@ -208,9 +208,8 @@ def weight_share(d: Decisions) -> Floats:
     """(N,) largest share of the weights of a step that one unit carries, over the steps."""
     with np.errstate(divide="ignore"):
         log_mass, log_single = np.log(d.mass), np.log(_single_mass(d))
-    log_now, share = np.zeros(d.n), np.zeros(d.n)
-    for _, units, rows in d.layout.by_step():
-        log_now[units] = d.log_rho[rows]
+    share = np.zeros(d.n)
+    for *_, log_now in d.log_rho_by_step():
         highest = float((log_now + log_mass).max())
         if np.isneginf(highest):
             continue

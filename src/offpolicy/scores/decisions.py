@@ -1,7 +1,8 @@
 """Everything a score may look at, as flat arrays with one entry per decision.
 
 The paper's letters: R_t, ρ_t = ∏_{s≤t} π_e(A_s|S_s) / π_b(A_s|S_s), q_t(S_t, A_t) and
-v_t = Σ_a π_e(a|S_t) q_t(S_t, a). A bandit has one decision per unit, an episode T + 1.
+v_t = Σ_a π_e(a|S_t) q_t(S_t, a). A bandit has one decision per unit, an episode T + 1. Where the layout has a link
+(slates), ρ_t multiplies the ratios of the linked decisions, and ρ_{t−1} those without t itself.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ import numpy as np
 from offpolicy.errors import NotIdentifiedError, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from offpolicy._arrays import Floats, Ints
     from offpolicy.logs.layout import Layout
 
@@ -106,10 +109,11 @@ class Decisions:
     @cached_property
     def log_rho(self) -> Floats:
         """(S,) log ρ_t, −∞ once the target would not have taken a logged action."""
-        with np.errstate(divide="ignore"):
-            logs = np.log(self.pi_e) - np.log(self.pi_b)
+        logs = self._log_ratio
         if self.layout.is_single:
             return logs
+        if self.layout.link is not None:
+            return self.layout.link.log_rho(logs, self.layout)
         total = np.zeros(self.n)
         out = np.empty_like(logs)
         for _, units, rows in self.layout.by_step():
@@ -117,19 +121,47 @@ class Decisions:
             out[rows] = total[units]
         return out
 
+    @property
+    def _log_ratio(self) -> Floats:
+        """(S,) log w_t."""
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(self.pi_e) - np.log(self.pi_b))
+
+    def log_rho_by_step(self) -> Iterator[tuple[int, Ints, Ints, Floats]]:
+        """Yield (t, units with a decision at t, their rows, (N,) log weights of all units at t).
+
+        An episode that has ended keeps its last weight; a slot that a linked unit does not have weighs 1.
+        """
+        now = np.zeros(self.n)
+        for t, units, rows in self.layout.by_step():
+            if self.layout.link is not None:
+                now = np.zeros(self.n)
+            now[units] = self.log_rho[rows]
+            yield t, units, rows, now
+
+    @cached_property
+    def log_product(self) -> Floats:
+        """(N,) log of the product of all ratios of a unit."""
+        if self.layout.link is None:
+            return np.asarray(self.layout.last(self.log_rho))
+        lost = np.isneginf(self._log_ratio)
+        total = self.sum(np.where(lost, 0.0, self._log_ratio))
+        return np.where(self.sum(lost.astype(np.float64)) > 0, -np.inf, total)
+
+    @cached_property
+    def log_weight(self) -> Floats:
+        """(N,) log of the weight of a unit as a whole: that of its last decision; of linked ones, their mean."""
+        if self.layout.link is None:
+            return np.asarray(self.layout.last(self.log_rho))
+        with np.errstate(divide="ignore"):
+            return np.log(mean_step_weight(self))
+
     @cached_property
     def rho(self) -> Floats:
         """(S,) ρ_t, the importance weight up to and including t (Eq. weight)."""
         if self.layout.is_single:
             return self.ratio
-        highest = float(self.log_rho.max(initial=-np.inf))
-        if highest > LARGEST_LOG_WEIGHT:
-            raise NotIdentifiedError(
-                f"an importance weight reaches e^{highest:.0f}, beyond what a float can hold: at a horizon "
-                f"of {self.layout.horizon} steps these data cannot support products of ratios. Use a "
-                "self-normalized (SNIPW, WDR), marginalized (DRL) or model-based (DM) estimator, a "
-                "shorter horizon, or a target closer to the logging policy."
-            )
+        within_floats(self.log_rho, self)
         return np.exp(self.log_rho)
 
     @cached_property
@@ -137,9 +169,21 @@ class Decisions:
         """(S,) ρ_{t−1}, which is 1 at t = 0."""
         if self.layout.is_single:
             return np.ones(self.layout.n_steps)
+        if self.layout.link is not None:
+            return np.exp(self.log_before)
         out = np.ones(self.layout.n_steps)
         later = self.layout.step > 0
         out[later] = self.rho[np.flatnonzero(later) - 1]
+        return out
+
+    @cached_property
+    def log_before(self) -> Floats:
+        """(S,) log ρ_{t−1}."""
+        if self.layout.link is not None:
+            return self.layout.link.log_before(self._log_ratio, self.layout)
+        out = np.zeros(self.layout.n_steps)
+        later = np.flatnonzero(self.layout.step > 0)
+        out[later] = self.log_rho[later - 1]
         return out
 
     @cached_property
@@ -186,8 +230,8 @@ class Decisions:
 
     @cached_property
     def outcome(self) -> Floats:
-        """(S,) R_t + γ v_{t+1}, whose mean given S_t and A_t is q_t; R of an impression."""
-        if self.layout.is_single:
+        """(S,) R_t + γ v_{t+1}, whose mean given S_t and A_t is q_t; R of an impression or of a linked slot."""
+        if self.layout.is_single or self.layout.link is not None:
             return self.reward
         following = np.zeros(self.layout.n_steps)
         later = np.flatnonzero(self.layout.step > 0)
@@ -198,6 +242,18 @@ class Decisions:
         """(N,) sum of a per-decision quantity inside each unit."""
         return self.layout.sum(values)
 
+    def total(self, values: Floats) -> Floats:
+        """(N,) sum of what decisions add to a score.
+
+        Where every slot carries the reward of its whole slate, what is counted too often is taken off.
+        """
+        return self.sum(values) + self.layout.surplus(self.reward)
+
+    @property
+    def returns(self) -> Floats:
+        """(N,) what each unit earned, Σ γ^t R_t."""
+        return self.reward if self.layout.is_single else self.total(self.gamma * self.reward)
+
     def mean(self, values: Floats) -> float:
         """Mean over all units of the log, by mass."""
         if self.ledger is not None:
@@ -205,6 +261,18 @@ class Decisions:
         if self.weight is None:
             return float(values.mean())
         return float(values @ self.weight / self.weight.sum())
+
+
+def within_floats(logs: Floats, d: Decisions) -> None:
+    """Refuse weights that no float can hold."""
+    highest = float(logs.max(initial=-np.inf))
+    if highest > LARGEST_LOG_WEIGHT:
+        raise NotIdentifiedError(
+            f"an importance weight reaches e^{highest:.0f}, beyond what a float can hold: at a horizon "
+            f"of {d.layout.horizon} steps these data cannot support products of ratios. Use a "
+            "self-normalized (SNIPW, WDR), marginalized (DRL) or model-based (DM) estimator, a "
+            "shorter horizon, or a target closer to the logging policy."
+        )
 
 
 class Undeclared(np.ndarray[Any, Any]):
@@ -247,7 +315,8 @@ def mean_step_weight(d: Decisions) -> Floats:
     longest = d.layout.horizon
     powers = d.discount ** np.arange(longest, dtype=np.float64)
     after = np.concatenate([np.cumsum(powers[::-1])[::-1], [0.0]])
-    total = d.sum(d.gamma * d.rho) + d.layout.last(d.rho) * after[np.asarray(d.layout.lengths)]
+    carried = d.layout.last(d.rho) if d.layout.link is None else 1.0
+    total = d.sum(d.gamma * d.rho) + carried * after[np.asarray(d.layout.lengths)]
     return np.asarray(total / powers.sum())
 
 

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from offpolicy.errors import NotIdentifiedError
+from offpolicy.scores.decisions import within_floats
 from offpolicy.scores.normalized import normalized_sum
 
 if TYPE_CHECKING:
@@ -32,28 +34,32 @@ class Scored:
 
 
 def direct(d: Decisions) -> Floats:
-    """ψ = v_0: the value model alone (DM)."""
+    """ψ = v_0: the value model alone (DM); Σ v_k of slots that stand for themselves."""
+    if d.layout.link is not None:
+        _need_single_slots(d)
+        return d.total(d.gamma * d.v)
     return np.asarray(d.v[d.layout.offsets[:-1]]) if not d.layout.is_single else d.v
 
 
 def importance_weighted(d: Decisions) -> Floats:
     """ψ = Σ γ^t ρ_t R_t: per-decision inverse probability weighting (Eq. IPW)."""
-    return d.sum(d.gamma * d.rho * d.reward)
+    return d.total(d.gamma * d.rho * d.reward)
 
 
 def trajectory_weighted(d: Decisions) -> Floats:
-    """ψ = ρ_T Σ γ^t R_t: one weight for the whole trajectory."""
-    return d.layout.last(d.rho) * d.sum(d.gamma * d.reward)
+    """ψ = ρ_T Σ γ^t R_t: one weight for the whole trajectory (TIS), the product over a slate (SIPS)."""
+    within_floats(d.log_product, d)
+    return np.exp(d.log_product) * d.returns
 
 
 def trajectory_normalized(d: Decisions) -> Floats:
     """ψ linearizes Σ_i ρ_iT G_i / Σ_i ρ_iT, G = Σ γ^t R_t: weighted importance sampling (WIS)."""
-    log_last = d.layout.last(d.log_rho)
+    log_last = d.log_product
     highest = float(log_last.max())
     if np.isneginf(highest):
         return np.full(d.n, np.nan)
     rho = np.exp(log_last - highest)
-    returns = d.sum(d.gamma * d.reward)
+    returns = d.returns
     level = d.mean(rho * returns) / d.mean(rho)
     return np.asarray(level + rho * (returns - level) / d.mean(rho))
 
@@ -62,7 +68,7 @@ def doubly_robust(d: Decisions) -> Floats:
     """ψ = Σ γ^t {ρ_t (R_t − q_t) + ρ_{t−1} v_t} (Eq. DR)."""
     if d.layout.is_single:
         return d.ratio * (d.reward - d.q) + d.v
-    return d.sum(d.gamma * (d.rho * (d.reward - d.q) + d.rho_before * d.v))
+    return d.total(d.gamma * (d.rho * (d.reward - d.q) + d.rho_before * d.v))
 
 
 def self_normalized(d: Decisions) -> Floats:
@@ -100,11 +106,23 @@ def with_weights(d: Decisions, factor: Floats) -> Floats:
     """
     if d.layout.is_single:
         return d.ratio * factor * (d.reward - d.q) + d.v
+    if d.layout.link is not None:  # no later term builds on a slot's weight
+        return d.total(d.gamma * (factor * d.rho * (d.reward - d.q) + d.rho_before * d.v))
     kept = _running_minimum(d, factor)
     before = np.ones_like(kept)
     later = np.flatnonzero(d.layout.step > 0)
     before[later] = kept[later - 1]
     return d.sum(d.gamma * (kept * d.rho * (d.reward - d.q) + before * d.rho_before * d.v))
+
+
+def _need_single_slots(d: Decisions) -> None:
+    """v_k averages over slot k alone: the other slots of a mask stay as they were logged."""
+    link = d.layout.link
+    if link is not None and not link.is_single:
+        raise NotIdentifiedError(
+            "a value model alone needs the mean of q over all slots of the mask, and v is the mean over one. Use DML, "
+            "IPW or SNIPW."
+        )
 
 
 def _running_minimum(d: Decisions, factor: Floats) -> Floats:

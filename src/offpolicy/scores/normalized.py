@@ -27,6 +27,9 @@ def normalized_sum(d: Decisions, weighted: Floats, before: Floats) -> Floats:
     """
     if d.layout.is_single:
         return _single(d, weighted, before)
+    if d.layout.link is not None:
+        linked = sum(first + second for first, second in step_scores(d, weighted, before))
+        return np.asarray(linked + d.layout.surplus(d.reward))
     mass = d.mass
     with np.errstate(divide="ignore"):
         log_mass = np.log(mass)
@@ -96,10 +99,10 @@ def step_scores(d: Decisions, weighted: Floats, before: Floats) -> Iterator[tupl
     """Yield, for t = 0, 1, …, the (N,) linearized scores of γ^t mean_ρ(t−1)(before_t) and
     γ^t mean_ρt(weighted_t); a plain pass over all units at every step.
     """
-    log_now = np.zeros(d.n)
-    for t, units, rows in d.layout.by_step():
-        first = _dense(d, log_now, units, before[rows], t)
-        log_now[units] = d.log_rho[rows]
+    for t, units, rows, log_now in d.log_rho_by_step():
+        log_before = log_now.copy()
+        log_before[units] = d.log_before[rows]
+        first = _dense(d, log_before, units, before[rows], t)
         yield first, _dense(d, log_now, units, weighted[rows], t)
 
 

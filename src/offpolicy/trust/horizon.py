@@ -20,6 +20,7 @@ import numpy as np
 from offpolicy.inference.intervals.tails import effective_size
 from offpolicy.inference.reach import masses
 from offpolicy.inference.units import Units
+from offpolicy.logs.words import decision_word, unit_word
 from offpolicy.trust.finding import Finding, judged, not_applicable
 
 if TYPE_CHECKING:
@@ -31,6 +32,10 @@ if TYPE_CHECKING:
 ENOUGH_UNITS = 100.0
 ENOUGH_SHARE = 0.1
 MOST_GUESSED = 0.01
+SLATE_REMEDY = (
+    "Evaluate a policy closer to the logging one, or, where it is true, assume that rewards depend on fewer slots "
+    "(interaction=)."
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,10 +102,8 @@ def horizon_curve(d: Decisions, units: Units | None = None) -> HorizonCurve:
         units = Units(d.n, d.count, d.mass if d.count is None else d.mass / d.count)
     count = np.ones(d.n) if units.count is None else units.count
     mass, _ = masses(units)
-    log_now = np.zeros(d.n)
     steps: list[tuple[float, ...]] = []
-    for _, active, rows in d.layout.by_step():
-        log_now[active] = d.log_rho[rows]
+    for _, active, _, log_now in d.log_rho_by_step():
         running = float(mass[active].sum() / mass.sum())
         steps.append((*_moments(log_now, units, mass, count), count[active].sum(), running))
     size = units.sample(np.zeros(d.n)).total
@@ -125,18 +128,21 @@ def _moments(
     return effective_size(sample.numerator, sample.count), surviving, largest, mean
 
 
-def support(curve: HorizonCurve, *, discrete: bool) -> tuple[str, str]:
+def support(curve: HorizonCurve, *, discrete: bool, kind: str = "trajectories") -> tuple[str, str]:
     """How far the weights carry, and what to do where they do not carry to the end."""
+    units, step = unit_word(kind, plural=True), decision_word(kind)
     steps = len(curve.effective)
     last = float(curve.effective[-1])
     if curve.supported == steps:
-        size = f"{last:,.0f} effective episodes"
-        return f"weights hold to the last of {steps} steps ({size}): DML is supported.", ""
+        size = f"{last:,.0f} effective {units}"
+        return f"weights hold to the last of {steps} {step}s ({size}): DML is supported.", ""
     enough = min(ENOUGH_UNITS, ENOUGH_SHARE * curve.n)
     sentence = (
-        f"after step {curve.supported} of {steps} the weights are worth fewer than {enough:.0f} episodes "
-        f"({last:,.1f} at the end): products of ratios cannot support the whole horizon."
+        f"after {step} {curve.supported} of {steps} the weights are worth fewer than {enough:.0f} {units} "
+        f"({last:,.1f} at the end): products of ratios cannot support the whole {_whole(kind)}."
     )
+    if kind == "slates":
+        return sentence, SLATE_REMEDY
     remedy = (
         "Use DRL, whose ratios do not multiply over steps"
         if discrete
@@ -144,6 +150,10 @@ def support(curve: HorizonCurve, *, discrete: bool) -> tuple[str, str]:
     )
     shorter = f"evaluate a shorter one with log.first({max(curve.supported, 1)})"
     return sentence, f"{remedy}, or {shorter}."
+
+
+def _whole(kind: str) -> str:
+    return "slate" if kind == "slates" else "horizon"
 
 
 def unseen_share(log: Any, target: Target, labels: Ints) -> float:
@@ -181,7 +191,9 @@ def step_skill(d: Decisions) -> Floats:
 
 def findings(view: View) -> list[Finding]:
     """What the diagnostics of an evaluation say about episodes, step by step."""
-    out = [_support(view), _beyond(view)]
+    out = [_support(view)]
+    if view.log.kind == "trajectories":
+        out.append(_beyond(view))
     if view.log.is_discrete:
         out.append(_unseen(view))
     if view.value_split is not None:
@@ -193,7 +205,7 @@ def _support(view: View) -> Finding:
     """Share of the steps up to which products of ratios carry an estimate."""
     curve = horizon_curve(view.decisions, view.units)
     steps = len(curve.effective)
-    sentence, remedy = support(curve, discrete=view.log.is_discrete)
+    sentence, remedy = support(curve, discrete=view.log.is_discrete, kind=view.log.kind)
     details = {
         name: getattr(curve, name).tolist()
         for name in ("effective", "surviving", "largest", "mean", "active", "running")

@@ -153,6 +153,10 @@ def efficiency(view: View) -> Finding:
         return not_applicable(name, NO_MODEL)
     if view.scale != 1 or not view.weight.any():
         return not_applicable(name, "there is no overlap to compare variances on.")
+    if view.log.kind == "slates" and not view.decisions.layout.is_single:
+        return not_applicable(
+            name, "rewards of one slate may go together, of which the bound knows nothing."
+        )
     # Both are about single units and weigh them alike, whatever clusters and weights do to the error of
     # the mean.
     variance, bound = _variances(view)

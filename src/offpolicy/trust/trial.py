@@ -33,6 +33,7 @@ from offpolicy.inference.figures import plural_of
 from offpolicy.inference.intervals.evidence import two_values
 from offpolicy.inference.intervals.power import trial_for_means
 from offpolicy.inference.intervals.rules import NORMAL_QUANTILE
+from offpolicy.logs.words import unit_word
 
 if TYPE_CHECKING:
     from offpolicy.evaluation.result import Evaluation
@@ -119,7 +120,7 @@ def ab_test(ev: Evaluation, estimate: Estimate | None, change: Change | None) ->
         return None
     treated = _variance(ev, estimate, base + difference)
     units = ev.problem.units
-    unit = "episodes" if ev.problem.log.kind == "trajectories" else "impressions"
+    unit = unit_word(ev.problem.log.kind, plural=True)
     if units.cluster is not None:
         unit = plural_of(ev.problem.log.names.cluster)
         whole = ev.logged.sample().total * ev.logged.std_error**2

@@ -95,7 +95,7 @@ class View:
         d = self.decisions
         if d.layout.is_single:
             return d.ratio, 0.0
-        logs = np.asarray(d.layout.last(d.log_rho))
+        logs = d.log_weight
         top = float(logs.max(initial=-np.inf))
         scale = top if top > LARGEST_LOG_WEIGHT else 0.0
         return np.exp(logs - scale), scale
@@ -114,7 +114,7 @@ class View:
     def reward(self) -> Floats:
         """(N,) discounted return of each unit."""
         d = self.decisions
-        return d.reward if d.layout.is_single else d.sum(d.gamma * d.reward)
+        return d.returns
 
     @cached_property
     def _masses(self) -> tuple[Floats, Floats]:

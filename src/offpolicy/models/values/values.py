@@ -160,8 +160,13 @@ class ValueData:
 
     @cached_property
     def following(self) -> Ints:
-        """(m,) row of the next step; ENDED after termination; UNKNOWN after the horizon or a truncation."""
+        """(m,) row of the next step; ENDED after termination; UNKNOWN after the horizon or a truncation.
+
+        Of linked slots each earns its own reward: nothing follows.
+        """
         layout = self.log.layout
+        if layout.link is not None:
+            return np.full(len(self.rows), ENDED, dtype=np.int64)
         out = self.rows + 1
         unit = layout.unit[self.rows]
         last = self.rows == layout.offsets[1:][unit] - 1

@@ -1,0 +1,303 @@
+"""`Slates`: rankings and other lists of items shown together, as episodes whose steps are the slots.
+
+The state of a slot is the context, its position and the items above; its action is the item. ``interaction`` says which
+slots a reward depends on, from which the weights follow (`offpolicy.logs.interaction`): IPW then is what the literature
+calls IIPS (independent), RIPS (cascade) or SIPS (full), and DML is cascade-DR.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from offpolicy._arrays import read_only
+from offpolicy.errors import UsageError, check_choice
+from offpolicy.logs.frame import Context, with_categories
+from offpolicy.logs.interaction import Interaction
+from offpolicy.logs.layout import Layout
+from offpolicy.logs.slate_frame import one_reward, read, repeats_items, shown_items
+from offpolicy.logs.trajectories import Trajectories
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from offpolicy._arrays import Array, Bools, Floats, Ints
+    from offpolicy.logs.actions import Label
+
+UNDECIDED = "auto"
+ALONE = Interaction("cascade", np.ones((1, 1), dtype=bool))
+
+
+@dataclass(frozen=True, eq=False)
+class Slates(Trajectories):
+    """A log of slates. Build it with `from_frame`.
+
+    Attributes
+    ----------
+    interaction : Interaction
+        Which slots the reward of each depends on.
+    slot_reward : (S,) array
+        Rewards as they were logged.
+    bare : Context
+        Context and position of each slot, without the items of others.
+    allowed : (S, K) bool array or None
+        Candidates of each slot, where they were given.
+    positions : tuple of int
+        The numbers of the slots, as logged.
+    distinct : bool
+        Whether no slate shows an item twice, so that an item above cannot be chosen again.
+    undecided : bool
+        Whether the interaction is to be chosen when the log is evaluated.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> frame = pd.DataFrame({"request": [1, 1, 2, 2], "pos": [1, 2, 1, 2], "item": ["a", "b", "b", "a"],
+    ...                       "click": [0, 1, 1, 0], "p": [0.5, 1.0, 0.5, 1.0]})
+    >>> log = Slates.from_frame(frame, slate="request", position="pos", context=None, action="item", reward="click",
+    ...                         propensity="p")
+    >>> log
+    Slates(2 slates, 4 slots, at most 2 each, 2 distinct items, cascade, mean reward 1, propensities logged)
+    >>> log.context.native([1])["item_1"].tolist()
+    ['a']
+    """
+
+    interaction: Interaction = ALONE
+    slot_reward: Floats | None = None
+    bare: Context | None = None
+    allowed: Bools | None = None
+    positions: tuple[int, ...] = ()
+    distinct: bool = False
+    reward_of: str = "slot"
+    undecided: bool = False
+
+    kind: ClassVar[str] = "slates"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("slot_reward", "allowed"):
+            object.__setattr__(self, name, read_only(getattr(self, name)))
+
+    def __repr__(self) -> str:
+        known = "logged" if self.propensity is not None else "unknown"
+        items = "distinct items" if self.distinct else "items"
+        earned = self.layout.sum(self.reward) + self.layout.surplus(self.reward)
+        return (
+            f"Slates({self.n:,} slates, {self.rows:,} slots, at most {self.horizon} each, {len(self.actions)} {items}, "
+            f"{UNDECIDED if self.undecided else self.interaction.name}, mean reward "
+            f"{float(np.average(earned, weights=self.weight)):.6g}, propensities {known})"
+        )
+
+    def estimand(self, discount: float = 1.0) -> str:
+        """Which value estimates from this log are about, and what is assumed for it."""
+        return f"value per slate of up to {self.horizon} slots, where {self.interaction.says}"
+
+    @property
+    def policy_context(self) -> Context:
+        """What policies see of a slot."""
+        assert self.bare is not None
+        return self.context if self.interaction.shows_above else self.bare
+
+    @property
+    def excludes_above(self) -> bool:
+        """Whether the items above are no candidates, as when items are drawn without replacement."""
+        return self.distinct and self.interaction.due is not None
+
+    def up_to(self, steps: int) -> Trajectories:
+        """Refused: the value of the first slots is that of a log in which the others earn nothing."""
+        raise UsageError(
+            f"horizon={steps!r} is for episodes. For the value of the first slots of a slate set the rewards of the "
+            "others to 0."
+        )
+
+    def first(self, steps: int) -> Trajectories:
+        """Refused, as `up_to`."""
+        return self.up_to(steps)
+
+    def _pick(self, units: Array, rows: Ints, layout: Layout) -> Slates:
+        picked: Any = super()._pick(units, rows, layout)
+        assert self.slot_reward is not None
+        assert self.bare is not None
+        made: Slates = replace(
+            picked,
+            slot_reward=self.slot_reward[rows],
+            bare=self.bare.take(rows),
+            allowed=None if self.allowed is None else self.allowed[rows],
+        )
+        return made
+
+    def assuming(self, interaction: Any) -> Slates:
+        """The same slates under another interaction: its states, weights and rewards.
+
+        >>> import pandas as pd
+        >>> frame = pd.DataFrame({"s": [1, 1], "k": [0, 1], "a": [0, 1], "r": [1.0, 2.0], "p": [0.5, 0.5]})
+        >>> log = Slates.from_frame(frame, slate="s", position="k", context=None, action="a", reward="r",
+        ...                         propensity="p")
+        >>> log.assuming("full").reward.tolist()
+        [0.0, 3.0]
+        """
+        chosen = Interaction.of(interaction, self.horizon)
+        self._check_reward(chosen)
+        assert self.bare is not None
+        unit, step = self.layout.unit, self.layout.step
+        wide = shown_items(self.action, unit, step, self.horizon)
+        context = self.bare
+        others = chosen.mask & ~np.eye(self.horizon, dtype=bool)
+        shown = {
+            self._column(j): np.where(others[step, j], wide[unit, j], -1)
+            for j in np.flatnonzero(others.any(axis=0)).tolist()
+        }
+        if shown:
+            frame = with_categories(self.bare.table, shown, self.actions)
+            context = Context.from_frame(frame)
+        return replace(
+            self,
+            interaction=chosen,
+            context=context,
+            eligible=self._eligible(chosen, wide),
+            undecided=False,
+            **self._paid(chosen),
+        )
+
+    def _column(self, slot: int) -> str:
+        name = f"{self.names.action}_{self.positions[slot]}"
+        assert self.bare is not None
+        if name in (self.bare.names or ()):
+            raise UsageError(
+                f"the context has a column {name!r}, which is the name for the item at position "
+                f"{self.positions[slot]}. Rename it."
+            )
+        return name
+
+    def _check_reward(self, chosen: Interaction) -> None:
+        whole = self.reward_of == "slate"
+        if whole and chosen.name not in {"additive", "full"}:
+            raise UsageError(
+                f"reward_of='slate' does not say what a slot earned, which interaction={chosen.name!r} needs. Use "
+                "'additive' or 'full'."
+            )
+        if not whole and chosen.name == "additive":
+            raise UsageError(
+                "interaction='additive' is for one reward of the whole slate: reward_of='slate'. Rewards of slots are "
+                "added up by 'independent', 'cascade' and 'full'."
+            )
+
+    def _paid(self, chosen: Interaction) -> dict[str, Any]:
+        """Rewards at the slots at which they are paid, and the layout with its link."""
+        layout, rewards = self.layout, self.slot_reward
+        assert rewards is not None
+        lengths = np.diff(layout.offsets)
+        if chosen.due is None or chosen.name == "additive" or layout.is_single:
+            return {"reward": rewards, "layout": Layout.ragged(lengths, chosen.link)}
+        due = np.minimum(chosen.due[layout.step], lengths[layout.unit] - 1)
+        if self.reward_of == "slate":
+            rewards = np.where(layout.step == 0, rewards, 0.0)
+        at = layout.offsets[layout.unit] + due
+        paid = np.bincount(at, weights=rewards, minlength=len(rewards)).astype(np.float64)
+        return {"reward": paid, "layout": Layout.ragged(lengths)}
+
+    def _eligible(self, chosen: Interaction, wide: Ints) -> Bools | None:
+        """(S, K) candidates of each slot: those given, less the items above where none is shown twice."""
+        if chosen.due is None or not self.distinct or self.horizon == 1:
+            return self.allowed
+        able = np.ones((self.rows, len(self.actions)), dtype=bool)
+        if self.allowed is not None:
+            able &= self.allowed
+        unit, step = self.layout.unit, self.layout.step
+        for j in range(self.horizon - 1):
+            below = np.flatnonzero(step > j)
+            able[below, wide[unit[below], j]] = False
+        return able
+
+    @classmethod
+    def from_frame(  # type: ignore[override]
+        cls,
+        frame: Any,
+        *,
+        slate: str,
+        position: str,
+        context: Sequence[str] | str | None,
+        action: str,
+        reward: str,
+        propensity: str | Sequence[str] | None = None,
+        interaction: Any = "cascade",
+        reward_of: str | None = None,
+        candidates: str | None = None,
+        distinct: bool | None = None,
+        cluster: str | None = None,
+        weight: str | None = None,
+        fold: str | None = None,
+        actions: Sequence[Label] | None = None,
+    ) -> Slates:
+        """Build a log from a pandas, polars or pyarrow table with one row per slot; slates may differ in length.
+
+        Parameters
+        ----------
+        frame : table
+            Rows in any order.
+        slate, position : column names
+            Which slate a row belongs to, and its place there: consecutive whole numbers, the same first one everywhere.
+        context : list of column names, or None
+            What is known before the slate is made.
+        action, reward : column names
+            The item shown in the slot, and what it earned (or, with ``reward_of="slate"``, what the slate did).
+        propensity : column name, list of K columns, or None
+            Probability of the shown item given the context and the items above it; with "independent", "additive" and
+            masks that are not closed, its probability at that position whatever else is shown. None: fitted from the
+            context, the position and the items that the slot may look at.
+        interaction : {"cascade", "independent", "full", "additive", "auto"} or (slots, slots) mask
+            What the reward of a slot depends on: its own item and those above; its own item; all items; or, for one
+            reward of the slate, a sum of what each item adds (the pseudo-inverse estimator). Row k, column j of a mask
+            says whether the reward of slot k depends on the item of slot j. "auto" chooses among independent, cascade
+            and full on a quarter of the slates, which are then left out.
+        reward_of : {"slot", "slate"}, optional
+            "slate": the reward column repeats one number for the whole slate. Default for "additive"; else "slot".
+        candidates : column name, optional
+            Lists of the items that could be shown in a slot; default: all.
+        distinct : bool, optional
+            Whether an item can be shown only once: the items above are then no candidates. Default: whether no slate
+            of the log shows one twice.
+        cluster, weight, fold : column names, optional
+            Constant inside a slate.
+        actions : sequence of labels, optional
+            All items, also those never shown.
+
+        Notes
+        -----
+        A policy is asked about rows with the context, the position and, where ``interaction`` lets it look, the items
+        above in columns ``{action}_{position}``, missing where there is none; or is `offpolicy.policies.PlackettLuce`.
+
+        Examples
+        --------
+        See the class.
+        """
+        undecided = isinstance(interaction, str) and interaction == UNDECIDED
+        asked = "cascade" if undecided else interaction
+        additive = isinstance(asked, str) and asked == "additive"
+        kind = reward_of or ("slate" if additive else "slot")
+        check_choice("reward_of", kind, "slot", "slate")
+        parts = read(
+            frame,
+            slate=slate,
+            position=position,
+            context=context,
+            action=action,
+            reward=reward,
+            propensity=propensity,
+            candidates=candidates,
+            cluster=cluster,
+            weight=weight,
+            fold=fold,
+            actions=actions,
+        )
+        log = cls(**parts, reward_of=kind)
+        unit, layout = log.layout.unit, log.layout
+        if kind == "slate":
+            one_reward(log.reward, unit, layout.offsets[:-1], reward)
+        repeated = repeats_items(shown_items(log.action, unit, layout.step, log.horizon))
+        if distinct and repeated:
+            raise UsageError("distinct=True, but the log has slates that show an item twice.")
+        log = replace(log, distinct=not repeated if distinct is None else distinct)
+        return replace(log.assuming(asked), undecided=undecided)

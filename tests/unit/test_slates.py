@@ -1,0 +1,251 @@
+"""Slates: what is read, what policies see, and what is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+import offpolicy as op
+from offpolicy.errors import DataError, PolicyError, UsageError
+from offpolicy.logs.interaction import Interaction
+
+ITEMS = np.array(["a", "b", "c", "d"])
+ROLES = {
+    "slate": "request", "position": "pos", "context": ["x"], "action": "item", "reward": "click", "propensity": "p",
+}  # fmt: skip
+
+
+def frame_of(n=400, slots=3, *, distinct=True, seed=0):
+    """Slates filled by Plackett–Luce, or with each slot drawn by itself."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=n)
+    logits = 0.5 * x[:, None] * np.array([1.0, -1.0, 0.5, 0.0])
+    shown = np.zeros((n, 4), dtype=bool)
+    rows = []
+    for k in range(slots):
+        weight = np.where(shown & distinct, 0.0, np.exp(logits))
+        p = weight / weight.sum(axis=1, keepdims=True)
+        a = (rng.uniform(size=(n, 1)) > p.cumsum(axis=1)).sum(axis=1)
+        shown[np.arange(n), a] = True
+        click = rng.uniform(size=n) < 1 / (1 + np.exp(1 - (a == 0) - 0.5 * (a == 1)))
+        rows.append(
+            {"request": np.arange(n), "pos": k + 1, "x": x, "item": ITEMS[a], "click": click * 1.0,
+             "p": p[np.arange(n), a]}
+        )  # fmt: skip
+    frame = pd.concat([pd.DataFrame(r) for r in rows])
+    return frame.sample(frac=1.0, random_state=seed).reset_index(drop=True)
+
+
+def scorer(frame):
+    return -0.5 * frame["x"].to_numpy()[:, None] * np.array([1.0, -1.0, 0.5, 0.0])
+
+
+def test_policies_see_context_position_and_the_items_above():
+    log = op.Slates.from_frame(frame_of(), **ROLES)
+    assert log.distinct
+    seen = []
+
+    def policy(rows):
+        seen.append(rows)
+        able = np.ones((len(rows), 4))
+        for name in ("item_1", "item_2"):
+            codes = rows[name].cat.codes.to_numpy()
+            above = np.flatnonzero(codes >= 0)
+            able[above, codes[above]] = 0.0
+        return able / able.sum(axis=1, keepdims=True)
+
+    ev = op.evaluate(log, {"mine": policy, "words": "uniform"}, estimators=["IPW", "DML"])
+    assert list(seen[0].columns) == ["x", "pos", "item_1", "item_2"]
+    first = seen[0][seen[0]["pos"] == 1]
+    assert first[["item_1", "item_2"]].isna().all().all()
+    assert ev["mine", "DML"].value == pytest.approx(ev["words", "DML"].value, abs=1e-12)
+
+
+def test_plackett_luce_is_softmax_over_what_is_left():
+    log = op.Slates.from_frame(frame_of(), **ROLES)
+    policy = op.policies.PlackettLuce(scorer)
+
+    def by_hand(rows):
+        weight = np.exp(scorer(rows))
+        for name in ("item_1", "item_2"):
+            codes = rows[name].cat.codes.to_numpy()
+            above = np.flatnonzero(codes >= 0)
+            weight[above, codes[above]] = 0.0
+        return weight / weight.sum(axis=1, keepdims=True)
+
+    ev = op.evaluate(log, {"pl": policy, "hand": by_hand}, estimators=["IPW", "DML"])
+    for name in ("IPW", "DML"):
+        assert ev["pl", name].value == pytest.approx(ev["hand", name].value, abs=1e-12)
+
+
+@pytest.mark.parametrize("interaction", ["independent", [[1, 0, 0], [0, 1, 1], [0, 1, 1]]])
+def test_plackett_luce_has_no_probability_of_a_position(interaction):
+    log = op.Slates.from_frame(frame_of(distinct=False), **ROLES, interaction=interaction)
+    with pytest.raises(PolicyError, match="without replacement"):
+        op.evaluate(log, op.policies.PlackettLuce(scorer), estimators=["IPW"])
+
+
+def test_items_that_repeat_are_candidates_again():
+    log = op.Slates.from_frame(frame_of(distinct=False), **ROLES)
+    assert not log.distinct
+    assert log.eligible is None
+    with pytest.raises(UsageError, match="twice"):
+        op.Slates.from_frame(frame_of(distinct=False), **ROLES, distinct=True)
+
+
+def test_masks_that_are_not_closed_hide_other_items_from_policies():
+    neighbors = np.array([[1, 1, 0], [1, 1, 1], [0, 1, 1]])
+    log = op.Slates.from_frame(frame_of(distinct=False), **ROLES, interaction=neighbors)
+    seen = []
+
+    def policy(rows):
+        seen.extend(rows.columns)
+        return np.full((len(rows), 4), 0.25)
+
+    ev = op.evaluate(log, policy)
+    assert set(seen) == {"x", "pos"}
+    assert list(log.context.names) == ["x", "pos", "item_1", "item_2", "item_3"]
+    assert "DM" not in [e.name for e in ev.estimators]
+    assert not np.isnan(ev["policy", "DML"].value)
+    assert ev.verdict().level
+
+
+@pytest.mark.parametrize("interaction", ["cascade", "independent", "full", "additive"])
+def test_the_logging_policy_itself_is_worth_what_was_logged(interaction):
+    """π_e = π_b: every weight is 1, and IPW is the logged mean to the last digit."""
+    frame = frame_of(distinct=False)
+    if interaction == "additive":
+        frame["click"] = frame.groupby("request")["click"].transform("sum")
+    log = op.Slates.from_frame(frame, **ROLES, interaction=interaction)
+
+    def policy(rows):
+        weight = np.exp(-scorer(rows))
+        return weight / weight.sum(axis=1, keepdims=True)
+
+    ev = op.evaluate(log, policy, estimators=["IPW", "SNIPW"])
+    assert ev["policy", "IPW"].value == pytest.approx(ev.logged.value, abs=1e-12)
+    assert ev["policy", "SNIPW"].value == pytest.approx(ev.logged.value, abs=1e-12)
+
+
+def test_frames_of_every_kind_give_the_same_numbers():
+    frame = frame_of()
+    values = []
+    for given in (frame, pl.from_pandas(frame), pl.from_pandas(frame).to_arrow()):
+        log = op.Slates.from_frame(given, **ROLES)
+        ev = op.evaluate(log, op.policies.PlackettLuce(lambda rows: np.tile([2.0, 1, 0, 0], (_len(rows), 1))))
+        values.append([ev["policy", e.name].value for e in ev.estimators])
+    assert values[0] == pytest.approx(values[1], abs=1e-12)
+    assert values[0] == pytest.approx(values[2], abs=1e-12)
+
+
+def _len(rows):
+    return rows.num_rows if hasattr(rows, "num_rows") else len(rows)
+
+
+def test_folds_do_not_depend_on_the_order_of_rows():
+    frame = frame_of()
+    shuffled = frame.sample(frac=1.0, random_state=5)
+    one, two = (
+        op.evaluate(op.Slates.from_frame(f, **ROLES), "uniform")["policy", "DML"].value
+        for f in (frame, shuffled)
+    )
+    assert one == pytest.approx(two, abs=1e-12)
+
+
+def test_candidates_bound_what_policies_may_show():
+    frame = frame_of(distinct=False)
+    few = [["a", "b"] if r % 2 else list(ITEMS) for r in frame["request"]]
+    kept = frame.assign(could=few)
+    kept = kept[[i in c for i, c in zip(kept["item"], kept["could"], strict=True)]]
+    whole = kept.groupby("request")["pos"].transform("size") == 3
+    log = op.Slates.from_frame(kept[whole], **ROLES, candidates="could")
+    pi = op.evaluate(log, "uniform", estimators=["IPW"]).targets["policy"]
+    rows = np.flatnonzero(log.eligible.sum(axis=1) == 2)
+    assert pi.probabilities(rows[:1]).max() == 0.5
+    with pytest.raises(PolicyError, match="eligible"):
+        op.evaluate(log, lambda rows: np.full((len(rows), 4), 0.25), estimators=["IPW"])
+
+
+def test_propensities_are_fitted_from_context_position_and_items_above():
+    frame = frame_of(2000)
+    roles = {**ROLES, "propensity": None}
+    fitted = op.evaluate(op.Slates.from_frame(frame, **roles), "uniform", estimators=["DML"])
+    known = op.evaluate(op.Slates.from_frame(frame, **ROLES), "uniform", estimators=["DML"])
+    gap = fitted["policy", "DML"].value - known["policy", "DML"].value
+    assert abs(gap) < 3 * known["policy", "DML"].std_error
+
+
+def test_estimands_speak_of_slates():
+    log = op.Slates.from_frame(frame_of(), **ROLES)
+    ev = op.evaluate(log, "uniform", estimators=["IPW"])
+    assert ev.settings["estimand"].startswith("value per slate of up to 3 slots")
+    assert "episode" not in str(ev)
+    assert "slates" in " ".join(ev.verdict().reasons)
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "says"),
+    [
+        ({"interaction": "cascades"}, UsageError, "cascade"),
+        ({"interaction": np.ones((2, 2))}, UsageError, "shape"),
+        ({"interaction": np.zeros((3, 3))}, UsageError, "diagonal"),
+        ({"interaction": "additive"}, DataError, "changes inside"),
+        ({"interaction": "cascade", "reward_of": "slate"}, DataError, "changes inside"),
+        ({"interaction": "additive", "reward_of": "slot"}, UsageError, "one reward"),
+        ({"context": ["x", "pos"]}, UsageError, "always seen"),
+        ({"context": ["x", "request"]}, UsageError, "tells slates apart"),
+        ({"position": "place"}, DataError, "place"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(changes, error, says):
+    with pytest.raises(error, match=says):
+        op.Slates.from_frame(frame_of(60), **{**ROLES, **changes})
+
+
+def test_gaps_and_repeated_positions_name_the_row():
+    frame = frame_of(60)
+    gap = frame[~((frame["request"] == 7) & (frame["pos"] == 2))]
+    with pytest.raises(DataError, match=r"'pos': position 1 of the slate in row \d+ is followed by a gap"):
+        op.Slates.from_frame(gap, **ROLES)
+    twice = pd.concat([frame, frame[frame["request"] == 7]])
+    with pytest.raises(DataError, match="appears twice"):
+        op.Slates.from_frame(twice, **ROLES)
+
+
+def test_a_column_with_the_name_of_a_slot_is_refused():
+    frame = frame_of(60).assign(item_1=1.0)
+    with pytest.raises(UsageError, match="Rename"):
+        op.Slates.from_frame(frame, **{**ROLES, "context": ["x", "item_1"]})
+
+
+def test_horizons_and_discounts_are_for_episodes():
+    log = op.Slates.from_frame(frame_of(60), **ROLES)
+    with pytest.raises(UsageError, match="discount"):
+        op.evaluate(log, "uniform", discount=0.9)
+    with pytest.raises(UsageError, match="episodes"):
+        op.evaluate(log, "uniform", horizon=2)
+    with pytest.raises(UsageError, match="DRL is not defined for a slates log"):
+        op.evaluate(log, "uniform", estimators=["DRL"])
+
+
+def test_which_masks_are_products_up_to_a_slot():
+    late = np.array([[1, 1, 0], [1, 1, 0], [1, 1, 1]])
+    made = Interaction.of(late, 3)
+    assert made.link is None
+    assert made.due.tolist() == [1, 1, 2]
+    assert made.shows_above
+    assert Interaction.of("independent", 3).link.is_single
+    assert not Interaction.of("independent", 3).shows_above
+    assert Interaction.of([[1, 0, 0], [0, 1, 0], [1, 0, 1]], 3).shows_above
+    assert not Interaction.of([[1, 0, 0], [1, 1, 0], [0, 1, 1]], 3).shows_above
+
+
+def test_some_slates_of_a_log():
+    log = op.Slates.from_frame(frame_of(60), **ROLES, interaction="independent")
+    part = log.take(np.arange(10))
+    assert part.n == 10
+    assert part.layout.link is log.layout.link
+    assert len(part.policy_context) == part.rows
+    assert op.evaluate(part, "uniform", estimators=["IPW"])["policy", "IPW"].n == 10

@@ -112,7 +112,9 @@ def test_weighted_and_doubly_robust_scores(slates, interaction):
     for name, loop in (("IPW", weighted), ("DML", robust)):
         psi = np.array([loop(slate, interaction) for slate in slates])
         assert ev["policy", name].value == pytest.approx(psi.mean(), abs=1e-10)
-        assert ev["policy", name].std_error == pytest.approx(psi.std(ddof=0) / math.sqrt(N), rel=0.02)
+        assert ev["policy", name].std_error == pytest.approx(
+            psi.std(ddof=0) / math.sqrt(N), rel=0.02
+        )
     whole = np.mean([product(s, range(MOST)) * s[1].sum() for s in slates])
     assert ev["policy", "TIS"].value == pytest.approx(whole, abs=1e-10)
 
@@ -197,7 +199,14 @@ def test_slates_of_one_slot_are_a_bandit(interaction):
     n = 300
     x, action = rng.normal(size=n), rng.integers(3, size=n)
     frame = pd.DataFrame(
-        {"s": np.arange(n), "k": 1, "x": x, "a": action, "r": x * action + rng.normal(size=n), "p": 1 / 3}
+        {
+            "s": np.arange(n),
+            "k": 1,
+            "x": x,
+            "a": action,
+            "r": x * action + rng.normal(size=n),
+            "p": 1 / 3,
+        }
     )
     pi = rng.dirichlet(np.ones(3), n)
     slates = op.Slates.from_frame(

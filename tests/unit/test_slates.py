@@ -134,7 +134,9 @@ def test_frames_of_every_kind_give_the_same_numbers():
     values = []
     for given in (frame, pl.from_pandas(frame), pl.from_pandas(frame).to_arrow()):
         log = op.Slates.from_frame(given, **ROLES)
-        ev = op.evaluate(log, op.policies.PlackettLuce(lambda rows: np.tile([2.0, 1, 0, 0], (_len(rows), 1))))
+        ev = op.evaluate(
+            log, op.policies.PlackettLuce(lambda rows: np.tile([2.0, 1, 0, 0], (_len(rows), 1)))
+        )
         values.append([ev["policy", e.name].value for e in ev.estimators])
     assert values[0] == pytest.approx(values[1], abs=1e-12)
     assert values[0] == pytest.approx(values[2], abs=1e-12)
@@ -207,7 +209,9 @@ def test_what_cannot_be_meant_is_refused(changes, error, says):
 def test_gaps_and_repeated_positions_name_the_row():
     frame = frame_of(60)
     gap = frame[~((frame["request"] == 7) & (frame["pos"] == 2))]
-    with pytest.raises(DataError, match=r"'pos': position 1 of the slate in row \d+ is followed by a gap"):
+    with pytest.raises(
+        DataError, match=r"'pos': position 1 of the slate in row \d+ is followed by a gap"
+    ):
         op.Slates.from_frame(gap, **ROLES)
     twice = pd.concat([frame, frame[frame["request"] == 7]])
     with pytest.raises(DataError, match="appears twice"):
@@ -249,3 +253,58 @@ def test_some_slates_of_a_log():
     assert part.layout.link is log.layout.link
     assert len(part.policy_context) == part.rows
     assert op.evaluate(part, "uniform", estimators=["IPW"])["policy", "IPW"].n == 10
+
+
+def interacting(n, seed, *, below):
+    """Three slots, each drawn by itself; a reward depends on the items above, or also on those below."""
+    rng = np.random.default_rng(seed)
+    item = rng.integers(3, size=(n, 3))
+    best = item == 0
+    other = best.cumsum(axis=1) - best if not below else best.sum(axis=1, keepdims=True) - best
+    click = rng.uniform(size=(n, 3)) < 0.15 + 0.25 * best + 0.2 * (other > 0)
+    return pd.DataFrame(
+        {"request": np.repeat(np.arange(n), 3), "pos": np.tile([1, 2, 3], n), "x": 0.0, "item": item.ravel(),
+         "click": click.ravel() * 1.0, "p": 1 / 3}
+    )  # fmt: skip
+
+
+def often_best(rows):
+    return np.tile([0.6, 0.2, 0.2], (len(rows), 1))
+
+
+@pytest.mark.parametrize(
+    ("below", "interaction", "wrong"),
+    [
+        (False, "cascade", False),
+        (False, "independent", True),
+        (True, "cascade", True),
+        (True, "full", False),
+    ],
+)
+def test_rewards_that_depend_on_slots_left_out_are_noticed(below, interaction, wrong):
+    log = op.Slates.from_frame(interacting(4000, 3, below=below), **ROLES, interaction=interaction)
+    ev = op.evaluate(log, often_best, estimators=["DML"])
+    assert (ev.diagnostics["left_out_slots"].level == "caution") == wrong
+    assert (ev.diagnostics["interaction_bias"].level != "ok") == wrong
+    assert (ev.verdict().level != "trust") == wrong
+    if wrong:
+        assert any("interaction=" in reason for reason in ev.verdict().reasons)
+
+
+def test_the_difference_to_a_wider_interaction_is_the_plain_sum():
+    """Σ_k (∏_j w_j − ∏_{j≤k} w_j) (R_k − r̄_k), without a model."""
+    from offpolicy.trust.interaction import difference, wider
+    from offpolicy.trust.view import View
+
+    frame = interacting(60, 1, below=True)
+    log = op.Slates.from_frame(frame, **ROLES)
+    ev = op.evaluate(log, often_best, estimators=["IPW"])
+    view = View.of(ev.problem, ev.targets["policy"])
+    made = difference(view, wider(view.decisions)["full"])
+    w = np.where(frame["item"].to_numpy() == 0, 0.6, 0.2).reshape(60, 3) * 3
+    r = frame["click"].to_numpy().reshape(60, 3)
+    loop = [
+        sum((w[i].prod() - w[i, : k + 1].prod()) * (r[i, k] - r[:, k].mean()) for k in range(3))
+        for i in range(60)
+    ]
+    assert made == pytest.approx(np.array(loop), abs=1e-12)

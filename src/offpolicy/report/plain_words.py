@@ -28,6 +28,7 @@ UNSEEN = Topic(
     "The policy does things that the log never shows.",
     "Everything that the policy does has been tried in the log.",
 )
+SLOTS = Topic("What a slot earns depends on slots that were taken not to matter.")
 REWARD_MODEL = Topic("The model that predicts rewards is off, which costs precision.")
 BEHAVIOR_MODEL = Topic("The model of how actions were chosen fits them badly.")
 LARGE_REWARDS = Topic("A few extreme rewards decide the number.")
@@ -62,6 +63,8 @@ TOPICS: dict[str, Topic] = {
     "floored": BEHAVIOR_MODEL,
     "horizon": Topic("Late steps of the episodes say little about this policy."),
     "beyond_log": Topic("The question reaches further than the logged episodes do."),
+    "left_out_slots": SLOTS,
+    "interaction_bias": SLOTS,
     "marginal_ratios": Topic(
         "How often the policy visits each situation cannot be told well enough."
     ),

@@ -9,6 +9,7 @@ from offpolicy.trust import (
     clipping,
     confounding,
     horizon,
+    interaction,
     marginals,
     models,
     overlap,
@@ -75,4 +76,6 @@ def _findings(
     ]
     if view.decisions.layout.is_single:
         return findings
+    if view.log.kind == "slates":
+        return [*findings, *horizon.findings(view), interaction.finding(view)]
     return [*findings, *horizon.findings(view), marginals.finding(view, estimators)]

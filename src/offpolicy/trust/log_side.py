@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from offpolicy._arrays import levels
-from offpolicy.trust import balance, identifying, leaks, propensities
+from offpolicy.trust import balance, identifying, leaks, propensities, slots
 from offpolicy.trust.draws import counts_and_weights, draws_of
 from offpolicy.trust.finding import Diagnostics, Finding, Findings, judged, not_applicable
 from offpolicy.trust.significance import adjusted_z
@@ -56,6 +56,7 @@ def log_findings(log: Any, sums: LogSums) -> list[Finding]:
         *duplicates(log, sums),
         rare_rewards(log),
         maturity(log),
+        *([slots.finding(log)] if log.kind == "slates" else ()),
     ]
 
 

@@ -77,6 +77,7 @@ DISAGREE = (
     "out-of-fold skill."
 )
 OVERLAP = "Log with more exploration, or evaluate a policy closer to the logging one (a mixture)."
+WIDER = "Rewards depend on slots that interaction= leaves out: assume a wider one ('cascade' or 'full')."
 MODEL = "Try another model, more features, or leave the choice to 'auto'."
 
 THRESHOLDS: dict[str, Threshold] = {
@@ -211,6 +212,8 @@ THRESHOLDS: dict[str, Threshold] = {
         "Log longer episodes, or ask for a horizon that the log reaches: horizon=.",
         about_products=True,
     ),
+    "left_out_slots": Threshold(3.0, math.inf, "above", WIDER, false_alarms=0.003),
+    "interaction_bias": Threshold(3.3, 5.0, "above", WIDER, decides=True, false_alarms=0.01),
     "marginal_ratios": Threshold(
         3.0, 5.0, "above",
         "Give better ratios (ratio_model=), or states that say all that matters for what follows.",

@@ -1,4 +1,4 @@
-"""Values of the Open Bandit Pipeline's slate estimators (obp 0.5.7) on seeded slates, kept in ``fixtures/obp_slates.json``.
+"""Values of the Open Bandit Pipeline's slate estimators (obp 0.5.7), kept in ``fixtures/obp_slates.json``.
 
     pip install --no-deps --ignore-requires-python obp==0.5.7 seaborn tqdm pyyaml
     python tests/reference/make_obp_slates.py

@@ -126,10 +126,8 @@ def normalized(slates, interaction, amount, members):
         top = bottom = 0.0
         for slate in slates:
             there = k < len(slate[0])
-            if there or interaction in {"cascade", "full"}:
-                w = product(slate, members(slate, k))
-            else:
-                w = 1.0
+            counts = there or interaction in {"cascade", "full"}
+            w = product(slate, members(slate, k)) if counts else 1.0
             bottom += w
             top += w * amount(slate, k) if there else 0.0
         total += top / bottom

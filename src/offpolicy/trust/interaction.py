@@ -1,6 +1,6 @@
 """Slates: does a reward depend on slots that the assumed interaction leaves out?
 
-If the reward of slot k depends on the slots S_k alone, weights of more slots add noise to its estimate and nothing else:
+If the reward of slot k depends on the slots S_k alone, weights of more slots add noise to its estimate, no more:
 
     E Σ_k (ρ'_k − ρ_k) (R_k − q_k) = 0,     ρ'_k the product over the slots of a wider interaction,
 

@@ -308,3 +308,12 @@ def test_the_difference_to_a_wider_interaction_is_the_plain_sum():
         for i in range(60)
     ]
     assert made == pytest.approx(np.array(loop), abs=1e-12)
+
+
+def test_several_rewards():
+    frame = frame_of(200).assign(cost=lambda f: 0.1 * (f["item"] == "a"))
+    both = op.Slates.from_frame(frame, **{**ROLES, "reward": ["click", "cost"]}, interaction="full")
+    alone = op.Slates.from_frame(frame, **{**ROLES, "reward": "cost"}, interaction="full")
+    ev = op.evaluate(both, "uniform", estimators=["IPW"])
+    other = op.evaluate(alone, "uniform", estimators=["IPW"])
+    assert ev.metric("cost")["policy", "IPW"].value == other["policy", "IPW"].value

@@ -28,7 +28,7 @@ def read(
     position: str,
     context: Sequence[str] | str | None,
     action: str,
-    reward: str,
+    reward: str | Sequence[str],
     propensity: str | Sequence[str] | None,
     candidates: str | None,
     cluster: str | None,

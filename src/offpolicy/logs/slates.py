@@ -128,6 +128,20 @@ class Slates(Trajectories):
         )
         return made
 
+    @property
+    def metrics(self) -> dict[str, Floats]:
+        """Every reward by its name, as logged at the slots."""
+        assert self.slot_reward is not None
+        return {self.names.reward: self.slot_reward, **self.further}
+
+    def with_reward(self, name: str) -> Slates:
+        """The same slates with another of their metrics as the reward."""
+        changed = super().with_reward(name)
+        if changed is self:
+            return self
+        bare = replace(changed, slot_reward=changed.reward)
+        return replace(bare, **bare._paid(self.interaction))
+
     def assuming(self, interaction: Any) -> Slates:
         """The same slates under another interaction: its states, weights and rewards.
 
@@ -220,7 +234,7 @@ class Slates(Trajectories):
         position: str,
         context: Sequence[str] | str | None,
         action: str,
-        reward: str,
+        reward: str | Sequence[str],
         propensity: str | Sequence[str] | None = None,
         interaction: Any = "cascade",
         reward_of: str | None = None,
@@ -242,7 +256,8 @@ class Slates(Trajectories):
         context : list of column names, or None
             What is known before the slate is made.
         action, reward : column names
-            The item shown in the slot, and what it earned (or, with ``reward_of="slate"``, what the slate did).
+            The item shown in the slot, and what it earned (or, with ``reward_of="slate"``, what the slate did); several
+            rewards as a list of columns.
         propensity : column name, list of K columns, or None
             Probability of the shown item given the context and the items above it; with "independent", "additive" and
             masks that are not closed, its probability at that position whatever else is shown. None: fitted from the
@@ -295,7 +310,8 @@ class Slates(Trajectories):
         log = cls(**parts, reward_of=kind)
         unit, layout = log.layout.unit, log.layout
         if kind == "slate":
-            one_reward(log.reward, unit, layout.offsets[:-1], reward)
+            for name, values in log.metrics.items():
+                one_reward(values, unit, layout.offsets[:-1], name)
         repeated = repeats_items(shown_items(log.action, unit, layout.step, log.horizon))
         if distinct and repeated:
             raise UsageError("distinct=True, but the log has slates that show an item twice.")

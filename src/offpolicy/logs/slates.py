@@ -140,7 +140,7 @@ class Slates(Trajectories):
         if changed is self:
             return self
         bare = replace(changed, slot_reward=changed.reward)
-        return replace(bare, **bare._paid(self.interaction))
+        return replace(bare, **bare._paid(self.interaction))  # noqa: SLF001
 
     def assuming(self, interaction: Any) -> Slates:
         """The same slates under another interaction: its states, weights and rewards.

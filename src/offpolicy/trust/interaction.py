@@ -42,8 +42,8 @@ def finding(view: View) -> Finding:
     for name, logs in wider(d).items():
         size = _size(view, logs)
         if size >= FEWEST:
-            gap = view.units.sample(difference(view, logs))
-            distances[name] = (mean_z(gap, 0.0), gap.estimate)
+            apart = view.units.sample(difference(view, logs))
+            distances[name] = (mean_z(apart, 0.0), apart.estimate)
     if not distances:
         return not_applicable(NAME, "too few slates follow the target over all slots to tell.")
     name = max(distances, key=lambda n: abs(distances[n][0]))

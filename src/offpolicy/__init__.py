@@ -38,6 +38,7 @@ _NAMES = {
     "scan": "offpolicy.engines.scan",
     "SparkBoosted": "offpolicy.engines.spark_boosted",
     "PerAction": "offpolicy.models.rewards.reward",
+    "CoarseRatio": "offpolicy.policies.coarse",
     "ActionFeature": "offpolicy.models.rewards.reward",
     "BoostedReward": "offpolicy.models.rewards.boosted",
     "paper_reward": "offpolicy.models.rewards.boosted",
@@ -114,6 +115,7 @@ if TYPE_CHECKING:
     from offpolicy.models.values.torch import TorchValue as TorchValue
     from offpolicy.models.values.torch import Training as Training
     from offpolicy.policies import check_policy as check_policy
+    from offpolicy.policies.coarse import CoarseRatio as CoarseRatio
     from offpolicy.scores.catalog import Estimator as Estimator
     from offpolicy.scores.check import check_score as check_score
     from offpolicy.splits.folds import KFold as KFold

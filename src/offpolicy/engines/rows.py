@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from offpolicy._arrays import Floats, Ints
     from offpolicy.engines.roles import Roles
+    from offpolicy.logs.action_features import ActionFeatures
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +45,7 @@ class Schema:
     folds: tuple[Any, ...] | None = None
     levels: dict[str, list[Any]] | None = None
     metric: str | None = None
+    features: ActionFeatures | None = None
 
     def log(self, rows: Any, first: int = 0) -> BanditLog:
         """A log of Arrow rows that have been checked; ``first`` is the number of the first row."""
@@ -88,6 +90,7 @@ class Schema:
             first=first,
             source=source,
             names=names_of(roles),
+            action_features=self.features,
         )
         return log if self.metric is None else log.with_reward(self.metric)
 

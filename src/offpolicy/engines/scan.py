@@ -17,6 +17,13 @@ from offpolicy.engines.sources import open_source
 from offpolicy.engines.stream import StreamedLog
 from offpolicy.engines.validate import Facts, facts
 from offpolicy.errors import UsageError
+from offpolicy.logs.action_features import (
+    check_feature_columns,
+    column_names,
+    of_columns,
+    of_table,
+)
+from offpolicy.logs.frame import Columns
 from offpolicy.logs.metrics import reward_names
 from offpolicy.splits.folds import Plan, check_enough
 
@@ -25,6 +32,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from offpolicy.engines.engine import Engine
+    from offpolicy.logs.action_features import ActionFeatures
     from offpolicy.logs.actions import Label
     from offpolicy.logs.bandit import BanditLog
 
@@ -64,6 +72,7 @@ class LogScan:
     progress: Progress | None
     described: str
     kept: dict[str, Any] = field(default_factory=dict, repr=False)
+    given_features: Any = field(default=None, repr=False)
 
     kind: ClassVar[str] = "bandit"
     in_memory: ClassVar[bool] = False
@@ -97,6 +106,22 @@ class LogScan:
     def actions(self) -> tuple[Label, ...]:
         """The K actions."""
         return self.facts.labels
+
+    @cached_property
+    def action_features(self) -> ActionFeatures | None:
+        """What is known of each action: from a table, or from columns of the log, by a query."""
+        given = self.given_features
+        names = column_names(given)
+        if names is None:
+            return of_table(given, self.actions, self.roles.action)
+        pairs = self.table.select(self.roles.action, *names).distinct()
+        # Every action has one row, but for those that show what is wrong.
+        rows = self.engine.table(pairs.limit(2 * len(self.actions)))
+        labels, code = codes_of(rows, self.roles.action)
+        place = {label: i for i, label in enumerate(self.actions)}
+        codes = np.array([place[label] for label in labels], dtype=np.int64)[code]
+        columns = {name: Columns(rows).values(name) for name in names}
+        return of_columns(columns, self.actions, codes, self.roles.action, numbered=False)
 
     @property
     def nameable(self) -> tuple[str, ...]:
@@ -138,7 +163,7 @@ class LogScan:
                 "folds= must be an int for a scanned log. Labels of your own come in a column: "
                 "scan(…, fold=…); stratify= is for logs in memory."
             )
-        extra = policy_columns(named)
+        extra = policy_columns({**named, "": behavior_model})
         if self.roles.fold is None:
             check_enough(
                 plan.k, self._units(), "units" if self.roles.cluster is None else "clusters"
@@ -187,7 +212,9 @@ class LogScan:
         )
         self.engine.rest()
         self.report("compress", 1.0)
-        return replace(cells, about=self.about("cells", cells.rows))
+        return replace(
+            cells, about=self.about("cells", cells.rows), action_features=self.action_features
+        )
 
     def _rows(self, streamed: StreamedLog) -> BanditLog:
         log = streamed.schema.log(self.engine.table(streamed.rows()))
@@ -209,7 +236,15 @@ class LogScan:
                 return None
             return codes_of(self.engine.table(rows.select(role).distinct()), role)[0]
 
-        return Schema(roles, self.facts.labels, extra, labels("batch"), labels("fold"), levels)
+        return Schema(
+            roles,
+            self.facts.labels,
+            extra,
+            labels("batch"),
+            labels("fold"),
+            levels,
+            self.action_features,
+        )
 
     def about(self, way: str, held: int) -> dict[str, Any]:
         """Who reads the log and how much is in memory at once, for the settings of a result."""
@@ -247,6 +282,7 @@ def scan(
     id: str | None = None,  # noqa: A002
     keep_probability: str | None = None,
     fold: str | None = None,
+    action_features: Any = None,
     table: str | None = None,
     engine: str | None = None,
     way: Way = "auto",
@@ -267,7 +303,7 @@ def scan(
     source : path or pattern, DuckDB relation or connection, Arrow dataset, Ibis table, Spark DataFrame
         Parquet or CSV files ("logs/*.parquet"), a folder of Parquet, a DuckDB file (with ``table=``), or
         anything an Ibis backend reads.
-    context, action, reward, propensity, batch, cluster, weight, actions, keep_probability, fold
+    context, action, reward, propensity, batch, cluster, weight, actions, keep_probability, fold, action_features
         As in `BanditLog.from_frame`.
     id : column name, optional
         Integer or text that tells rows apart. Folds are a hash of it (of ``cluster`` where given), so
@@ -344,6 +380,7 @@ def scan(
     )
     try:
         roles.check(rows.columns)
+        check_feature_columns(action_features, rows.columns, names)
     except BaseException:
         runner.close()
         raise
@@ -357,6 +394,7 @@ def scan(
         Limits(max_rows, max_cells, chunk_rows, fit_rows),
         progress,
         described,
+        given_features=action_features,
     )
 
 

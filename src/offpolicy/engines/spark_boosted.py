@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from offpolicy.errors import missing_dependency
+from offpolicy.models.fitting.action_columns import ActionColumns
 from offpolicy.models.fitting.encode import Encoded, encode_table
 from offpolicy.models.rewards.boosted import joined, objective_of
 from offpolicy.models.rewards.reward import ConstantReward, FittedReward, RewardData
@@ -68,7 +69,8 @@ class SparkBoosted:
         self, frame: Any, schema: Schema, plan: Plan, seeds: dict[tuple[Any, ...], int]
     ) -> dict[tuple[Any, ...], FittedReward]:
         """One fit for each part of the sample that ``seeds`` names, made by the executors that hold the rows."""
-        width = len(schema.roles.context) + 1
+        own = 0 if schema.features is None else len(schema.features.names)
+        width = len(schema.roles.context) + own + 1
         features = ", ".join(f"f{j} double" for j in range(width))
         folds = ", ".join(f"fold{r} int, half{r} int" for r in range(plan.repeats))
         columns = f"{features}, label double, weight double, {folds}"
@@ -141,7 +143,10 @@ class _Encode:
                 continue
             log = self.schema.log(pa.Table.from_batches([batch]))
             folds = self.plan.block(log.units, labels=log.fold)
-            matrix, _ = joined(encode_table(log.context.coded_table), log.action)
+            table = encode_table(log.context.coded_table)
+            if log.action_features is not None:
+                table = ActionColumns(log.action_features).beside(table, log.action)
+            matrix, _ = joined(table, log.action)
             columns = {f"f{j}": column for j, column in enumerate(matrix.T)}
             columns |= {"label": log.reward, "weight": np.ones(log.rows)}
             if log.weight is not None:

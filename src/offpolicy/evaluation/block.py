@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from offpolicy._arrays import Floats
     from offpolicy.inference.columns import Columns
+    from offpolicy.policies.coarse import Cells
     from offpolicy.policies.target import Target
     from offpolicy.scores.catalog import Estimator
     from offpolicy.splits.folds import Folds, Split
@@ -38,9 +39,14 @@ class Block:
     discount: float
     columns: Columns
     notes: dict[Any, Any]
+    cells: Cells | None = None
 
     def pi_e(self, target: Target) -> Floats:
-        """(S,) π_e of the logged actions."""
+        """(S,) π_e of the logged actions, or of their cells where ratios are of these."""
+        if self.cells is not None and not self.columns.has(("pi_e", target.name), self.number):
+            own, cell = self.cells.of_logged(target, self.log.context, self.log.action)
+            self.columns.put(("pi_e", target.name), self.number, cell)
+            self.columns.put((OWN, "pi_e", target.name), self.number, own)
         return self.columns.keep(
             ("pi_e", target.name),
             self.number,
@@ -59,11 +65,21 @@ class Block:
                 self.notes["behavior", *name[1:]] = made.note
             if made.raised is not None:
                 self.columns.put(("raised", *name[1:]), self.number, made.raised)
+        self._keep_own_behavior()
         raised = ("raised", *name[1:])
         return Behavior(
             self.columns.block(name, self.number),
             self.columns.block(raised, self.number) if raised in self.columns else None,
         )
+
+    def _keep_own_behavior(self) -> None:
+        """π_b of the actions themselves, beside that of their cells, for the check that compares both."""
+        name = (OWN, "pi_b")
+        if self.cells is None or self.columns.has(name, self.number):
+            return
+        own = self.nuisances.behaviors.of_actions
+        if own is not None:
+            self.columns.put(name, self.number, own)
 
     def values(
         self, target: Target, estimator: Estimator, repeat: int, together: Sequence[Target]
@@ -155,6 +171,8 @@ class Block:
                         self.marginal(target, estimator.split, repeat)
 
 
+# First part of the names of columns of single actions, where ratios are of cells.
+OWN = "own"
 # π_b that nothing was fitted for is the same in every split.
 GIVEN = ("pi_b", "given", 0)
 

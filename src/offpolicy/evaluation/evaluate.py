@@ -10,15 +10,25 @@ import numpy as np
 
 from offpolicy._threads import prepare_threads
 from offpolicy.errors import DataError, UsageError
+from offpolicy.evaluation import ratios
 from offpolicy.evaluation.memory import InMemory
 from offpolicy.evaluation.metrics import Asked
 from offpolicy.evaluation.pipeline import Pipeline
-from offpolicy.evaluation.ratios import as_ratio, described
+from offpolicy.evaluation.ratios import (
+    EXACT,
+    as_ratio,
+    described,
+    is_auto,
+    need_exact,
+    whole_distribution,
+)
 from offpolicy.evaluation.result import Evaluation, describe
 from offpolicy.evaluation.source import Specs
 from offpolicy.evaluation.streamed import Streamed
 from offpolicy.inference.score_table import ScoreTable
+from offpolicy.models.behavior.logging_policy import as_logging_policy
 from offpolicy.policies import target as targets
+from offpolicy.policies.coarse import CoarseRatio
 from offpolicy.scores import catalog
 from offpolicy.splits.folds import Folds, KFold, Plan
 from offpolicy.splits.hashing import DEFAULT_SEED
@@ -72,13 +82,16 @@ def evaluate(
     value_model : value model, regressor, (steps, K) array or {policy: array}, optional
         Trajectories: {q_t}. `Tabular`, `FittedQ`, `ModelBased`, `TorchValue`; default: `Tabular()` for
         discrete states, else `FittedQ()`. ``{metric: …}`` for a log with several.
-    behavior_model : classifier, "shares", "auto", (n, K) array, or None
-        None uses the logged propensities exactly; without them the default model is fitted.
+    behavior_model : classifier, "shares", "auto", (n, K) array, policy, or None
+        None uses the logged propensities exactly; without them the default model is fitted. A policy is the logging
+        policy itself, asked block by block.
     ratio_model : MarginalRatio, (steps,) array or {policy: array}, optional
         Trajectories: ratio of state-action marginals, for DRL. Arrays of policies and models have one row per
         row of the log: for logs read from a frame, a row of that frame, in its order.
-    ratio : "exact" or a ratio
-        Whose probabilities the importance weights are ratios of: those of the logged action.
+    ratio : "exact", `CoarseRatio` or "auto"
+        Whose probabilities the importance weights are ratios of: those of the logged action, or of the cell of
+        actions with the same features (for logs with ``action_features=``). "auto" takes cells of all features where
+        they make estimates more precise and a paired test against the exact ratio does not object.
     folds : int, KFold, or labels
         Number of folds for cross-fitting, or one label per unit (episodes of a frame: in sorted order). The
         fold of a unit is a hash of its id, or of its number, and the seed.
@@ -156,7 +169,7 @@ def evaluate(
             value_model=value_model,
             behavior_model=behavior_model,
             ratio_model=ratio_model,
-            ratio=ratio,
+            ratio=decided,
             folds=folds,
             repeats=more,
             discount=discount,
@@ -171,25 +184,27 @@ def evaluate(
 
     original = log
     plan = Plan.of(folds, repeats, seed)
+    weighed, given = as_ratio(ratio, log), as_logging_policy(behavior_model, log)
+    given = whole_distribution(log, weighed) if given is None else given
     if horizon is not None:
         if log.kind == "bandit":
             raise UsageError(
                 "horizon= is for trajectories; a bandit log has one decision per unit."
             )
         log = log.up_to(horizon)
-    log = log.opened(plan, named, reward_model, behavior_model)
+    log = log.opened(plan, named, reward_model, given)
     named_estimators = catalog.sensible(log) if estimators is None else estimators
     chosen = catalog.for_log(catalog.resolve(named_estimators, log.kind), log)
     model = asked.models[asked.names[0]]
     specs = Specs(
         model if bandit else None,
         None if bandit else model,
-        behavior_model,
+        given,
         ratio_model,
         seed,
         n_jobs,
         float(discount),
-        as_ratio(ratio, log),
+        weighed,
     )
     source: Source = (
         InMemory.of(log, _folds(log, plan, folds), specs)
@@ -197,13 +212,22 @@ def evaluate(
         else Streamed.of(log, plan, specs)
     )
     resolved = source.resolve(named)
+    choice, decided = None, ratio
+    if is_auto(ratio):
+        decided = EXACT
+        if specs.cells is not None:
+            need_exact(log, given)
+            choice = ratios.chosen(source, resolved, chosen)
+            decided = CoarseRatio() if choice.coarse else EXACT
+            source = source if choice.coarse else source.with_exact_ratio()
     source.prepare(list(resolved.values()), chosen)
     settings = {
         "estimators": [e.name for e in chosen],
         "reward_model": describe(model) if bandit else None,
         "value_model": None if bandit else describe(model),
         "behavior_model": describe(behavior_model, log),
-        "ratio": described(ratio),
+        "ratio": described(decided),
+        **({} if choice is None else {"ratio_chosen": choice.why}),
         "folds": source.folds.k,
         "repeats": source.folds.repeats,
         "repeats_rule": "mean of the scores over repetitions; standard error of that mean",

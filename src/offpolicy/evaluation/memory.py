@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from offpolicy.evaluation.block import Block
+from offpolicy.evaluation.block import OWN, Block
 from offpolicy.evaluation.source import RowView, Specs, count_unfitted, keeps_without_reward
 from offpolicy.inference.columns import Columns
 from offpolicy.inference.reach import Reach, constant_propensities, largest_weight, masses, reach
 from offpolicy.inference.units import Units
 from offpolicy.logs.layout import in_log_order
+from offpolicy.models.behavior.logging_policy import as_logging_policy
 from offpolicy.models.fitting.crossfit import CrossFit
 from offpolicy.models.fitting.episodes import EpisodeFit
-from offpolicy.models.fitting.store import FitStore
+from offpolicy.models.fitting.store import BEHAVIOR, MRDR, FitStore
 from offpolicy.policies import target as targets
 from offpolicy.trust.sums import LogSums, log_sums
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from offpolicy._arrays import Floats, Ints
+    from offpolicy.policies.coarse import Cells
     from offpolicy.policies.target import Target
     from offpolicy.scores.catalog import Estimator
     from offpolicy.splits.folds import Folds, Split
@@ -41,17 +43,31 @@ class InMemory:
     said: dict[Any, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     n_blocks: int = 1
+    cells: Cells | None = None
 
     @classmethod
     def of(cls, log: Any, folds: Folds, specs: Specs) -> InMemory:
         """The source of a log in memory."""
-        return cls(log, folds, nuisances_of(log, folds, specs), specs.discount)
+        nuisances = nuisances_of(log, folds, specs)
+        return cls(log, folds, nuisances, specs.discount, cells=specs.cells)
+
+    @property
+    def ratio_log(self) -> Any:
+        """The log whose actions the ratios are of: cells of actions, where ratios are coarse."""
+        return self.nuisances.behaviors.log
 
     @cached_property
     def block(self) -> Block:
         """The log as a block."""
         return Block(
-            0, self.log, self.folds, self.nuisances, self.discount, self.columns, self.said
+            0,
+            self.log,
+            self.folds,
+            self.nuisances,
+            self.discount,
+            self.columns,
+            self.said,
+            self.cells,
         )
 
     def fit_notes(self, kind: int) -> list[str]:
@@ -137,7 +153,7 @@ class InMemory:
         return bound
 
     def _largest_weight(self, target: Target) -> float | None:
-        log = self.log
+        log = self.ratio_log
         if not log.layout.is_single or log.propensity is None:
             return None
         # The reach asks the target about every context: not where the answer is None whatever it says.
@@ -152,7 +168,10 @@ class InMemory:
             mass, square = masses(self.units())
             scored = self.folds.half[0] if half else np.ones(len(mass), dtype=bool)
             unit = self.log.layout.unit
-            self.said[key] = reach(self.log, target, (mass * scored)[unit], (square * scored)[unit])
+            seen = target if self.cells is None else self.cells.target(target)
+            self.said[key] = reach(
+                self.ratio_log, seen, (mass * scored)[unit], (square * scored)[unit]
+            )
         made: Reach = self.said[key]
         return made
 
@@ -169,7 +188,7 @@ class InMemory:
 
     def with_behavior(self, behavior_model: Any) -> InMemory:
         """The same log with another π_b; value models that may have looked at π_b are fitted anew."""
-        given = in_log_order(behavior_model, self.log)
+        given = in_log_order(as_logging_policy(behavior_model, self.log), self.log)
         return InMemory(
             self.log,
             self.folds,
@@ -177,6 +196,20 @@ class InMemory:
             self.discount,
             self.columns.only(keeps_without_behavior(self.log.kind)),
             {k: v for k, v in self.said.items() if k == "log sums" or k[0] in {"largest", "reach"}},
+            self.notes,
+            cells=self.cells,
+        )
+
+    def with_exact_ratio(self) -> InMemory:
+        """The same log and reward models with ratios of actions."""
+        store = self.nuisances.store.without(BEHAVIOR, MRDR)
+        return InMemory(
+            self.log,
+            self.folds,
+            replace(self.nuisances, cells=None, store=store),
+            self.discount,
+            self.columns.only(keeps_without_ratio),
+            {k: v for k, v in self.said.items() if k == "log sums"},
             self.notes,
         )
 
@@ -192,6 +225,7 @@ class InMemory:
             self.columns.only(keeps_without_reward, shared=True),
             {k: v for k, v in self.said.items() if k[0] in same},
             self.notes,
+            cells=self.cells,
         )
 
     def close(self) -> None:
@@ -205,9 +239,20 @@ def keeps_without_behavior(kind: str) -> Any:
     def keeps(name: Any) -> bool:
         if not isinstance(name, tuple) or name[0] in {"pi_e", "fold", "half"}:
             return True
+        if name[:2] == (OWN, "pi_e"):
+            return True
         return kind == "bandit" and name[0] in {"q", "v"} and not name[1].startswith("mrdr")
 
     return keeps
+
+
+def keeps_without_ratio(name: Any) -> bool:
+    """Which columns of a bandit log do not depend on what ratios are of: q and v but MRDR's, and the log's own."""
+    if not isinstance(name, tuple):
+        return True
+    if name[0] in {"q", "v"}:
+        return not name[1].startswith("mrdr")
+    return name[0] in {"fold", "half", "metric"}
 
 
 def nuisances_of(log: Any, folds: Folds, specs: Specs) -> Any:
@@ -216,7 +261,7 @@ def nuisances_of(log: Any, folds: Folds, specs: Specs) -> Any:
     behavior = in_log_order(as_array(specs.behavior_model), log)
     if log.kind == "bandit":
         reward = in_log_order(as_array(specs.reward_model), log)
-        return CrossFit(log, folds, reward, behavior, specs.seed, store)
+        return CrossFit(log, folds, reward, behavior, specs.seed, store, cells=specs.cells)
     return EpisodeFit(
         log,
         folds,

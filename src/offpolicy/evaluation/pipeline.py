@@ -15,7 +15,7 @@ import numpy as np
 
 from offpolicy._progress import FITTING, track
 from offpolicy.errors import NotIdentifiedError
-from offpolicy.evaluation.block import behavior_name, values_name
+from offpolicy.evaluation.block import OWN, behavior_name, values_name
 from offpolicy.evaluation.combined import Combined
 from offpolicy.inference.estimate import Estimate, embedded, over_folds
 from offpolicy.inference.intervals.pool import Moments
@@ -105,6 +105,18 @@ class Pipeline:
     def log(self) -> Any:
         """The log: what is known of all its rows."""
         return self.source.log
+
+    @property
+    def ratio_log(self) -> Any:
+        """The log whose actions the ratios are of: cells of actions, where ratios are coarse."""
+        return self.source.ratio_log
+
+    def exact_ratio(self, target: Target) -> Floats | None:
+        """(S,) ratios of the logged actions themselves, where the ratios in use are of cells; None where unknown."""
+        own = self.columns.get((OWN, "pi_b"))
+        if own is None:
+            return None
+        return np.asarray(self.columns[OWN, "pi_e", target.name] / own)
 
     @property
     def folds(self) -> Any:
@@ -528,7 +540,8 @@ class Pipeline:
         sums: CalibrationSums | None = None
         for rows, matrix in self.source.distributions(split):
             at = unit[rows]
-            block = calibration_sums(matrix, self.log.action[rows], mass[at], square[at], count[at])
+            taken = self.ratio_log.action[rows]
+            block = calibration_sums(matrix, taken, mass[at], square[at], count[at])
             sums = block if sums is None else sums + block
         return sums
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from offpolicy.models.fitting.store import BEHAVIOR, MRDR, REWARD
+from offpolicy.policies.coarse import Cells
 from offpolicy.splits.folds import part_keys
 
 if TYPE_CHECKING:
@@ -36,6 +37,11 @@ class Specs:
     n_jobs: int | None = None
     discount: float = 1.0
     ratio: Any = None  # what `as_ratio` made of ratio=; None: of the logged action itself
+
+    @property
+    def cells(self) -> Cells | None:
+        """Cells of actions that the ratios are of; None where they are of actions."""
+        return self.ratio if isinstance(self.ratio, Cells) else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,6 +116,16 @@ class Source(Protocol):
     @property
     def log(self) -> Any:
         """What is known of all rows."""
+        ...
+
+    @property
+    def ratio_log(self) -> Any:
+        """The log whose actions the ratios are of: cells of actions, where ratios are coarse."""
+        ...
+
+    @property
+    def cells(self) -> Cells | None:
+        """Cells of actions that the ratios are of; None where they are of actions."""
         ...
 
     @property
@@ -193,6 +209,10 @@ class Source(Protocol):
 
     def with_reward(self, name: str, model: Any) -> Source:
         """The same log and π_b with another metric as the reward, whose models follow ``model``."""
+        ...
+
+    def with_exact_ratio(self) -> Source:
+        """The same log and value models with ratios of actions."""
         ...
 
     def close(self) -> None:

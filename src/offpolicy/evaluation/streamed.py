@@ -15,7 +15,7 @@ import numpy as np
 from offpolicy._progress import FITTING, track
 from offpolicy.errors import DataError
 from offpolicy.evaluation.block import GIVEN, Block
-from offpolicy.evaluation.memory import InMemory, keeps_without_behavior
+from offpolicy.evaluation.memory import InMemory, keeps_without_behavior, keeps_without_ratio
 from offpolicy.evaluation.source import RowView, Specs, count_unfitted, keeps_without_reward
 from offpolicy.inference.columns import Columns
 from offpolicy.inference.reach import Reach, largest_weight, masses, reach
@@ -23,6 +23,7 @@ from offpolicy.inference.units import Units
 from offpolicy.logs.bandit import BanditLog
 from offpolicy.logs.frame import Context
 from offpolicy.logs.layout import Layout
+from offpolicy.models.behavior.logging_policy import LoggingPolicy, as_logging_policy
 from offpolicy.models.fitting import streamed as fitting
 from offpolicy.models.fitting.crossfit import CrossFit
 from offpolicy.models.fitting.store import BEHAVIOR, MRDR, REWARD, FitStore
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
     from offpolicy._arrays import Floats, Ints
     from offpolicy.models.fitting.behavior_fits import BehaviorFits
+    from offpolicy.policies.coarse import Cells
     from offpolicy.scores.catalog import Estimator
     from offpolicy.splits.folds import Split
 
@@ -56,7 +58,7 @@ class Predict:
 
     def __call__(self, log: BanditLog) -> tuple[dict[Any, Any], dict[Any, Any]]:
         """Columns of the block, and what adds up over blocks."""
-        folds = self.plan.block(log.units, labels=log.fold)
+        folds, cells = self.plan.block(log.units, labels=log.fold), self.specs.cells
         resolved = {name: resolve(name, policy, log) for name, policy in self.policies.items()}
         nuisances = CrossFit(
             log,
@@ -66,9 +68,10 @@ class Predict:
             self.specs.seed,
             FitStore(self.fits, sealed=True),
             tuple(resolved.values()),
+            cells,
         )
         columns = Columns(limit=2**62)
-        block = Block(0, log, folds, nuisances, 1.0, columns, {})
+        block = Block(0, log, folds, nuisances, 1.0, columns, {}, cells)
         block.predict(list(resolved.values()), self.estimators)
         for split, repeat in self.behaviors:
             block.behavior(split, repeat)
@@ -82,9 +85,10 @@ class Predict:
                 columns.put(("fold", r), 0, folds.labels[r].astype(np.int32))
                 columns.put(("half", r), 0, folds.half[r])
         mass, square = masses(Units(log.rows, None, log.weight))
+        seen = [t if cells is None else cells.target(t) for t in resolved.values()]
         sums: dict[Any, Any] = {
-            (name, half): reach(log, target, mass * scored, square * scored)
-            for name, target in resolved.items()
+            (name, half): reach(nuisances.behaviors.log, target, mass * scored, square * scored)
+            for name, target in zip(resolved, seen, strict=True)
             for half, scored in ((False, 1.0), (True, folds.half[0]))
         }
         if self.rows:
@@ -124,12 +128,27 @@ class Streamed:
     @property
     def weights_known(self) -> bool:
         """Whether the logged propensities are used as they are."""
-        return self.specs.behavior_model is None and bool(self.scan.has_propensity)
+        if not self.scan.has_propensity:
+            return False
+        spec, cells = self.specs.behavior_model, self.specs.cells
+        if isinstance(spec, LoggingPolicy):
+            return True
+        return spec is None and (cells is None or bool(cells.single.all()))
 
     @property
     def behavior_given(self) -> bool:
         """Whether no behavior model is fitted."""
-        return self.weights_known
+        return self.weights_known or isinstance(self.specs.behavior_model, LoggingPolicy)
+
+    @property
+    def cells(self) -> Cells | None:
+        """Cells of actions that the ratios are of; None where they are of actions."""
+        return self.specs.cells
+
+    @cached_property
+    def ratio_log(self) -> BanditLog:
+        """The log whose actions the ratios are of: cells of actions, where ratios are coarse."""
+        return self.log if self.cells is None else self.cells.log(self.log)
 
     @cached_property
     def log(self) -> BanditLog:
@@ -149,6 +168,7 @@ class Streamed:
             cluster=None if cluster is None else np.unique(cluster, return_inverse=True)[1],
             weight=columns.get("weight"),
             names=scan.names,
+            action_features=scan.schema.features,
         )
 
     @cached_property
@@ -205,7 +225,7 @@ class Streamed:
             estimators,
             [t.name for t in targets],
             of_values=True,
-            of_behavior=not self.weights_known,
+            of_behavior=not self.behavior_given,
             by_policy=False,
         )
 
@@ -259,7 +279,7 @@ class Streamed:
                     self.sums[name] = part if number == 0 else self.sums[name] + part
                 advance(max(map(len, columns.values()), default=0))
         self._put_later(later)
-        for name in ("log", "folds"):
+        for name in ("log", "ratio_log", "folds"):
             vars(self).pop(name, None)
 
     def _put_later(self, later: dict[Any, list[Any]]) -> None:
@@ -296,7 +316,7 @@ class Streamed:
         """Largest weight that can occur, where logged propensities tell."""
         if not self.scan.has_propensity:
             return None
-        return largest_weight(self.log, self.reach(target, half=False))
+        return largest_weight(self.ratio_log, self.reach(target, half=False))
 
     def reach(self, target: Target, *, half: bool) -> Reach:
         """Where a target puts its mass: over all units, or the scored half."""
@@ -305,7 +325,7 @@ class Streamed:
 
     def distributions(self, split: Split) -> Iterator[tuple[Ints, Floats]]:
         """Rows with π_b of all their actions, where it is fitted; the log is passed over for it."""
-        if self.weights_known:
+        if self.weights_known and not isinstance(self.specs.behavior_model, LoggingPolicy):
             return
         first = 0
         for log in self.scan.blocks():
@@ -317,8 +337,9 @@ class Streamed:
         resolved = tuple(resolve(name, policy, log) for name, policy in self.policies.items())
         store = FitStore(self.store.fits, sealed=True)
         folds = self.plan.block(log.units, labels=log.fold)
+        specs = self.specs
         return CrossFit(
-            log, folds, None, self.specs.behavior_model, self.specs.seed, store, resolved
+            log, folds, None, specs.behavior_model, specs.seed, store, resolved, specs.cells
         ).behaviors
 
     def log_sums(self) -> LogSums:
@@ -341,7 +362,7 @@ class Streamed:
         return Streamed(
             self.scan,
             self.plan,
-            replace(self.specs, behavior_model=behavior_model),
+            replace(self.specs, behavior_model=as_logging_policy(behavior_model, self.scan)),
             self.store.without(BEHAVIOR, MRDR),
             self.columns.only(keeps_without_behavior("bandit")),
             {},
@@ -362,6 +383,20 @@ class Streamed:
             columns,
             {},
             {key: made for key, made in self.sums.items() if key != "log"},
+            self.notes,
+            self.policies,
+        )
+
+    def with_exact_ratio(self) -> Streamed:
+        """The same log and reward models with ratios of actions."""
+        return Streamed(
+            self.scan,
+            self.plan,
+            replace(self.specs, ratio=None),
+            self.store.without(BEHAVIOR, MRDR),
+            self.columns.only(keeps_without_ratio),
+            {},
+            dict(self.sums),
             self.notes,
             self.policies,
         )

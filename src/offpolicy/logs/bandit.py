@@ -11,6 +11,11 @@ import numpy as np
 from offpolicy._arrays import read_only
 from offpolicy.errors import DataError
 from offpolicy.logs import checks
+from offpolicy.logs.action_features import (
+    ActionFeatures,
+    of_frame,
+    of_table,
+)
 from offpolicy.logs.actions import Label, action_list, encode, label_array, refuse_continuous
 from offpolicy.logs.frame import Columns, Context
 from offpolicy.logs.given import check_given, own_copy, row_labels
@@ -98,6 +103,7 @@ class BanditLog(HasMetrics):
     row_labels: Any = field(default=None, repr=False)  # pandas index of what it was built from
     notes: tuple[str, ...] = ()  # what a reader of any estimate should know
     further: Mapping[str, Floats] = field(default_factory=dict, repr=False)
+    action_features: ActionFeatures | None = field(default=None, repr=False)
 
     kind: ClassVar[str] = "bandit"
     in_memory: ClassVar[bool] = True
@@ -194,6 +200,7 @@ class BanditLog(HasMetrics):
         count: str | None = None,
         fold: str | None = None,
         id: str | None = None,  # noqa: A002
+        action_features: Any = None,
     ) -> BanditLog:
         """Build a log from the columns of a pandas, polars or pyarrow table.
 
@@ -227,6 +234,10 @@ class BanditLog(HasMetrics):
         id : column name, optional
             Integer or text that tells rows apart. Rows are put in its order and folds follow from it, so
             that the order of the frame changes nothing. Arrays given beside the log follow the frame.
+        action_features : column names, frame, mapping or (K, d) array, optional
+            What is known of each action besides its name: columns of the log that are constant per action, a
+            table with the column of actions, {action: features}, or one row per action in their order. Reward
+            models read them, and `CoarseRatio` makes cells from them.
 
         Examples
         --------
@@ -297,6 +308,7 @@ class BanditLog(HasMetrics):
                 action, rewards[0], propensity_name, batch or "batch", cluster or "cluster"
             ),
             row_labels=labels_of_rows,
+            action_features=of_frame(action_features, columns, labels, codes, action, names),
         )
         called = {
             "weight": weight,
@@ -324,6 +336,7 @@ class BanditLog(HasMetrics):
         count: Any = None,
         fold: Any = None,
         metrics: Sequence[str] | None = None,
+        action_features: Any = None,
     ) -> BanditLog:
         """Build a log from arrays; the arguments are those of `from_frame`, one entry per row.
 
@@ -341,6 +354,8 @@ class BanditLog(HasMetrics):
             As in `from_frame`; ``eligible`` may also be an (n, K) mask of booleans.
         metrics : sequence of str, optional
             Names of the M columns of an (n, M) array of rewards.
+        action_features : (K, d) array, mapping {action: features}, or frame with a column "action", optional
+            As in `from_frame`.
 
         Examples
         --------
@@ -412,6 +427,7 @@ class BanditLog(HasMetrics):
             count=numbers(count, "count"),
             fold=None if fold is None else np.asarray(fold),
             row_labels=labels_of_rows,
+            action_features=of_table(action_features, labels, "action"),
         )
         return _checked(log, numbers(keep_probability, "keep_probability"), {})
 

@@ -55,6 +55,12 @@ class Target:
     codes: Ints | None
     _ask: Callable[[Array], Floats] | None = field(repr=False)
     elsewhere: Callable[[Any, Ints], Floats] | None = field(default=None, repr=False)
+    asked_width: int | None = None  # numbers per row that an answer takes, where it is more than K
+
+    @property
+    def width(self) -> int:
+        """Numbers per row that an answer takes in memory."""
+        return self.n_actions if self.asked_width is None else self.asked_width
 
     def probabilities(self, positions: Array) -> Floats:
         """(m, K) probabilities at table rows (or log rows, where contexts are not shared)."""
@@ -71,23 +77,25 @@ class Target:
             rows = np.arange(n)
             at = context.positions(rows) if self.shares_context else rows
             return np.asarray(self.codes[at] == action, dtype=np.float64)
+        out = np.empty(n)
+        for rows, matrix, at in self.by_block(context, n):
+            out[rows] = matrix[at, action[rows]]
+        return out
+
+    def by_block(self, context: Context, n: int) -> Iterator[tuple[Any, Floats, Ints]]:
+        """Rows of the log, a block of distributions, and which of these each row has."""
         if self.shares_context and context.index is not None:
-            if context.n_table * self.n_actions <= BLOCK_CELLS:
-                return np.asarray(
-                    self.probabilities(np.arange(context.n_table))[context.index, action]
-                )
-            out = np.empty(n)
+            if context.n_table * self.width <= BLOCK_CELLS:
+                yield slice(None), self.probabilities(np.arange(context.n_table)), context.index
+                return
             order = np.argsort(context.index, kind="stable")
             at = context.index[order]
-            for block in blocks(context.n_table, self.n_actions):
+            for block in blocks(context.n_table, self.width):
                 low, high = np.searchsorted(at, [block[0], block[-1] + 1])
-                rows = order[low:high]
-                out[rows] = self.probabilities(block)[at[low:high] - block[0], action[rows]]
-            return out
-        out = np.empty(n)
-        for block in blocks(n, self.n_actions):
-            out[block] = self.probabilities(block)[np.arange(len(block)), action[block]]
-        return out
+                yield order[low:high], self.probabilities(block), at[low:high] - block[0]
+            return
+        for block in blocks(n, self.width):
+            yield block, self.probabilities(block), np.arange(len(block))
 
 
 def blocks(n: int, width: int) -> Iterator[Ints]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from offpolicy.errors import UsageError
+from offpolicy.trust.coarse import NAME
 from offpolicy.trust.confounding import Sensitivity
 from offpolicy.trust.view import View
 
@@ -15,6 +16,12 @@ ASSUMES = "assumes that nothing but the context columns moved both the action an
 DECLARED = "rests on the declaration that actions were drawn at random given the context columns"
 GIVEN = "rests on the given propensities being those the actions were drawn with"
 ACCEPTED = "assumes that nothing unseen changes the odds of an action by more than a factor {:g}"
+COARSE = "assumes that actions of one cell (same {}; {}) earn the same beyond what the reward model says of each"
+UNTESTED = (
+    "Ratios of cells were chosen for their smaller error, and this log cannot tell whether they lose what matters: "
+    "the number {}. Name the cells with op.CoarseRatio([…]) if that is known, or use ratio='exact'."
+)
+OF_CELLS = "Only the probability of the logged action was logged, so that π_b of cells was fitted"
 REMEDY = (
     "Log propensities; or say randomized=True if actions were drawn at random given these columns; or accept a "
     "bound on hidden causes with gamma=."
@@ -22,7 +29,22 @@ REMEDY = (
 
 
 def assumption(ev: Evaluation) -> str:
-    """What the numbers of an evaluation assume; empty where propensities were logged and used."""
+    """What the numbers of an evaluation assume; empty where propensities were logged, and used action by action."""
+    return " and ".join(part for part in (of_propensities(ev), of_cells(ev)) if part)
+
+
+def of_cells(ev: Evaluation) -> str:
+    """What ratios of cells assume; empty where ratios are of actions."""
+    cells = ev.problem.source.cells
+    if cells is None:
+        return ""
+    return COARSE.format(
+        ", ".join(cells.features), f"{cells.n:,} cells of {len(cells.code):,} actions"
+    )
+
+
+def of_propensities(ev: Evaluation) -> str:
+    """What the propensities assume; empty where they were logged and used."""
     if ev.problem.weights_known:
         return ""
     if ev.settings.get("randomized"):
@@ -52,12 +74,16 @@ def grounds(ev: Evaluation, policy: str, level: float) -> tuple[list[str], bool]
     difference to the logged value has a sign that Γ could take from it.
     """
     if ev.problem.weights_known or ev.settings.get("randomized"):
-        return [], False
+        return untested(ev, policy), False
     gamma = ev.settings.get("gamma")
     if gamma is None:
-        how = "given" if ev.problem.source.behavior_given else "fitted"
+        how = f"Propensities were {'given' if ev.problem.source.behavior_given else 'fitted'}, not logged"
+        remedy = REMEDY
+        if ev.problem.source.cells is not None and ev.problem.log.propensity is not None:
+            how, remedy = OF_CELLS, f"Give the logging policy as behavior_model=. {REMEDY}"
         return [
-            f"Propensities were {how}, not logged: the number {assumption(ev)}. {REMEDY}"
+            f"{how}: the number {of_propensities(ev)}. {remedy}",
+            *untested(ev, policy),
         ], False
     view = View.of(ev.problem, ev.targets[policy])
     if not view.weight.any():
@@ -71,6 +97,14 @@ def grounds(ev: Evaluation, policy: str, level: float) -> tuple[list[str], bool]
         f"value is between {wide[0]:.3g} and {wide[1]:.3g}: it may be 0."
     )
     return [why], True
+
+
+def untested(ev: Evaluation, policy: str) -> list[str]:
+    """A reason for caution where cells were chosen here, and the check of them could not be made."""
+    chosen = ev.settings.get("ratio_chosen") is not None and ev.problem.source.cells is not None
+    if not chosen or ev.diagnostics[policy][NAME].ran:
+        return []
+    return [UNTESTED.format(of_cells(ev))]
 
 
 def bounds_sentence(ev: Evaluation, policy: str, level: float) -> list[str]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from offpolicy._progress import track
 from offpolicy.trust import (
     clipping,
+    coarse,
     confounding,
     horizon,
     interaction,
@@ -67,6 +68,7 @@ def _findings(
     findings = [
         *weights.findings(view),
         overlap.finding(view),
+        *coarse.findings(view),
         *models.findings(view),
         stability.drift(view),
         stability.disagreement(estimates, marginals.comparable(view, estimators)),

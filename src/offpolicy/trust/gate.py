@@ -140,7 +140,8 @@ def expressions(asked: object, policies: Sequence[str]) -> list[str]:
 def assumption(ev: Evaluation) -> str:
     """What every number of an evaluation rests on, as a sentence: the propensities."""
     if ev.problem.weights_known:
-        return "This rests on the logged propensities being those the actions were drawn with."
+        rests = "This rests on the logged propensities being those the actions were drawn with."
+        return f"{rests} It {ev.assumption}." if ev.assumption else rests
     how = "given" if ev.problem.source.behavior_given else "estimated"
     return f"The propensities were {how}: this {ev.assumption}."
 

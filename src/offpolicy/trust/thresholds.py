@@ -199,6 +199,12 @@ THRESHOLDS: dict[str, Threshold] = {
     "estimator_disagreement": Threshold(
         0.001, 0.0001, "below", DISAGREE, decides=True, false_alarms=0.001
     ),
+    "coarse_ratio": Threshold(
+        0.01, 0.001, "below",
+        "Actions of one cell earn differently, or π_b of cells is off: use more features or finer cells, a reward "
+        "model that tells these actions apart, or ratio='exact'.",
+        decides=True, false_alarms=0.01,
+    ),
     "clipping_sensitivity": Threshold(
         1.0, math.inf, "above", OVERLAP, about_products=True, advice=True
     ),

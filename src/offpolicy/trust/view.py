@@ -58,8 +58,8 @@ class View:
 
     @property
     def log(self) -> Any:
-        """The log."""
-        return self.problem.log
+        """The log whose actions the weights are of: cells of actions, where ratios are coarse."""
+        return self.problem.ratio_log
 
     @property
     def behavior_is_known(self) -> bool:

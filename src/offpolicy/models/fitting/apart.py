@@ -39,7 +39,7 @@ def predictions_apart(log: Any, training: Bools, reward_model: Any, seed: int = 
     model, tables = as_reward_model(reward_model), Tables(log)
     rows, rest = np.flatnonzero(training), np.flatnonzero(~training)
     data = RewardData(
-        tables.rows(model, log.context.positions(rows)),
+        tables.pairs(model, log.context.positions(rows), log.action[rows]),
         log.action[rows],
         log.reward[rows],
         tables.mass(rows),
@@ -49,9 +49,9 @@ def predictions_apart(log: Any, training: Bools, reward_model: Any, seed: int = 
     )
     with few_threads(len(rows)):
         fit = model.fit_reward(data, seed_of(seed, REWARD, ("apart",)))
-        table = tables.rows(model, log.context.positions(rest))
-        columns = [
-            fit.predict(table, np.full(len(rest), code, dtype=log.action.dtype))
-            for code in range(len(log.actions))
-        ]
-    return np.stack(columns, axis=1)
+        out = np.empty((len(rest), len(log.actions)))
+        for code in range(len(log.actions)):
+            taken = np.full(len(rest), code, dtype=log.action.dtype)
+            table = tables.pairs(model, log.context.positions(rest), taken)
+            out[:, code] = fit.predict(table, taken)
+    return out

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from offpolicy.models.behavior.behavior import (
     FittedBehavior,
     floor_at,
 )
+from offpolicy.models.behavior.logging_policy import LoggingPolicy
 from offpolicy.models.behavior.resolve import as_behavior_model
 from offpolicy.models.behavior.sees_targets import with_targets
 from offpolicy.models.behavior.state_shares import StateShares
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
     from offpolicy._arrays import Floats, Ints
     from offpolicy.models.fitting.tables import Tables
+    from offpolicy.policies.coarse import Cells
     from offpolicy.policies.target import Target
     from offpolicy.splits.folds import Folds, Part, Split
 
@@ -38,7 +40,10 @@ SUM_TOLERANCE = 1e-4  # single precision
 
 @dataclass(frozen=True, eq=False)
 class BehaviorFits:
-    """π_b of one log (or of a block of it) in every split."""
+    """π_b of one log (or of a block of it) in every split.
+
+    Where ratios are of cells, ``log`` and ``targets`` are those of cells, and ``fine`` is the log of actions.
+    """
 
     log: Any
     folds: Folds
@@ -47,24 +52,53 @@ class BehaviorFits:
     store: FitStore
     tables: Tables
     targets: tuple[Target, ...] = ()
+    fine: Any = None
+    cells: Cells | None = None
 
     @property
     def is_known(self) -> bool:
-        """Whether the logged propensities are used as they are."""
+        """Whether the logged propensities are used as they are, or those of cells follow from what was logged."""
+        if isinstance(self.spec, LoggingPolicy):
+            return self._actions.propensity is not None
         return self.spec is None and self.log.propensity is not None
 
     @property
     def is_given(self) -> bool:
         """Whether nothing is fitted."""
-        return self.is_known or isinstance(self.spec, np.ndarray)
+        return self.is_known or isinstance(self.spec, np.ndarray | LoggingPolicy)
+
+    @property
+    def _actions(self) -> Any:
+        """The log of actions, whatever ratios are of."""
+        return self.log if self.fine is None else self.fine
+
+    @cached_property
+    def _asked(self) -> tuple[Floats, Floats]:
+        assert isinstance(self.spec, LoggingPolicy)
+        return self.spec.of_logged(self._actions, self.cells)
+
+    @cached_property
+    def of_actions(self) -> Floats | None:
+        """(S,) π_b of the logged actions themselves, where nothing has to be fitted for it; else None."""
+        if isinstance(self.spec, LoggingPolicy):
+            return self._asked[0]
+        if isinstance(self.spec, np.ndarray):
+            return given_behavior(self.spec, self._actions)
+        logged: Floats | None = self._actions.propensity if self.spec is None else None
+        return logged
 
     def of_split(self, split: Split, repeat: int) -> Behavior:
         """π_b of the logged actions in one split."""
         log = self.log
+        if isinstance(self.spec, LoggingPolicy):
+            # What was logged is data; the policy says the same, and more where ratios are of cells.
+            asked = self._asked[1]
+            return Behavior(log.propensity if self.cells is None and self.is_known else asked)
         if self.is_known:
             return Behavior(log.propensity)
         if isinstance(self.spec, np.ndarray):
-            return Behavior(given_behavior(self.spec, log))
+            own = given_behavior(self.spec, self._actions)
+            return Behavior(own if self.cells is None else self._of_cells(self.spec))
         out = np.full(len(log.action), np.nan)
         raised = np.zeros(len(log.action), dtype=bool)
         said: dict[str, None] = {}
@@ -75,6 +109,15 @@ class BehaviorFits:
             out[scored], raised[scored] = self._predicted(part, scored)
             said[getattr(self.fit(part), "note", "")] = None
         return Behavior(out, raised, "; ".join(filter(None, said)))
+
+    def _of_cells(self, matrix: Floats) -> Floats:
+        """π_b of the logged cells out of an (n, K) array."""
+        assert self.cells is not None
+        action = self.log.action
+        out = np.empty(len(action))
+        for rows in blocks(len(action), matrix.shape[1]):
+            out[rows] = self.cells.sums(matrix[rows])[np.arange(len(rows)), action[rows]]
+        return out
 
     def of_training(self, part: Part, rows: Ints) -> Floats:
         """π_b at training decisions, from the model that was fitted to them."""
@@ -101,14 +144,26 @@ class BehaviorFits:
         """Decisions that a split scores with π_b of all their actions, block by block, where that is known."""
         log = self.log
         given = log.distribution if self.spec is None else self.spec
-        if isinstance(given, np.ndarray):
+        if isinstance(given, np.ndarray | LoggingPolicy):
             scored = [log.layout.rows_of(part.score) for part in self.folds.parts(split, 0)]
             rows = np.sort(np.concatenate(scored))
-            for block in blocks(len(rows), len(log.actions)):
-                yield rows[block], given[rows[block]]
+            for block in blocks(len(rows), len(self._actions.actions)):
+                matrix = self._matrix(given, rows[block])
+                coarse = self.cells is not None and self.spec is not None
+                yield rows[block], self.cells.sums(matrix) if coarse and self.cells else matrix
         elif not self.is_known:
             for part in self.folds.parts(split, 0):
                 yield from self._matrices(part, log.layout.rows_of(part.score))
+
+    def _matrix(self, given: Any, rows: Ints) -> Floats:
+        if isinstance(given, np.ndarray):
+            return np.asarray(given[rows])
+        target = given.target(self._actions)
+        context = self._actions.context
+        asked: Floats = target.probabilities(
+            context.positions(rows) if target.shares_context else rows
+        )
+        return asked
 
     def _matrices(self, part: Part, rows: Ints) -> Iterator[tuple[Ints, Floats]]:
         log, model = self.log, self.model
@@ -135,6 +190,11 @@ class BehaviorFits:
         groups = groups_of(self.model, self.log, rows)
         with few_threads(len(rows)):
             p = self._logged_probability(fit, rows, groups)
+        logged = self._actions.propensity
+        if self.cells is not None and self.spec is None and logged is not None:
+            # A cell is at least as likely as the action of it that was logged, and as likely where it is alone.
+            alone = self.cells.single[self.log.action[rows]]
+            p = np.where(alone, logged[rows], np.maximum(p, logged[rows]))
         # A small probability is used as it was fitted. Where the model says that a logged action could not be
         # taken, its weight would be infinite: it gets the share of an action not seen yet, and is counted.
         impossible = p <= 0
@@ -195,6 +255,18 @@ def behaviors_of(nuisances: Any) -> BehaviorFits:
     """π_b in every split of the log that these nuisances are of."""
     n = nuisances
     return BehaviorFits(n.log, n.folds, n.behavior_model, n.seed, n.store, n.tables, n.targets)
+
+
+def behaviors_of_cells(nuisances: Any) -> BehaviorFits:
+    """The same for single decisions, whose ratios may be of cells of actions."""
+    n, cells = nuisances, nuisances.cells
+    if cells is None:
+        return behaviors_of(n)
+    targets = tuple(cells.target(target) for target in n.targets)
+    log = cells.log(n.log)
+    return BehaviorFits(
+        log, n.folds, n.behavior_model, n.seed, n.store, n.tables, targets, n.log, cells
+    )
 
 
 def groups_of(model: Any, log: Any, rows: Ints) -> Ints | None:

@@ -15,7 +15,7 @@ import numpy as np
 
 from offpolicy._threads import few_threads
 from offpolicy.errors import ModelError
-from offpolicy.models.fitting.behavior_fits import behaviors_of
+from offpolicy.models.fitting.behavior_fits import behaviors_of_cells
 from offpolicy.models.fitting.predicted import Values
 from offpolicy.models.fitting.predictions import predict_values
 from offpolicy.models.fitting.store import BEHAVIOR, MRDR, REWARD, FitStore, seed_of
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from offpolicy._arrays import Floats, Ints
     from offpolicy.models.fitting.store import Key
+    from offpolicy.policies.coarse import Cells
     from offpolicy.policies.target import Target
     from offpolicy.splits.folds import Folds, Part, Split
 
@@ -55,9 +56,10 @@ class CrossFit:
     seed: int
     store: FitStore
     targets: tuple[Target, ...] = ()
+    cells: Cells | None = None  # of which the ratios are, where they are not of single actions
 
     tables = cached_property(tables_of)
-    behaviors = cached_property(behaviors_of)
+    behaviors = cached_property(behaviors_of_cells)
 
     def with_behavior(self, behavior_model: Any) -> CrossFit:
         """The same reward fits with another behavior model; fits that looked at π_b are made anew."""
@@ -102,7 +104,13 @@ class CrossFit:
             features = self.tables.for_model(model)
             with few_threads(len(rows)):
                 q[rows], values = predict_values(
-                    fit, features, log.context, rows, part_of(log.action, rows), targets
+                    fit,
+                    features,
+                    log.context,
+                    rows,
+                    part_of(log.action, rows),
+                    targets,
+                    self.tables.of_action,
                 )
             for name, value in values.items():
                 v[name][rows] = value
@@ -135,9 +143,10 @@ class CrossFit:
     ) -> FittedReward:
         rows, weight, count = self._training_rows(model, part.training, emphasis)
         log = self.log
+        action = part_of(log.action, rows)
         data = RewardData(
-            self.tables.rows(model, log.context.positions(rows)),
-            part_of(log.action, rows),
+            self.tables.pairs(model, log.context.positions(rows), action),
+            action,
             part_of(log.reward, rows),
             weight,
             log.actions,

@@ -24,10 +24,18 @@ class Encoded:
 
     matrix: Floats
     categorical: tuple[int, ...]
+    of_action: int = 0  # how many of the last columns are features of the action
 
     def rows(self, rows: Any) -> Encoded:
         """Chosen rows."""
-        return Encoded(self.matrix[rows], self.categorical)
+        return Encoded(self.matrix[rows], self.categorical, self.of_action)
+
+    def parts(self) -> tuple[Encoded, Encoded]:
+        """The columns of the context, and those of the action."""
+        cut = self.matrix.shape[1] - self.of_action
+        first = tuple(j for j in self.categorical if j < cut)
+        rest = tuple(j - cut for j in self.categorical if j >= cut)
+        return Encoded(self.matrix[:, :cut], first), Encoded(self.matrix[:, cut:], rest)
 
     def __len__(self) -> int:
         return len(self.matrix)

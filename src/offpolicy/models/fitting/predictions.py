@@ -15,6 +15,7 @@ from offpolicy.policies.target import blocks
 if TYPE_CHECKING:
     from offpolicy._arrays import Array, Bools, Floats, Ints
     from offpolicy.logs.frame import Context
+    from offpolicy.models.fitting.action_columns import ActionColumns
     from offpolicy.models.rewards.reward import FittedReward
     from offpolicy.policies.target import Target
 
@@ -36,11 +37,12 @@ def predict_values(
     rows: Ints,
     action: Ints,
     targets: list[Target],
+    of_action: ActionColumns | None = None,
 ) -> tuple[Floats, dict[str, Floats]]:
     """(m,) q at the logged actions, and v of each target, for some rows of the log.
 
     Where several rows share a context and every policy depends on it alone, each distinct (context,
-    action) pair is predicted once.
+    action) pair is predicted once. ``of_action`` puts the features of an action beside the context.
     """
     shared = context.index is not None and all(t.shares_context for t in targets)
     at, inverse = rows, np.arange(len(rows))
@@ -50,16 +52,26 @@ def predict_values(
     k = max((t.n_actions for t in targets), default=int(action.max()) + 1)
     q = np.empty(len(rows))
     v = {t.name: np.empty(len(at)) for t in targets}
-    parts = list(blocks(len(at), k))
+    # Choices are kept as codes: a few pairs per row, however many actions there are.
+    few = all(t.codes is not None for t in targets) and len(targets) < GRID_PAIRS
+    read = _Reader(features, of_action)
+    parts = list(blocks(len(at), GRID_PAIRS if few else k))
     with track("predicting", len(parts)) as advance:
         for block in parts:
             members = order[bounds[block[0]] : bounds[block[-1] + 1]]
             local, taken = inverse[members] - block[0], action[members]
-            need = np.zeros((len(block), k), dtype=bool)
-            need[local, taken] = True
-            asked = [(t, _ask(t, context, at[block], need, shared=shared)) for t in targets]
             positions = at[block] if shared else context.positions(at[block])
-            predicted = _predict_needed(fit, features, positions, need)
+            asked = [(t, _ask(t, context, at[block], shared=shared)) for t in targets]
+            if few:
+                row, code = _distinct_pairs(local, taken, [pi for _, pi in asked], k)
+                values = _predict_pairs(fit, read, positions[row], code)
+                predicted: _Grid | _Pairs = _Pairs(row, code, values, (len(block), k))
+            else:
+                need = np.zeros((len(block), k), dtype=bool)
+                need[local, taken] = True
+                for _, pi in asked:
+                    _mark(need, pi)
+                predicted = _predict_needed(fit, read, positions, need)
             q[members] = predicted.at(local, taken)
             for target, pi in asked:
                 v[target.name][block] = (
@@ -77,16 +89,39 @@ def _grouped(inverse: Ints, n: int) -> tuple[Ints, Ints]:
     return np.argsort(inverse, kind="stable"), bounds
 
 
-def _ask(target: Target, context: Context, at: Ints, need: Array, *, shared: bool) -> Array:
-    """Codes (m,) or probabilities (m, K) of a target, marking the pairs it needs."""
+def _ask(target: Target, context: Context, at: Ints, *, shared: bool) -> Array:
+    """Codes (m,) or probabilities (m, K) of a target."""
     positions = context.positions(at) if target.shares_context and not shared else at
     if target.codes is not None:
-        codes = target.codes[positions]
-        need[np.arange(len(at)), codes] = True
-        return codes
-    pi = target.probabilities(positions)
-    np.logical_or(need, pi > 0, out=need)
-    return pi
+        return np.asarray(target.codes[positions])
+    return target.probabilities(positions)
+
+
+def _mark(need: Bools, pi: Array) -> None:
+    """Mark the pairs that codes or probabilities need."""
+    if pi.ndim == 1:
+        need[np.arange(len(pi)), pi] = True
+    else:
+        np.logical_or(need, pi > 0, out=need)
+
+
+def _distinct_pairs(local: Ints, taken: Ints, codes: list[Array], k: int) -> tuple[Ints, Ints]:
+    """Rows and actions that were logged or are chosen, each pair once, in order."""
+    chosen = [np.arange(len(each)) * k + each for each in codes]
+    pairs = np.unique(np.concatenate([local * k + taken, *chosen]))
+    return pairs // k, pairs % k
+
+
+@dataclass(frozen=True, eq=False)
+class _Reader:
+    """What a reward model reads of pairs of a context and an action."""
+
+    table: Any
+    of_action: ActionColumns | None
+
+    def __call__(self, positions: Ints, codes: Ints) -> Any:
+        X = take_rows(self.table, positions)
+        return X if self.of_action is None else self.of_action.beside(X, codes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,24 +156,25 @@ class _Pairs:
 
 
 def _predict_needed(
-    fit: FittedReward, features: Any, positions: Ints, need: Bools
+    fit: FittedReward, read: _Reader, positions: Ints, need: Bools
 ) -> _Grid | _Pairs:
     """Predictions where needed; of the whole grid where the model is quick at it and much is needed."""
-    quick = getattr(fit, "predict_grid", None)
+    # A grid is of contexts by actions: columns that change with both are not in it.
+    quick = None if read.of_action is not None else getattr(fit, "predict_grid", None)
     if quick is not None and np.count_nonzero(need) > GRID_PAIRS * len(need):
-        grid = quick(take_rows(features, positions), need.shape[1])
+        grid = quick(take_rows(read.table, positions), need.shape[1])
         if grid is not None:
             return _Grid(np.asarray(grid, dtype=np.float64))
     row, code = np.nonzero(need)
-    values = _predict_pairs(fit, features, positions[row], code)
+    values = _predict_pairs(fit, read, positions[row], code)
     return _Pairs(row, code, values, (need.shape[0], need.shape[1]))
 
 
-def _predict_pairs(fit: FittedReward, features: Any, positions: Ints, codes: Ints) -> Floats:
+def _predict_pairs(fit: FittedReward, read: _Reader, positions: Ints, codes: Ints) -> Floats:
     out = np.empty(len(positions))
     for start in range(0, len(positions), PREDICT_ROWS):
         part = slice(start, start + PREDICT_ROWS)
-        out[part] = _predicted(fit, take_rows(features, positions[part]), codes[part])
+        out[part] = _predicted(fit, read(positions[part], codes[part]), codes[part])
     bad = ~np.isfinite(out)
     if bad.any():
         where = first_rows(bad, out, positions)

@@ -18,6 +18,7 @@ from offpolicy._workspace import Workspace
 from offpolicy.logs.bandit import joined
 from offpolicy.models.behavior.behavior import BehaviorData, Shares
 from offpolicy.models.behavior.resolve import as_behavior_model
+from offpolicy.models.fitting.action_columns import ActionColumns
 from offpolicy.models.fitting.encode import encode_table
 from offpolicy.models.fitting.store import BEHAVIOR, MRDR, REWARD, seed_of
 from offpolicy.models.rewards import boosted
@@ -40,7 +41,7 @@ def fit(source: Any, policies: dict[str, Any], estimators: Sequence[Any]) -> lis
     plan, store = source.plan, source.store
     rewards = _splits(plan, [e for e in estimators if "value" in e.needs and e.emphasis is None])
     behaviors: list[tuple[Split, int]] = []
-    if not source.weights_known:
+    if not source.behavior_given:
         behaviors = _splits(plan, [e for e in estimators if "behavior" in e.needs])
     emphasized = [e for e in estimators if e.emphasis is not None and "value" in e.needs]
     rewards = [each for each in rewards if _missing(store, (REWARD, ""), plan, *each)]
@@ -73,7 +74,7 @@ def fit(source: Any, policies: dict[str, Any], estimators: Sequence[Any]) -> lis
 
 def fit_behaviors(source: Any, splits: list[tuple[Split, int]]) -> None:
     """Fit π_b of some splits, where it is not known."""
-    if source.weights_known:
+    if source.behavior_given:
         return
     missing = [each for each in splits if _missing(source.store, (BEHAVIOR,), source.plan, *each)]
     if missing:
@@ -160,13 +161,15 @@ def _large_behaviors(source: Any, splits: list[tuple[Split, int]]) -> list[tuple
     if not splits or not isinstance(model, Shares):
         return splits
     plan = source.plan
-    n_actions = len(source.scan.actions)
+    cells = source.cells
+    n_actions = len(source.scan.actions) if cells is None else cells.n
     n_batches = max(len(source.scan.batch_labels or ()), 1)
     keys = _keys(source, splits)
     counts = {key: np.zeros(n_batches * n_actions) for key in keys}
     for block in _read(source.scan):
         batch = np.zeros(block.rows, dtype=np.int64) if block.batch is None else block.batch
-        cell = batch * n_actions + block.action
+        action = block.action if cells is None else cells.code[block.action]
+        cell = batch * n_actions + action
         folds = plan.block(block.units, labels=block.fold)
         for key in keys:
             use = trains(key, folds)
@@ -203,9 +206,10 @@ def _fit_boosted(source: Any, model: boosted.BoostedReward, keys: list[Key]) -> 
     paths: list[Path] = []
     try:
         for block in _read(scan):
-            matrix, categories = boosted.joined(
-                encode_table(block.context.coded_table), block.action
-            )
+            table = encode_table(block.context.coded_table)
+            if block.action_features is not None:
+                table = ActionColumns(block.action_features).beside(table, block.action)
+            matrix, categories = boosted.joined(table, block.action)
             paths.append(workspace.path(".bin"))
             np.ascontiguousarray(matrix).tofile(paths[-1])
             rewards.append(block.reward)

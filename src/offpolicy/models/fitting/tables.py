@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from offpolicy.models.fitting.action_columns import ActionColumns
 from offpolicy.models.fitting.encode import encode_table
 from offpolicy.models.fitting.predictions import take_rows
 from offpolicy.models.fitting.training import context_codes, is_coarse, sorted_rows
@@ -50,6 +51,17 @@ class Tables:
         # A copy of the whole table would be the largest array of a full-sample fit.
         whole = len(positions) == len(table) and bool((np.diff(positions) == 1).all())
         return table if whole else take_rows(table, positions)
+
+    @cached_property
+    def of_action(self) -> ActionColumns | None:
+        """Columns of the actions' features, where the log has any."""
+        features = getattr(self.log, "action_features", None)
+        return None if features is None else ActionColumns(features)
+
+    def pairs(self, model: Any, positions: Ints, codes: Ints) -> Any:
+        """Rows of the table for some pairs of a context and an action, with the features of the action."""
+        table = self.rows(model, positions)
+        return table if self.of_action is None else self.of_action.beside(table, codes)
 
     def mass(self, rows: Ints) -> Floats | None:
         """Weight of decisions in a fit: analysis weight × count; None when all are 1."""

@@ -45,10 +45,8 @@ class LinearReward:
 
         if np.ptp(data.reward) == 0:
             return ConstantReward(float(data.reward[0]))
-        design = LinearDesign.learn(data.X, data.weight)
-        k = len(data.actions)
-        crossed = (design.width + 1) * k <= LINEAR_COLUMNS
-        X = _interactions(design, data.X, data.action, k, crossed=crossed)
+        design = _Design.learn(data)
+        X = design.columns(data.X, data.action)
         binary = bool(np.isin(data.reward, (0.0, 1.0)).all())
         if binary:
             learner: Any = LogisticRegression(C=1.0 / self.penalty, max_iter=300, tol=1e-4)
@@ -56,34 +54,71 @@ class LinearReward:
             learner = Ridge(alpha=self.penalty, solver="lsqr" if X.shape[1] > 500 else "auto")
         with quiet():  # slow convergence only costs accuracy, which is validated
             learner.fit(X, data.reward, sample_weight=data.weight)
-        return _Linear(learner, design, k, crossed, binary)
+        return _Linear(learner, design, binary)
 
 
-def _interactions(design: LinearDesign, X: Encoded, codes: Ints, k: int, *, crossed: bool) -> Any:
+@dataclass(frozen=True, eq=False)
+class _Design:
+    """Context, action, features of the action, and what few enough of their products there are."""
+
+    context: LinearDesign
+    features: LinearDesign | None
+    k: int
+
+    @classmethod
+    def learn(cls, data: RewardData) -> _Design:
+        k = len(data.actions)
+        if data.X.of_action == 0:
+            return cls(LinearDesign.learn(data.X, data.weight), None, k)
+        context, features = (LinearDesign.learn(part, data.weight) for part in data.X.parts())
+        return cls(context, features, k)
+
+    def columns(self, X: Encoded, codes: Ints) -> Any:
+        from scipy import sparse
+
+        n, k = len(codes), self.k
+        one_hot = sparse.csr_array((np.ones(n), (np.arange(n), codes)), shape=(n, k))
+        if self.features is None:
+            base = self.context.transform(X)
+            parts = [base, one_hot]
+        else:
+            first, rest = X.parts()
+            base, own = self.context.transform(first), self.features.transform(rest)
+            parts = [base, one_hot, own]
+            if self.context.width * self.features.width <= LINEAR_COLUMNS:
+                parts.append(_products(base, own))
+        if (self.context.width + 1) * k <= LINEAR_COLUMNS:
+            parts.append(_products(base, one_hot))
+        return sparse.hstack(parts, format="csr")
+
+
+def _products(left: Any, right: Any) -> Any:
+    """Sparse (n, p·r) products of the columns of two sparse tables, row by row; those of one column of ``right``
+    stand together.
+    """
     from scipy import sparse
 
-    base = design.transform(X)
-    n = len(codes)
-    one_hot = sparse.csr_array((np.ones(n), (np.arange(n), codes)), shape=(n, k))
-    if not crossed:
-        return sparse.hstack([base, one_hot], format="csr")
-    p = base.shape[1]
-    rows = np.repeat(np.arange(n), np.diff(base.indptr))
-    columns = codes[rows] * p + base.indices
-    cross = sparse.csr_array((base.data, (rows, columns)), shape=(n, k * p))
-    return sparse.hstack([base, one_hot, cross], format="csr")
+    n, p, r = left.shape[0], left.shape[1], right.shape[1]
+    each, times = np.diff(left.indptr), np.diff(right.indptr)
+    # Every entry of the right row meets every entry of the left one.
+    row = np.repeat(np.arange(n), times)
+    size = each[row]
+    entry = np.repeat(np.arange(len(row)), size)
+    start = np.repeat(np.concatenate([[0], np.cumsum(size)[:-1]]), size)
+    at = np.arange(len(entry)) - start + left.indptr[row[entry]]
+    values = left.data[at] * right.data[entry]
+    columns = right.indices[entry] * p + left.indices[at]
+    return sparse.csr_array((values, (row[entry], columns)), shape=(n, p * r))
 
 
 @dataclass(frozen=True, eq=False)
 class _Linear:
     learner: Any
-    design: LinearDesign
-    k: int
-    crossed: bool
+    design: _Design
     binary: bool
 
     def predict(self, X: Encoded, codes: Ints) -> Floats:
-        table = _interactions(self.design, X, codes, self.k, crossed=self.crossed)
+        table = self.design.columns(X, codes)
         if self.binary:
             return np.asarray(self.learner.predict_proba(table)[:, 1], dtype=np.float64)
         return np.asarray(self.learner.predict(table), dtype=np.float64)

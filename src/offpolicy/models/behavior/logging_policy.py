@@ -1,0 +1,94 @@
+"""The logging policy itself in place of a model of it: ``behavior_model=`` as a policy, asked block by block."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from offpolicy.errors import DataError, ModelError, first_rows
+from offpolicy.policies.forms import adapted, is_constant
+from offpolicy.policies.surface import Surface
+from offpolicy.policies.target import resolve
+
+if TYPE_CHECKING:
+    from offpolicy._arrays import Floats, Ints
+    from offpolicy.policies.coarse import Cells
+    from offpolicy.policies.target import Target
+
+NAME = "behavior_model"
+SAME = 1e-4  # relative: logged propensities are often single precision or rounded
+
+
+@dataclass(frozen=True, eq=False)
+class LoggingPolicy:
+    """π_b as a policy: its probabilities of the logged actions must be those that were logged, where these are."""
+
+    policy: Any
+
+    def __repr__(self) -> str:
+        return f"logging policy {self.policy!r}"
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Columns of the log that it needs besides the context."""
+        return tuple(getattr(self.policy, "reads", ()))
+
+    def target(self, log: Any) -> Target:
+        """The policy on the rows of a log."""
+        return resolve(NAME, self.policy, log)
+
+    def of_logged(self, log: Any, cells: Cells | None) -> tuple[Floats, Floats]:
+        """(S,) π_b of the logged action, and of its cell."""
+        target = self.target(log)
+        if cells is None:
+            own = target.of_actions(log.context, log.action)
+            cell = own
+        else:
+            own, cell = cells.of_logged(target, log.context, log.action)
+        first = getattr(log, "first", 0)
+        rows = np.arange(first, first + len(own))
+        _check_possible(own, rows)
+        if log.propensity is not None:
+            _check_logged(own, log.propensity, log.names.propensity, rows)
+        return own, cell
+
+
+def _check_possible(own: Floats, rows: Ints) -> None:
+    if (own <= 0).any():
+        raise ModelError(
+            "behavior_model= is a policy that gives logged actions probability 0: "
+            f"{first_rows(own <= 0, own, rows)}. The logging policy took them, so that it is another policy."
+        )
+
+
+def _check_logged(own: Floats, logged: Floats, name: str, rows: Ints) -> None:
+    off = np.abs(own - logged) > SAME * logged
+    if off.any():
+        at = int(off.argmax())
+        raise DataError(
+            f"behavior_model= is a policy that gives logged actions other probabilities than the column {name!r}: "
+            f"{first_rows(off, own, rows)}, logged {logged[at]:.6g}. One of the two is not what actions were drawn "
+            "with: mend it, or build the log without propensity=."
+        )
+
+
+def as_logging_policy(spec: Any, log: Any) -> Any:
+    """``behavior_model=`` with a policy made a `LoggingPolicy`; models, words and arrays are left as they are."""
+    if isinstance(spec, LoggingPolicy) or not _is_policy(spec):
+        return spec
+    return LoggingPolicy(adapted(NAME, spec, Surface.of(log)))
+
+
+def _is_policy(spec: Any) -> bool:
+    if spec is None or isinstance(spec, str | list | tuple | np.ndarray | type):
+        return False
+    if isinstance(spec, Mapping):
+        return is_constant(spec)
+    if any(hasattr(spec, part) for part in ("fit_behavior", "predict_proba", "fit")):
+        return False
+    return callable(spec) or any(
+        hasattr(spec, part) for part in ("probabilities", "choices", "on_rows")
+    )

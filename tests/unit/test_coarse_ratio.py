@@ -266,3 +266,13 @@ def test_a_clean_log_with_clusters_and_batches():
     )
     assert ev.diagnostics["soft"][NAME].level in {"ok", "note"}
     assert ev["soft", "DML"].lift(ev.logged).interval().sufficient
+
+
+def test_every_metric_of_a_log_is_weighted_by_cells(parquet):
+    frame = FRAME.assign(cost=1.0 - FRAME.r + 0.1 * FRAME.x)
+    roles = {**ROLES, "reward": ["r", "cost"], "propensity": "p"}
+    log = op.BanditLog.from_frame(frame, **roles)
+    both = op.evaluate(log, Soft(1.0), estimators=["DML"], ratio=op.CoarseRatio()).metric("cost")
+    alone = op.BanditLog.from_frame(frame, **{**roles, "reward": "cost"})
+    one = op.evaluate(alone, Soft(1.0), estimators=["DML"], ratio=op.CoarseRatio())
+    assert both["DML"].value == pytest.approx(one["DML"].value, rel=1e-9)

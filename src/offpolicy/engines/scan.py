@@ -243,7 +243,7 @@ class LogScan:
             labels("batch"),
             labels("fold"),
             levels,
-            self.action_features,
+            features=self.action_features,
         )
 
     def about(self, way: str, held: int) -> dict[str, Any]:

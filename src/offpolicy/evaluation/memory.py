@@ -237,7 +237,7 @@ def keeps_without_behavior(kind: str) -> Any:
     """Which columns do not depend on π_b: π_e always, and q and v of single decisions but MRDR's."""
 
     def keeps(name: Any) -> bool:
-        if not isinstance(name, tuple) or name[0] in {"pi_e", "fold", "half"}:
+        if not isinstance(name, tuple) or name[0] in {"pi_e", "fold", "half", "metric"}:
             return True
         if name[:2] == (OWN, "pi_e"):
             return True

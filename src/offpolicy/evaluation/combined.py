@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from offpolicy.inference.columns import Columns
     from offpolicy.inference.reach import Reach
     from offpolicy.inference.units import Units
+    from offpolicy.policies.coarse import Cells
     from offpolicy.policies.target import Target
     from offpolicy.scores.catalog import Estimator
     from offpolicy.splits.folds import Folds, Split
@@ -65,9 +66,22 @@ class Combined:
     @cached_property
     def log(self) -> Any:
         """The log with the combination as its reward."""
-        log = self.base.log
+        return self._rewarded(self.base.log)
+
+    @cached_property
+    def ratio_log(self) -> Any:
+        """The log whose actions the ratios are of, likewise."""
+        same = self.base.ratio_log is self.base.log
+        return self.log if same else self._rewarded(self.base.ratio_log)
+
+    def _rewarded(self, log: Any) -> Any:
         names = replace(log.names, reward=self.name)
         return replace(log, reward=self.columns["reward"], further={}, names=names)
+
+    @property
+    def cells(self) -> Cells | None:
+        """Cells of actions that the ratios are of; None where they are of actions."""
+        return self.base.cells
 
     @property
     def folds(self) -> Folds:
@@ -170,6 +184,12 @@ class Combined:
     def with_reward(self, name: str, model: Any) -> Source:
         """One of the metrics of the log."""
         return self.base.with_reward(name, model)
+
+    def with_exact_ratio(self) -> Combined:
+        """The same log and value models with ratios of actions."""
+        return Combined(
+            tuple((factor, part.with_exact_ratio()) for factor, part in self.parts), self.name
+        )
 
     def close(self) -> None:
         """Give up fits that have not begun."""

@@ -73,6 +73,18 @@ def test_what_a_method_needs_is_said():
     assert found.low < e.value < found.high
 
 
+@pytest.mark.parametrize("name", ["SNIPW", "SNDR", "auto", "MinVar"])
+def test_batches_are_combined_where_each_has_the_right_mean(name):
+    """Coefficients and normalizing means of the whole log are known only after its last batch."""
+    log = op.BanditLog.from_arrays(None, A, R, np.full(N, 0.5), batch=np.arange(N) // 200)
+    ev = op.evaluate(log, op.policies.Fixed(1), estimators=["IPW", "DML", name])
+    for method in ("adaptive", "batch-pooled"):
+        assert (ev["DML"] - ev.logged).interval(method=method).width > 0
+        for e in (ev[name], ev[name] - ev.logged, 2.0 * ev[name], ev["IPW"].lift(ev.logged)):
+            with pytest.raises(UsageError, match="means over the whole log"):
+                e.interval(method=method)
+
+
 def test_auto_says_what_it_picked_and_why():
     found = E.interval()
     assert found.method == "normal"

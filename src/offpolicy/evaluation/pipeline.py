@@ -257,6 +257,7 @@ class Pipeline:
             scored if repeats == 1 else None,
             evidence,
             reward=self.earning,
+            shares_means=not estimator.linear_in_reward,
         )
         said = _spread_note(estimate)
         if "value" in estimator.needs and not self.log.layout.is_single and _is_constant(estimate):

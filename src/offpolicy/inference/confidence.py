@@ -209,6 +209,12 @@ def _batched(estimate: Estimate, level: float, name: str) -> Interval:
         raise UsageError(
             f"method={name!r} needs a log with batch= and without clusters or analysis weights."
         )
+    if estimate.looks_at_others:
+        raise UsageError(
+            f"method={name!r} needs scores whose mean is right in every batch, given those before it. The scores of "
+            f"{estimate.label} rest on means over the whole log, which later batches decide: an arm that dies out "
+            "leaves them too sure. Use IPW or DML, or the default interval."
+        )
     psi = estimate.psi.mean(axis=0)
     batch, count = units.batch, units.count
     if estimate.scored is not None:

@@ -60,6 +60,8 @@ class Estimate:
         Why its own standard error does not bound its error; empty where it does.
     reference : Estimate or None
         An estimate of the same quantity whose interval covers, for one that has a bias.
+    shares_means : bool
+        Whether the score of a unit looks at other units, through means over the whole log or coefficients.
 
     Examples
     --------
@@ -83,6 +85,7 @@ class Estimate:
     reference: Estimate | None = field(default=None, repr=False)
     factors: tuple[float, ...] = ()
     reward: Name | None = None
+    shares_means: bool = False
 
     @classmethod
     def from_scores(
@@ -153,6 +156,12 @@ class Estimate:
     def n(self) -> int:
         """Units the score was taken on."""
         return self.units.total(self._scored)
+
+    @property
+    def looks_at_others(self) -> bool:
+        """Whether the score of a unit rests on other units, later ones among them."""
+        parts = any(part.looks_at_others for part in self.parts or ())
+        return self.shares_means or self.relation == "lift" or parts
 
     @property
     def _scored(self) -> Bools | None:

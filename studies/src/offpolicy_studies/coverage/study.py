@@ -85,7 +85,7 @@ def replicate(cell: Cell, rng: np.random.Generator) -> dict[str, Any]:
         methods = ["auto", "normal"]
         if name in MORE and not cell.default_only:
             methods += [] if cell.quick else MORE[name]
-            methods += BATCHED if batched else []
+            methods += BATCHED if batched and not e.looks_at_others else []
         level = ev.verdict(estimator=name).level if e.is_defined else "insufficient evidence"
         found[name] = {
             "error": e.value - drawn.truth,

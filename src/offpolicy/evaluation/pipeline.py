@@ -277,6 +277,7 @@ class Pipeline:
         d = self.decisions(target, estimator, repeat)
         scores = catalog.apply(estimator, d if estimator.counts else d.unfolded())
         self._cache["products", target.name, estimator.name] = scores.products
+        self._cache["model share", target.name, estimator.name, repeat] = scores.model_share
         if d.count is not None and not estimator.counts:
             # Units that are alike in all that a score may look at have one score.
             first = np.concatenate([[0], np.cumsum(np.rint(d.count).astype(np.int64))[:-1]])
@@ -413,22 +414,26 @@ class Pipeline:
         product = estimator.is_product and self._draws(split) == 1
         modeled = "value" in estimator.needs
         q = self._value_names(target, estimator, repeat)[0] if modeled else None
+        share = self._cache.get(("model share", target.name, estimator.name, repeat), 1.0)
         return EvidenceColumns(
             name,
             self.earning,
             bound,
             product,
             scored=scored,
-            residual=self._residual(q),
+            residual=self._residual(q, share),
             is_plain=self.units.are_plain,
         )
 
-    def _residual(self, q: Any) -> Moments:
-        """Moments of what a model of single decisions leaves of the rewards of all units; of rewards without one."""
-        key = ("residual", self.number, q)
+    def _residual(self, q: Any, share: float = 1.0) -> Moments:
+        """Moments of what a model of single decisions leaves of the rewards of all units; of rewards without one.
+
+        ``share`` of its predictions is taken from the rewards.
+        """
+        key = ("residual", self.number, q, share)
         if key not in self._cache:
             reward = self.table.columns[self.earning]
-            left = reward if q is None else reward - self.columns[q]
+            left = reward if q is None else reward - share * self.columns[q]
             self._cache[key] = Moments.of(left, self.units.mass)
         made: Moments = self._cache[key]
         return made

@@ -50,7 +50,8 @@ def optimal_control(d: Decisions) -> Scored:
     if per_step:
         return Scored(psi, "coefficients fitted step by step, each unit's on all other units")
     alpha, beta = fitted
-    return Scored(psi, f"α = {alpha:.3g}, β = {beta:.3g}, each unit's fitted on all other units")
+    note = f"α = {alpha:.3g}, β = {beta:.3g}, each unit's fitted on all other units"
+    return Scored(psi, note, model_share=float(beta))
 
 
 def _controls(d: Decisions) -> tuple[Floats, bool]:
@@ -125,7 +126,7 @@ def best_combination(d: Decisions) -> Scored:
         f"β = {mix.beta:.3g} between SNIPW (0) and SNDR (1), by the smallest variance; coefficient of the "
         f"mean weight δ = {mix.delta:.3g}"
     )
-    return Scored(center + stretched - d.mean(stretched), note)
+    return Scored(center + stretched - d.mean(stretched), note, model_share=mix.beta)
 
 
 def _weight_control(d: Decisions) -> Floats:

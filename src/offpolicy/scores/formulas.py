@@ -25,12 +25,14 @@ if TYPE_CHECKING:
 class Scored:
     """Scores with something to say about how they came about.
 
-    ``products`` is the share of them that rests on products of ratios, where a score blends.
+    ``products`` is the share of them that rests on products of ratios, where a score blends; ``model_share`` how much
+    of a reward model's predictions they take from the rewards.
     """
 
     psi: Floats
     note: str = ""
     products: float | None = None
+    model_share: float = 1.0
 
 
 def direct(d: Decisions) -> Floats:

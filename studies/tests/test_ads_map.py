@@ -8,8 +8,11 @@ import pytest
 
 from offpolicy.errors import UsageError
 from offpolicy_studies.ads.config import AdConfig
-from offpolicy_studies.ads.map import ESTIMATORS, MODELS, PLACES, Args, reproduce, show
-from offpolicy_studies.paired import compare
+from offpolicy_studies.ads.map import Args, reproduce, show
+from offpolicy_studies.ads.map_summary import pooled
+from offpolicy_studies.ads.map_worlds import ESTIMATORS, MODELS, PLACES
+from offpolicy_studies.folder import read_lines
+from offpolicy_studies.paired import compare, parts
 
 
 @pytest.fixture(scope="module")
@@ -62,6 +65,32 @@ def test_results_are_plain_json(options, summary):
     assert stored["records"] == len(PLACES) * len(MODELS) == summary["records"]
 
 
+def test_all_worlds_together_count_a_seeds_batch_once(options, summary):
+    # One seed, campaign and batch: whatever the number of worlds, there is one difference, and no test of it.
+    groups = {(g["model"], g["behavior"]): g for g in summary["pooled"]}
+    assert len(groups) == 4
+    for (model, behavior), group in groups.items():
+        own = [c for c in summary["cells"] if (c["model"], c["behavior"]) == (model, behavior)]
+        assert group["records"] == len(own) == len(PLACES)
+        gaps = [c["against_full"]["difference"] for c in own]
+        assert group["against_full"]["difference"] == pytest.approx(np.mean(gaps))
+        assert group["against_full"]["p_value"] == 1.0
+    lines = read_lines(options.out / "cells.jsonl")
+    twice = [{**line, "key": [*line["key"][:1], 1, *line["key"][2:]]} for line in lines]
+    assert pooled([*lines, *twice])[0]["records"] == 2 * len(PLACES)
+
+
+def test_some_worlds_and_models_can_be_asked_for(options, tmp_path):
+    some = replace(options, places=("x10-c1-good",), models=("over-fitting",), out=tmp_path)
+    got = reproduce(some)
+    assert {(c["rate"], c["effects"], c["model"]) for c in got["cells"]} == {
+        (10, 1, "over-fitting")
+    }
+    for wrong in ({"places": ("x2-c1-good",)}, {"models": ()}):
+        with pytest.raises(UsageError, match=f"{next(iter(wrong))} must be among"):
+            reproduce(replace(some, **wrong))
+
+
 def test_an_empty_request_is_refused(tmp_path):
     with pytest.raises(UsageError, match="at least one"):
         reproduce(Args(seeds=(), out=tmp_path))
@@ -72,6 +101,7 @@ def test_paired_tests_find_a_difference_and_none():
     noise = rng.normal(size=300)
     worse = compare(noise + 1, noise)
     assert worse["difference"] == pytest.approx(np.mean((noise + 1) ** 2 - noise**2))
+    assert sum(parts(noise + 1, noise).values()) == pytest.approx(worse["difference"])
     assert worse["p_value"] < 1e-6
     assert worse["ranks"] > 0 > compare(noise, noise + 1)["ranks"]
     assert compare(noise, rng.permutation(noise))["p_value"] > 0.05

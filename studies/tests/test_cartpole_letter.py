@@ -14,6 +14,7 @@ from offpolicy.errors import UsageError  # noqa: E402
 from offpolicy_studies.cartpole import (  # noqa: E402
     blocks,
     design,
+    estimates,
     letter,
     map_table,
     paper_pairs,
@@ -120,7 +121,16 @@ def test_the_map_at_a_tiny_size(whole, tmp_path):
     summary = cartpole_map.reproduce(options)
     assert len(summary["cells"]) == (5 + 4) * len(map_table.WAYS)
     assert {c["steps"] for c in summary["cells"] if c["policy"] == "middle"} == {2, 4, 6}
-    assert cartpole_map.show(summary).count("\n") == 2 + len(summary["cells"])
+    together = {(g["q"], g["steps"], g["way"]): g for g in summary["pooled"]}
+    assert cartpole_map.show(summary).count("\n") == 7 + len(summary["cells"]) + len(together)
+    assert (
+        together["plain", 4, "true"]["data_sets"],
+        together["plain", 6, "true"]["data_sets"],
+    ) == (2, 1)
+    alone = [c for c in summary["cells"] if (c["q"], c["steps"], c["way"]) == ("plain", 4, "true")]
+    # Errors are relative to each policy's value, the two policies count alike.
+    want = np.mean([c["tests"]["DR-full"]["difference"] / c["value"] ** 2 for c in alone])
+    assert together["plain", 4, "true"]["against_full"]["difference"] == pytest.approx(want)
     assert (tmp_path / "map.svg").stat().st_size > 1000
     assert set(summary["careful_best_step"]) == {
         store.cell_name(name, 0.3, 2) for name in ("short", "middle")
@@ -232,6 +242,12 @@ def test_ways_of_knowing_the_behavior_policy(arrays):
     table = ways.behavior(arrays, ways.NINE, "full", 0.3)
     assert table.sum(1) == pytest.approx(np.ones(len(same)))
     assert table[np.arange(len(same)), arrays["greedy"].astype(int)].min() >= 0.9
+
+
+def test_a_network_that_is_very_sure_leaves_the_other_action_a_probability():
+    table = estimates.probabilities(np.array([-45.0, 0.0, 45.0]))
+    assert table[:, 0] == pytest.approx([1.0, 0.5, np.exp(-45.0)], rel=1e-12)
+    assert table[:, 1] == pytest.approx([np.exp(-45.0), 0.5, 1.0], rel=1e-12)
 
 
 def test_a_policy_must_differ_from_its_log_when_told_to():

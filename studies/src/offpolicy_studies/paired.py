@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.stats import rankdata, ttest_1samp, wilcoxon
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from offpolicy_studies.arrays import Floats
 
 
@@ -31,7 +33,43 @@ def compare(first: Floats, second: Floats) -> dict[str, float]:
     >>> compare(np.ones(3), -np.ones(3))["p_value"]
     1.0
     """
-    gap = np.asarray(first, dtype=float) ** 2 - np.asarray(second, dtype=float) ** 2
+    return _tests(_gap(first, second))
+
+
+def compare_groups(first: Floats, second: Floats, groups: Sequence[Any]) -> dict[str, float]:
+    """Test two estimators as `compare` does, on the means over groups of data sets that are not independent.
+
+    Examples
+    --------
+    >>> one = compare(np.array([2.0, 1.0, 3.0]), np.array([1.0, 1.0, 1.0]))
+    >>> two = compare_groups(np.array([2.0, 2.0, 1.0, 3.0]), np.ones(4), ["a", "a", "b", "c"])
+    >>> one == two
+    True
+    """
+    gap = _gap(first, second)
+    _, at = np.unique([str(group) for group in groups], return_inverse=True)
+    return _tests(np.bincount(at, gap) / np.bincount(at))
+
+
+def parts(first: Floats, second: Floats) -> dict[str, float]:
+    """Split the difference of two mean squared errors into what biases and what variances contribute.
+
+    >>> parts(np.array([1.0, 3.0]), np.array([-2.0, 2.0]))
+    {'bias': 4.0, 'variance': -3.0}
+    """
+    one, two = (np.asarray(error, dtype=float) for error in (first, second))
+    return {
+        "bias": float(one.mean() ** 2 - two.mean() ** 2),
+        "variance": float(one.var() - two.var()),
+    }
+
+
+def _gap(first: Floats, second: Floats) -> Floats:
+    gap: Floats = np.asarray(first, dtype=float) ** 2 - np.asarray(second, dtype=float) ** 2
+    return gap
+
+
+def _tests(gap: Floats) -> dict[str, float]:
     if len(gap) < 2 or np.allclose(gap, gap[0], rtol=1e-12, atol=0):
         return {"difference": float(gap.mean()), "p_value": 1.0, "signed_rank": 1.0, "ranks": 0.0}
     ranks = rankdata(np.abs(gap))

@@ -13,37 +13,22 @@ any number of them, the same batches for every cell of the map.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import Any
 
 import offpolicy as op
 from offpolicy.errors import UsageError
-from offpolicy_studies.ads import map_picture
-from offpolicy_studies.ads.config import AdConfig
+from offpolicy_studies.ads import map_picture, map_table
 from offpolicy_studies.ads.estimate import BEHAVIOR, ChoiceTable, counted_log
-from offpolicy_studies.ads.reward import OverfittingBoosting, TunedBoosting
+from offpolicy_studies.ads.map_summary import pooled, summarize
+from offpolicy_studies.ads.map_worlds import ESTIMATORS, MODELS, NAMES, Place
 from offpolicy_studies.ads.simulate import AdCell, simulate_campaign
 from offpolicy_studies.ads.world import World, make_world
 from offpolicy_studies.folder import append_line, claim, read_lines, write_results
-from offpolicy_studies.paired import compare, shift
 from offpolicy_studies.progress import track
 from offpolicy_studies.workers import finished
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from offpolicy_studies.arrays import Floats
-
-ESTIMATORS = ("IPW", "DR-full", "DR-half", "DML", "DM")
-RATES = (1, 10)
-EFFECTS = (0.2, 1.0)
-OVERLAPS = ("good", "poor")
-MODELS = {"tuned": TunedBoosting, "over-fitting": OverfittingBoosting}
 
 
 @dataclass(frozen=True)
@@ -58,6 +43,10 @@ class Args:
     """Batches that are evaluated, in this order; all batches before them are simulated."""
     campaigns: tuple[int, ...] = (0, 1, 2, 3)
     """Campaigns that are simulated and evaluated."""
+    places: tuple[str, ...] = tuple(NAMES)
+    """Worlds of the map, such as x10-c1-good: clicks, context effects, overlap."""
+    models: tuple[str, ...] = tuple(MODELS)
+    """Reward models."""
     folds: int = 2
     """Folds of DML."""
     out: Path = Path("out/ads-map")
@@ -66,34 +55,6 @@ class Args:
     """Processes; 0 takes one for each core."""
     summarize: bool = False
     """Only summarize what is there."""
-
-
-@dataclass(frozen=True)
-class Place:
-    """A world of the map without its seed."""
-
-    rate: int
-    effects: float
-    overlap: str
-
-    @property
-    def name(self) -> str:
-        """Name of the world in files.
-
-        >>> Place(10, 0.2, "poor").name
-        'x10-c0.2-poor'
-        """
-        return f"x{self.rate}-c{self.effects:g}-{self.overlap}"
-
-    def config(self, scale: float) -> AdConfig:
-        """Return the constants of this world; poor overlap is textbook Thompson sampling from Beta(1, 1)."""
-        base = AdConfig().scaled(scale)
-        poor = {"mab_flat_prior": True, "mab_memory": 1.0} if self.overlap == "poor" else {}
-        rates = tuple(self.rate * r for r in base.click_rates)
-        return replace(base, click_rates=rates, column_sd=self.effects, **poor)  # type: ignore[arg-type]
-
-
-PLACES = tuple(Place(*levels) for levels in product(RATES, EFFECTS, OVERLAPS))
 
 
 @dataclass(frozen=True)
@@ -137,6 +98,13 @@ def reproduce(options: Args) -> dict[str, Any]:
     """
     if not options.seeds or not options.batches:
         raise UsageError("seeds and batches must each name at least one number.")
+    for name, asked_for, known in (
+        ("places", options.places, NAMES),
+        ("models", options.models, MODELS),
+    ):
+        unknown = [value for value in asked_for if value not in known]
+        if unknown or not asked_for:
+            raise UsageError(f"{name} must be among {', '.join(known)}. Got {unknown} instead.")
     out = Path(options.out)
     asked = {"scale": options.scale, "folds": options.folds, "seeds": options.seeds}
     claim(out / "run.json", asked)
@@ -147,19 +115,22 @@ def reproduce(options: Args) -> dict[str, Any]:
         "options": asked,
         "records": len(lines),
         "cells": summarize(lines),
+        "pooled": pooled(lines),
     }
-    write_results(out, summary, markdown(summary))
+    write_results(out, summary, map_table.markdown(summary))
     map_picture.draw(summary["cells"], out / "map.svg")
     return summary
 
 
 def show(summary: dict[str, Any]) -> str:
     """Return the table for printing."""
-    return markdown(summary)
+    return map_table.markdown(summary)
 
 
 def _run(options: Args, out: Path) -> None:
-    worlds = list(product(PLACES, options.seeds, options.campaigns))
+    worlds = list(
+        product((NAMES[name] for name in options.places), options.seeds, options.campaigns)
+    )
     last = max(options.batches)
     first = [Task(p, s, c, last, None, options) for p, s, c in worlds]
     first = [task for task in first if not task.path(last).exists()]
@@ -168,7 +139,7 @@ def _run(options: Args, out: Path) -> None:
         Task(p, s, c, batch, model, options)
         for batch in options.batches
         for p, s, c in worlds
-        for model in MODELS
+        for model in options.models
     ]
     todo = [task for task in todo if task.key not in known]
     for title, tasks in (("worlds", first), ("cells", todo)):
@@ -215,78 +186,3 @@ def estimate(world: World, task: Task) -> dict[str, Any]:
         "smallest_propensity": float(cell.propensity[cell.choice.any(0)].min()),
         "estimates": estimates,
     }
-
-
-def summarize(lines: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return errors, order and tests of each cell of the map, over seeds, campaigns and batches."""
-    groups: dict[tuple[str, str], dict[Any, dict[str, Any]]] = defaultdict(dict)
-    for line in lines:
-        place, *where, model = line["key"]
-        groups[place, model][tuple(where)] = line
-    names = {p.name: p for p in PLACES}
-    out = []
-    for (place, model), found in sorted(groups.items()):
-        for behavior in BEHAVIOR:
-            records = [found[key] for key in sorted(found)]
-            factors = {**names[place].__dict__, "model": model, "behavior": behavior}
-            out.append({**factors, **_cell(records, behavior)})
-    return out
-
-
-def _cell(records: list[dict[str, Any]], behavior: str) -> dict[str, Any]:
-    truth = np.array([r["true_value"] for r in records])
-    pairs = np.array([[r["estimates"][behavior][e] for e in ESTIMATORS] for r in records])
-    error = pairs[..., 0] / truth[:, None] - 1
-    spread = pairs[..., 1] / truth[:, None]
-    at = {name: k for k, name in enumerate(ESTIMATORS)}
-    rmse = np.sqrt((error**2).mean(0))
-    logged = np.array([r["logged"] for r in records]) / truth - 1
-    return {
-        "records": len(records),
-        "rmse": dict(zip(ESTIMATORS, rmse.tolist(), strict=True)),
-        "bias": dict(zip(ESTIMATORS, error.mean(0).tolist(), strict=True)),
-        "median": dict(zip(ESTIMATORS, np.median(np.abs(error), 0).tolist(), strict=True)),
-        "logged_mean": float(np.sqrt((logged**2).mean())),
-        "paper_order": bool(rmse[at["IPW"]] > rmse[at["DR-full"]] > rmse[at["DML"]]),
-        # Residual variance where the model was fitted over that where it was not: 1 without over-fitting.
-        "in_sample_share": _median_ratio(spread[:, at["DR-full"]], spread[:, at["DML"]]),
-        # What the model's predictions take off the variance of plain weighting, out of fold.
-        "variance_left": _median_ratio(spread[:, at["DML"]], spread[:, at["IPW"]]),
-        "over_fitting": shift(error[:, at["DR-full"]], error[:, at["DML"]]),
-        "against_full": compare(error[:, at["DR-full"]], error[:, at["DML"]]),
-        "against_ipw": compare(error[:, at["IPW"]], error[:, at["DML"]]),
-    }
-
-
-def _median_ratio(top: Floats, bottom: Floats) -> float:
-    """Return the median ratio of variances, over batches in which the lower one is not 0."""
-    some = bottom > 0
-    return float(np.median(top[some] ** 2 / bottom[some] ** 2)) if some.any() else float("nan")
-
-
-def markdown(summary: dict[str, Any]) -> str:
-    """Return the map as a table: error relative to the true value, smallest of each row in bold."""
-    head = (
-        "| clicks | context effects | overlap | reward model | π_b | "
-        + " | ".join(ESTIMATORS)
-        + " | bias of DR-full | mean of DR-full − DML (s.e.) | squared errors, DR-full − DML, p, signed-rank p |"
-        + " in-sample variance | variance left | IPW > DR-full > DML |"
-    )
-    lines = [head, "|---|---|---|---|---|" + "---:|" * (len(ESTIMATORS) + 5) + "---|"]
-    lines += [_row(cell) for cell in summary["cells"]]
-    return "\n".join(lines) + "\n"
-
-
-def _row(cell: dict[str, Any]) -> str:
-    best = min(cell["rmse"].values())
-    values: Iterable[str] = (
-        f"**{v:.3f}**" if v == best else f"{v:.3f}" for v in cell["rmse"].values()
-    )
-    test, (gap, gap_error) = cell["against_full"], cell["over_fitting"]
-    return (
-        f"| ×{cell['rate']} | {cell['effects']:g} | {cell['overlap']} | {cell['model']} | "
-        f"{cell['behavior']} | {' | '.join(values)} | {cell['bias']['DR-full']:+.3f} | "
-        f"{gap:+.3f} ({gap_error:.3f}) | {test['difference']:+.4f}, {test['p_value']:.1g}, {test['signed_rank']:.1g} | "
-        f"{cell['in_sample_share']:.2f} | {cell['variance_left']:.2f} | "
-        f"{'yes' if cell['paper_order'] else 'no'} |"
-    )

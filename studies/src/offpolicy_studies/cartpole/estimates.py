@@ -40,11 +40,14 @@ def probabilities(log_odds: np.ndarray) -> np.ndarray:
 
     >>> probabilities(np.array([0.0, np.log(3.0)])).tolist()
     [[0.5, 0.5], [0.25, 0.75]]
+    >>> float(probabilities(np.array([45.0]))[0, 0])
+    2.86...e-20
     """
     odds = log_odds.astype(float)
-    up = 1 / (1 + np.exp(-np.abs(odds)))
-    one = np.where(odds > 0, up, 1 - up)
-    return np.stack([1 - one, one], 1)
+    # The rarer action by its own formula: 1 − p is 0 where p rounds to 1, and a logged action has p > 0.
+    rest = np.exp(-np.abs(odds))
+    likely, rare = 1 / (1 + rest), rest / (1 + rest)
+    return np.where((odds > 0)[:, None], np.stack([rare, likely], 1), np.stack([likely, rare], 1))
 
 
 def behavior(arrays: dict[str, np.ndarray], kind: str, fit: str, epsilon: float) -> np.ndarray:

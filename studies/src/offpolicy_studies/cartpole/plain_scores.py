@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from offpolicy_studies.cartpole.ways import FIVE, LOGGED, ROWS
-from offpolicy_studies.paired import compare, shift
+from offpolicy_studies.paired import compare, parts, shift
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,6 +54,7 @@ def scores(lines: Sequence[dict[str, Any]], value: str, way: str, truth: float) 
         "rows": rows,
         "order": order,
         "over_fitting": shift(error["DR-full"], error["DML"]),
+        "parts": parts(error["DR-full"], error["DML"]),
         "dml_over_best": rows["DML"]["mse"] / rows[order[0]]["mse"],
         "tests": {
             name: compare(error[name], error["DML"]) for name in ("DR-full", "DR-half", "DM", "IPW")

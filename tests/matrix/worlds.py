@@ -187,7 +187,19 @@ def unknown(n: int = 900, seed: int = 7) -> World:
     )
 
 
-MAKERS = {m.__name__: m for m in (rare, silent, money, users, hours, weighted, unknown)}
+def whole(n: int = 800, seed: int = 8) -> World:
+    """The whole logging distribution, which rules an arm out in some contexts."""
+    given = np.array([[0.6, 0.3, 0.1], [0.25, 0.5, 0.25], [0.5, 0.5, 0.0], [0.2, 0.2, 0.6]])
+    frame, rng = base(n, seed, lambda x: given[x])
+    for j, label in enumerate(ARMS):
+        frame[f"b_{label}"] = given[frame["x"].to_numpy(), j]
+    rate = 0.2 + 0.1 * frame["x"].to_numpy() / 3 + 0.2 * (frame["arm"] == "w").to_numpy()
+    frame["r"] = (rng.random(n) < rate).astype(float)
+    roles = {**ROLES, "propensity": [f"b_{label}" for label in ARMS]}
+    return World("whole", frame, roles, weight_high=12.0, bar=0.3)
+
+
+MAKERS = {m.__name__: m for m in (rare, silent, money, users, hours, weighted, unknown, whole)}
 NAMES = tuple(MAKERS)
 
 

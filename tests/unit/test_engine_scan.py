@@ -193,7 +193,7 @@ def test_the_way_follows_from_the_log():
             assert ev.settings["engine"]["way"] == way
     with (
         op.scan(frame, **NAMED, id="key", max_cells=10, way="cells") as log,
-        pytest.raises(UsageError, match="more than max_cells=10"),
+        pytest.raises(UsageError, match="more than 10 cells"),
     ):
         op.evaluate(log, soft, estimators=["SNIPW"])
 

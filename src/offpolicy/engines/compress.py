@@ -18,7 +18,7 @@ from offpolicy.engines.codes import codes_of, numbers
 from offpolicy.engines.engine import ibis_module
 from offpolicy.engines.packing import KEY, find_packing
 from offpolicy.engines.roles import fold_columns, normalized, numbered
-from offpolicy.engines.rows import further_of, names_of
+from offpolicy.engines.rows import distribution_of, further_of, names_of
 from offpolicy.errors import DataError, OffPolicyError
 from offpolicy.logs.bandit import BanditLog
 from offpolicy.logs.frame import Context
@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from offpolicy.engines.roles import Roles
     from offpolicy.engines.validate import Facts
     from offpolicy.splits.folds import Plan
+
+
+MOST_PROBABILITIES = 50_000_000  # of whole distributions, held in memory
 
 
 class TooManyCellsError(OffPolicyError):
@@ -58,6 +61,8 @@ def compress(
     max_cells : int
         `TooManyCellsError` beyond it.
     """
+    # A cell of a log with the whole distribution holds a number for each action.
+    max_cells = min(max_cells, MOST_PROBABILITIES // max(1, len(roles.distribution)))
     rows = normalized(table, roles, facts.labels, extra)
     rows = rows if roles.fold is not None else numbered(rows, engine)
     contexts = _contexts(engine, rows, roles, max_cells)
@@ -65,6 +70,7 @@ def compress(
     # Rows that share all their metrics share a cell: metrics of many values make many cells.
     keys = ["ctx", "code", "reward", *(f"metric{j}" for j in range(len(roles.further)))]
     keys += [c for c in ("propensity", "weight", "batch", "cluster") if c in rows.columns]
+    keys += [f"p{j}" for j in range(len(roles.distribution))]
     keys += [f"extra{j}" for j in range(len(extra))]
     sizes = {"ctx": 1 if contexts is None else contexts.num_rows, "code": len(facts.labels)}
     folds = ["fold"]
@@ -237,6 +243,7 @@ def _log(
         reward=numbers(cells, "reward"),
         further=further_of(roles, partial(numbers, cells)),
         propensity=optional("propensity"),
+        distribution=distribution_of(roles, optional),
         batch=batch,
         batch_labels=batch_labels,
         cluster=cluster,

@@ -1,7 +1,7 @@
 """Which column plays which part, and the log as an Ibis table with one column for each part.
 
 The columns of that table are called x0, x1, … (context), action, reward, metric0, … (further rewards), propensity,
-batch, cluster, weight, fold, id and name (of a row), unit (the number from which folds follow) and extra0, …
+p0, … (of each action, where the whole distribution was logged), batch, cluster, weight, fold, id and name (of a row), unit (the number from which folds follow) and extra0, …
 (columns that policies name), whatever they are called in the source.
 """
 
@@ -117,7 +117,7 @@ def normalized(
 ) -> Any:
     """The log with one column for each part.
 
-    ``labels`` are the actions, needed only to pick the logged action's propensity out of K columns;
+    ``labels`` are the actions, needed only for the columns of a whole distribution;
     ``dialect`` is the engine's name, where the table does not know it.
     """
     ibis = ibis_module()
@@ -129,11 +129,11 @@ def normalized(
         columns["propensity"] = number(table[roles.propensity], "propensity")
     elif roles.propensity is not None and labels is not None:
         by_label = distribution_columns(roles.propensity, labels)
-        branches = [
-            (table[roles.action] == label, number(table[name], "propensity"))
-            for label, name in by_label.items()
-        ]
-        columns["propensity"] = ibis.cases(*branches)
+        whole = {label: number(table[name], "propensity") for label, name in by_label.items()}
+        columns["propensity"] = ibis.cases(
+            *((table[roles.action] == label, p) for label, p in whole.items())
+        )
+        columns |= {f"p{j}": p for j, p in enumerate(whole.values())}
     for role in ("batch", "cluster", "fold"):
         if getattr(roles, role) is not None:
             columns[role] = table[getattr(roles, role)]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from offpolicy.engines.codes import codes_of
-from offpolicy.logs.bandit import BanditLog, Names
+from offpolicy.logs.bandit import BanditLog, Names, name_of
 from offpolicy.logs.frame import Context
 
 if TYPE_CHECKING:
@@ -81,6 +81,7 @@ class Schema:
                 roles, lambda name: np.array(rows[name].to_numpy(), dtype=np.float64)
             ),
             propensity=numbers("propensity"),
+            distribution=distribution_of(roles, numbers),
             batch=_placed(rows, "batch", self.batches),
             batch_labels=self.batches,
             cluster=_clusters(rows),
@@ -130,9 +131,18 @@ def further_of(roles: Roles, column: Callable[[str], Floats]) -> dict[str, Float
     return {name: column(f"metric{j}") for j, name in enumerate(roles.further)}
 
 
+def distribution_of(roles: Roles, column: Callable[[str], Floats | None]) -> Floats | None:
+    """(n, K) the logging policy's whole distribution, where it was logged."""
+    if not roles.distribution:
+        return None
+    columns = [column(f"p{j}") for j in range(len(roles.distribution))]
+    return np.column_stack([p for p in columns if p is not None])
+
+
 def names_of(roles: Roles) -> Names:
     """What the owner calls the parts of the log."""
     propensity = roles.propensity if isinstance(roles.propensity, str) else "propensity"
+    propensity = name_of(roles.distribution) or propensity
     return Names(
         roles.action, roles.reward, propensity, roles.batch or "batch", roles.cluster or "cluster"
     )

@@ -176,11 +176,10 @@ class LogScan:
         if way in {"auto", "cells"}:
             try:
                 return self._cells(plan, extra)
-            except TooManyCellsError:
+            except TooManyCellsError as error:
                 if way == "cells":
                     raise UsageError(
-                        f"the log has more than max_cells={limits.cells:,} cells. Raise it, or use "
-                        "way='stream'."
+                        f"the log has {error}. Use way='stream', or raise max_cells={limits.cells:,}."
                     ) from None
             way = "rows" if self.n <= limits.rows else "stream"
         streamed = StreamedLog(self, self._schema(extra))

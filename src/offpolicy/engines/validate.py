@@ -17,6 +17,7 @@ from offpolicy.engines.roles import Roles, distribution_columns, normalized, num
 from offpolicy.errors import DataError, did_you_mean
 from offpolicy.logs import messages
 from offpolicy.logs.actions import encode, refuse_continuous
+from offpolicy.logs.bandit import name_of
 from offpolicy.logs.checks import LARGEST, SMALLEST, SUM_TOLERANCE, computable
 
 if TYPE_CHECKING:
@@ -268,7 +269,7 @@ def _distribution(
     ibis = ibis_module()
     by_label = distribution_columns(roles.propensity, labels)
     columns = [number(table[name], "propensity") for name in by_label.values()]
-    text = ", ".join(list(by_label.values())[:3]) + (", …" if len(by_label) > 3 else "")
+    text = name_of(list(by_label.values()))
     outside = ibis.or_(*(_missing(c, engine) | (c < 0) | (c > 1 + SUM_TOLERANCE) for c in columns))
     total = columns[0]
     for column in columns[1:]:

@@ -46,6 +46,15 @@ class Names:
     cluster: str = "cluster"
 
 
+def name_of(columns: Sequence[str]) -> str:
+    """Several columns in a few words.
+
+    >>> name_of(["p_a", "p_b", "p_c", "p_d"])
+    'p_a, p_b, p_c, …'
+    """
+    return ", ".join(columns[:3]) + (", …" if len(columns) > 3 else "")
+
+
 @dataclass(frozen=True, eq=False)
 class BanditLog(HasMetrics):
     """A log of single decisions. Build it with `from_frame`, `from_arrays` or `offpolicy.scan`.
@@ -282,7 +291,7 @@ class BanditLog(HasMetrics):
             probabilities = np.column_stack(
                 [columns.numeric(columns.require(c, "propensity"), "propensity") for c in order]
             )
-            propensity_name = ", ".join(order[:3]) + (", …" if len(order) > 3 else "")
+            propensity_name = name_of(order)
         mask = None
         if eligible is not None:
             lists = columns.lists(columns.require(eligible, "eligible"))

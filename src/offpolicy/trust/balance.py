@@ -188,8 +188,11 @@ def design_effects(log: Any) -> tuple[Floats, float]:
     return out, float(np.count_nonzero(own))
 
 
-def finding(log: Any, sums: BalanceSums | None) -> Finding:
-    """The column and action that are furthest out of balance."""
+def finding(log: Any, sums: BalanceSums | None, *, whole: bool) -> Finding:
+    """The column and action that are furthest out of balance.
+
+    ``whole``: the whole distribution was logged, so that it is known what was possible.
+    """
     name = "balance"
     if log.propensity is None:
         return not_applicable(name, "propensities were not logged.")
@@ -205,8 +208,10 @@ def finding(log: Any, sums: BalanceSums | None) -> Finding:
     effects, units = design_effects(log)
     count, _ = counts_and_weights(log)
     often = np.bincount(log.action, count, len(log.actions)) >= ENOUGH
+    known = whole or log.eligible is not None
+    possible = np.ones(len(often), dtype=bool) if known else _always_possible(log, sums)
     varies = variance > 1e-10 * (1 + center**2)
-    usable = varies & (often & _always_possible(log, sums))[None, :] & (spread > 0)
+    usable = varies & (often & possible)[None, :] & (spread > 0)
     if not usable.any():
         return not_applicable(name, "no column varies enough to compare it between actions.")
     z = np.divide(gap, np.sqrt(spread * effects), out=np.zeros_like(gap), where=usable)
@@ -231,12 +236,7 @@ def finding(log: Any, sums: BalanceSums | None) -> Finding:
 
 
 def _always_possible(log: Any, sums: BalanceSums) -> Array:
-    """(K,) actions that do not come too seldom: one that is impossible in some contexts does, and rightly.
-
-    With the whole distribution or a list of eligible actions it is known what is possible.
-    """
-    if log.distribution is not None or log.eligible is not None:
-        return np.ones(len(log.actions), dtype=bool)
+    """(K,) actions that do not come too seldom: one that is impossible in some contexts does, and rightly."""
     gap, spread = sums.gap[0, :, 0], sums.spread[0, :, 0]
     z = np.divide(gap, np.sqrt(spread), out=np.zeros(len(gap)), where=spread > 0)
     skew = np.array([_skew(log, a) for a in range(len(gap))])

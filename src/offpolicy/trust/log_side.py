@@ -50,7 +50,7 @@ def log_findings(log: Any, sums: LogSums) -> list[Finding]:
         propensities.rounded(log),
         propensities.deterministic(log),
         unlogged(log),
-        balance.finding(log, sums.balance),
+        balance.finding(log, sums.balance, whole=sums.distribution is not None),
         leaks.finding(log, sums.leaks),
         identifying.finding(log, sums.levels),
         *duplicates(log, sums),

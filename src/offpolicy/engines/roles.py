@@ -1,8 +1,9 @@
 """Which column plays which part, and the log as an Ibis table with one column for each part.
 
 The columns of that table are called x0, x1, … (context), action, reward, metric0, … (further rewards), propensity,
-p0, … (of each action, where the whole distribution was logged), batch, cluster, weight, fold, id and name (of a row), unit (the number from which folds follow) and extra0, …
-(columns that policies name), whatever they are called in the source.
+p0, … (of each action, where the whole distribution was logged), batch, cluster, weight, fold, id and name (of a row),
+unit (the number from which folds follow) and extra0, … (columns that policies name), whatever they are called in the
+source.
 """
 
 from __future__ import annotations

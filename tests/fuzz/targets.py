@@ -60,7 +60,7 @@ def parquet(data: bytes) -> None:
 def gate(data: bytes) -> None:
     """A gate expression."""
     from offpolicy.errors import OffPolicyError
-    from offpolicy.trust.gate import verify
+    from offpolicy.trust.gate_text import verify
 
     with contextlib.suppress(OffPolicyError):
         verify(data.decode("utf-8", "replace"), ["new", "my policy"])

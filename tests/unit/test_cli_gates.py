@@ -15,7 +15,8 @@ import pytest
 import offpolicy as op
 from offpolicy.cli import main
 from offpolicy.errors import UsageError
-from offpolicy.trust.gate import assumption, check, expressions, worst
+from offpolicy.trust.gate import assumption, check, worst
+from offpolicy.trust.gate_text import expressions
 
 ROLES = ["--context", "x", "--action", "ad", "--reward", "r", "--propensity", "p"]
 PASS, FAIL, UNSURE = "value > 1", "value > 9", "value > 2.99"

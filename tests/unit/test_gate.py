@@ -5,7 +5,8 @@ import pytest
 
 import offpolicy as op
 from offpolicy.errors import UsageError
-from offpolicy.trust.gate import check, parse, tokens
+from offpolicy.trust.gate import check
+from offpolicy.trust.gate_text import parse, tokens
 
 RNG = np.random.default_rng(0)
 N = 4000

@@ -54,13 +54,13 @@ def _evaluated(options: argparse.Namespace) -> tuple[Evaluation, list[str]]:
     """The evaluation that was asked for, and its gates, which are read before anything is fitted."""
     from offpolicy.cli.policies import parse_policies
     from offpolicy.evaluation.evaluate import evaluate
-    from offpolicy.trust.gate import expressions
+    from offpolicy.trust.gate_text import expressions
 
     if options.gate is not None and not options.policy:
         expressions(options.gate, ["policy"])
     log, reward_model = _opened(options)
     policies = parse_policies(options.policy, log)
-    gates = expressions(options.gate, list(policies))
+    gates = expressions(options.gate, list(policies), list(log.metrics))
     ev = evaluate(
         log,
         policies,

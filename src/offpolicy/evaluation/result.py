@@ -356,6 +356,25 @@ class Evaluation:
 
         return judge(self, policy, estimator, level)
 
+    def gate(
+        self, expression: str, *, level: float = 0.95, estimator: str | None = None
+    ) -> GateResult:
+        """Whether the log shows that a policy clears a bar: passed, failed, or not enough evidence.
+
+        Parameters
+        ----------
+        expression : str
+            Such as ``"lift > 0"``, ``"new - old > 0"``, or conditions on several metrics whose intervals hold
+            together: ``"revenue lift > 0 and cost lift < 2%"``.
+        level : float
+            Of the intervals that must clear the bar.
+        estimator : str, optional
+            Whose estimates to use; default: the recommended one among those computed.
+        """
+        from offpolicy.trust.gate import check
+
+        return check(self, expression, level, estimator=estimator)
+
     def compare(self, level: float = 0.95, estimator: str | None = None) -> Comparison:
         """Simultaneous intervals of all policies, and which of them may be the best.
 

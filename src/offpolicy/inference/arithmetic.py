@@ -28,7 +28,7 @@ def scaled(e: Estimate, factor: float) -> Estimate:
 
     >>> from offpolicy.inference.estimate import Estimate
     >>> e = Estimate.from_scores([1.0, 2.0, 3.0, 2.0])
-    >>> (2 * e).value, tuple(-e.interval()) == (-e.interval()[1], -e.interval()[0])
+    >>> (2 * e).value, (-e).interval().low == -e.interval().high
     (4.0, True)
     """
     if not math.isfinite(factor):

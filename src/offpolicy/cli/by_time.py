@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from offpolicy._arrays import Bools, Floats
 
 
-def opened(options: argparse.Namespace) -> tuple[Any, Floats]:
-    """The log of the later rows, and (n, K) rewards predicted for them from the earlier ones."""
+def opened(options: argparse.Namespace) -> tuple[Any, dict[str, Floats]]:
+    """The log of the later rows, and (n, K) rewards by each metric, predicted for them from the earlier ones."""
     from offpolicy.models.fitting.apart import predictions_apart
 
     if not options.time:
@@ -35,12 +35,16 @@ def opened(options: argparse.Namespace) -> tuple[Any, Floats]:
     whole = logs.bandit_log(frame, options)
     order = np.arange(len(frame)) if whole.row_order is None else np.asarray(whole.row_order)
     asked = models.asked_for("bandit", options).get("reward_model")
-    found = predictions_apart(whole, early[order], asked, options.seed or 0)
-    in_frame = np.empty((len(frame), found.shape[1]))
-    in_frame[order[~early[order]]] = found
+    predicted = {}
+    for metric in whole.metrics:
+        own = whole.with_reward(metric)
+        found = predictions_apart(own, early[order], asked, options.seed or 0)
+        in_frame = np.empty((len(frame), found.shape[1]))
+        in_frame[order[~early[order]]] = found
+        predicted[metric] = in_frame[~early]
     _say(frame, early, options)
     later = frame[~early].reset_index(drop=True)
-    return logs.bandit_log(later, options, whole.actions), in_frame[~early]
+    return logs.bandit_log(later, options, whole.actions), predicted
 
 
 def is_early(values: Any, date: str) -> Bools:

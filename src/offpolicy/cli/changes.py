@@ -38,7 +38,7 @@ def apply(frame: Any, options: argparse.Namespace) -> Any:
     frame = _success(frame, options)
     _check_actions(frame, options)
     if options.cap_reward is not None:
-        column = _column(frame, options.reward, "--cap-reward")
+        column = _column(frame, only_reward(options, "--cap-reward"), "--cap-reward")
         above = int((frame[column] > options.cap_reward).sum())
         frame = frame.assign(**{column: frame[column].clip(upper=options.cap_reward)})
         _say_capped(above, len(frame), options)
@@ -57,17 +57,32 @@ def _column(frame: Any, name: str | None, flag: str) -> str:
 
 
 def _success(frame: Any, options: argparse.Namespace) -> Any:
-    reward = options.reward
-    if reward is None or reward not in frame.columns:  # the log says that it is missing
-        return frame
-    values = frame[reward]
     if options.success is not None:
-        return frame.assign(**{reward: success_of(values, options.success)})
+        reward = only_reward(options, "--success")
+        if reward is None or reward not in frame.columns:  # the log says that it is missing
+            return frame
+        return frame.assign(**{reward: success_of(frame[reward], options.success)})
+    for reward in options.reward or ():
+        if reward in frame.columns:
+            _refuse_words(frame[reward], reward)
+    return frame
+
+
+def only_reward(options: argparse.Namespace, flag: str) -> str | None:
+    """The reward, where a flag is about one."""
+    if options.reward and len(options.reward) > 1:
+        raise UsageError(
+            f"{flag} is for one reward, and there are {len(options.reward)}. Change the column before."
+        )
+    return options.reward[0] if options.reward else None
+
+
+def _refuse_words(values: Any, reward: str) -> None:
+    """A column of words is no reward yet."""
     if values.dtype.kind in "OUS" or str(values.dtype) in {"str", "string", "category"}:
         words = [str(w) for w in values.dropna().unique()[: MOST_WORDS + 1]]
         if words and not any(_is_number(w) for w in words):
             raise DataError(not_numbers(reward, words))
-    return frame
 
 
 def success_of(values: Any, word: str) -> Any:
@@ -179,8 +194,9 @@ def _say_capped(above: int, rows: int, options: argparse.Namespace) -> None:
 
 def apply_scan(log: Any, options: argparse.Namespace) -> Any:
     """The same changes to a log behind an engine."""
-    table, roles, reward = log.table, log.roles, options.reward
+    table, roles = log.table, log.roles
     if options.success is not None:
+        reward = only_reward(options, "--success") or roles.reward
         texts = table[reward].cast("string")
         if not int(
             log.engine.table(table.aggregate(n=(texts == options.success).sum()))["n"][0].as_py()
@@ -188,11 +204,14 @@ def apply_scan(log: Any, options: argparse.Namespace) -> Any:
         ):
             raise DataError(f"--success {options.success}: column {reward!r} never holds it.")
         table = table.mutate(**{reward: (texts == options.success).cast("float64")})
-    elif table[reward].type().is_string():
+    for reward in () if options.success is not None else roles.rewards:
+        if not table[reward].type().is_string():
+            continue
         few = log.engine.table(table.select(reward).distinct().limit(MOST_WORDS + 1))
         words = sorted(str(w) for w in few[reward].to_pylist() if w is not None)
         raise DataError(not_numbers(reward, words))
     if options.cap_reward is not None:
+        reward = only_reward(options, "--cap-reward") or roles.reward
         counts = log.engine.table(
             table.aggregate(above=(table[reward] > options.cap_reward).sum(), n=table.count())
         )

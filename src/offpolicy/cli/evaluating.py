@@ -87,6 +87,12 @@ def _opened(options: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
 def _settings(options: argparse.Namespace) -> dict[str, Any]:
     names = ("folds", "repeats", "discount", "seed", "minimize", "randomized", "gamma")
     given = {k: getattr(options, k) for k in names}
+    if options.minimize_metric is not None:
+        given["minimize"] = options.minimize_metric
+    elif options.minimize and len(options.reward or ()) > 1:
+        raise UsageError(
+            f"--minimize: of which metric is less better? Name it: --minimize-metric {options.reward[-1]}."
+        )
     return {k: v for k, v in given.items() if v is not None}
 
 
@@ -117,14 +123,35 @@ def _origin(options: argparse.Namespace) -> Any:
 
 def show(ev: Evaluation, level: float, gates: Sequence[GateResult]) -> None:
     """The plain sentence first, then why, then the figures, then the gates."""
-    from offpolicy.report.answer import answers
-    from offpolicy.report.text import best_of, table
+    from offpolicy.report.text import pareto_table
     from offpolicy.report.visible import visible
 
+    for name in ev.metrics:
+        _show_metric(ev.metric(name), level)
+    if ev.asked.are_several:
+        terminal.say()
+        terminal.say(pareto_table(ev, level))
+    for gate in gates:
+        terminal.say()
+        terminal.say(in_flags(visible(gate.sentence)), OUTCOMES[gate.outcome])
+
+
+def _show_metric(ev: Evaluation, level: float) -> None:
+    """What the log says by one metric; under its name, where there are several."""
+    from offpolicy.report.answer import answers
+    from offpolicy.report.text import best_of, direction, table
+    from offpolicy.report.visible import visible
+
+    if ev.asked.are_several:
+        heading = f"{visible(ev.metric_name)} ({direction(ev)})"
+        lead = "" if ev.root is None else "\n"
+        terminal.say(f"{lead}{heading}\n{'═' * len(heading)}")
     for answer in answers(ev, level):
         terminal.say(f"{visible(answer.policy)}: {answer.level.upper()}", VERDICTS[answer.level])
         terminal.say(_wrapped(answer.text, "  "))
         for reason in answer.reasons:
+            if reason.level == "ok" and ev.root is not None:  # said of the first metric
+                continue
             text = f"{reason.text} {reason.remedy}".strip()
             terminal.say(_wrapped(in_flags(text), "  - "))
         terminal.say()
@@ -133,9 +160,6 @@ def show(ev: Evaluation, level: float, gates: Sequence[GateResult]) -> None:
         terminal.say(_wrapped(best, ""))
         terminal.say()
     terminal.say(in_flags(table(ev, level)))
-    for gate in gates:
-        terminal.say()
-        terminal.say(in_flags(visible(gate.sentence)), OUTCOMES[gate.outcome])
 
 
 def _wrapped(text: str, indent: str) -> str:

@@ -50,6 +50,7 @@ def run(options: argparse.Namespace) -> int:
     else:
         facts = facts_of(table.frame)
         made = guess(facts, lambda names: _sums_to_one(table.frame, names), _given(options, facts))
+        _add_metrics(made, options)
         terminal.say(f"{options.log}: {table.kind}, {rows:,} rows, {len(facts)} columns")
         for line in _about(table):
             terminal.say(line)
@@ -93,10 +94,27 @@ def _given(options: argparse.Namespace, facts: Sequence[ColumnFacts]) -> dict[st
     """Roles that flags name."""
     names = [f.name for f in facts]
     given = {role: getattr(options, role) for role in GIVEN if getattr(options, role) is not None}
-    for role, column in given.items():
+    metrics = given.pop("reward", None) or []
+    columns = [*given.items(), *(("reward", metric) for metric in metrics)]
+    for role, column in columns:
         if column not in names:
             raise UsageError(f"--{role} {column}: no such column.{did_you_mean(column, names)}")
-    return given
+    return given | ({"reward": metrics[0]} if metrics else {})
+
+
+def _add_metrics(made: Guess, options: argparse.Namespace) -> None:
+    """Further rewards that flags name; what is an outcome is no context."""
+    metrics = options.reward or []
+    if len(metrics) < 2:
+        return
+    made.roles["reward"] = list(metrics)
+    for role in ("context", "state"):
+        columns = made.roles.get(role)
+        if isinstance(columns, list):
+            made.roles[role] = [c for c in columns if c not in metrics]
+    made.left_out[:] = [c for c in made.left_out if c not in metrics]
+    for metric in metrics[1:]:
+        made.why[metric] = "named as a metric"
 
 
 def _sums_to_one(frame: Any, names: Sequence[str]) -> bool:

@@ -53,7 +53,7 @@ def traced(reading: Reading, options: argparse.Namespace) -> BanditLog:
     given = {n: getattr(options, n) for n in names if getattr(options, n) is not None}
     if options.propensity:
         given["propensity"] = _propensity(options)
-    options.reward = options.reward or reading.reward
+    options.reward = options.reward or [reading.reward]
     frame = changes.apply(reading.frame, options)
     if options.batch is not None:  # a day, by now
         given["batch"] = options.batch

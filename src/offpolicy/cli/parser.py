@@ -78,7 +78,10 @@ def build_parser() -> argparse.ArgumentParser:
         "--output", metavar="FILE", default="run.toml", help="file to write (run.toml)"
     )
     for role in GIVEN:
-        begin.add_argument(f"--{role}", metavar="COL", help=f"the {role}, where it is known")
+        if role == "reward":
+            _add(begin, ("--reward", "COLS", "the reward, or several by commas", extended()))
+        else:
+            begin.add_argument(f"--{role}", metavar="COL", help=f"the {role}, where it is known")
     begin.add_argument("--force", action="store_true", help="write over an existing file")
 
     evaluate = _verb(
@@ -211,6 +214,11 @@ STORE_TRUE = {"action": "store_true", "default": None}  # None: not said, a run 
 LOG = "a CSV, Parquet, JSON-lines or dsjson file, a quoted pattern, or a run file (.toml)"
 
 
+def extended() -> dict[str, Any]:
+    """Names by commas, in a flag that may be repeated."""
+    return {"type": names, "action": "extend"}
+
+
 def _log_flags(parser: argparse.ArgumentParser) -> None:
     _add(
         parser.add_argument_group("the log"),
@@ -218,7 +226,7 @@ def _log_flags(parser: argparse.ArgumentParser) -> None:
         ("--config", "FILE", "a TOML run file; flags override it"),
         ("--context", "COLS", "context columns, by commas", names),
         ("--action", "COL", "the action taken"),
-        ("--reward", "COL", "what it earned"),
+        ("--reward", "COLS", "what it earned; several metrics by commas, or repeat it", extended()),
         ("--success", "WORD", "the reward is 1 where its column holds this word, else 0"),
         ("--cap-reward", "MAX", "set larger rewards to this; says how many", float),
         ("--propensity", "COL", "probability of the logged action, or K columns", names),
@@ -266,7 +274,7 @@ def _log_flags(parser: argparse.ArgumentParser) -> None:
 def _evaluate_flags(parser: argparse.ArgumentParser) -> None:
     again = {"action": "append"}
     logged = "default: logged propensities when there are any, else auto"
-    gates = 'such as "lift > 0", "value > 0.02", "new - old > 0"; repeat it for several gates'
+    gates = 'such as "lift > 0", "new - old > 0", "revenue lift > 0 and cost lift < 2%%"; repeat it for several gates'
     rewards = {"choices": models.REWARD_MODELS}
     _add(
         parser.add_argument_group("the question"),
@@ -282,6 +290,7 @@ def _evaluate_flags(parser: argparse.ArgumentParser) -> None:
             "earlier rows (--time) train the reward model, later are evaluated",
         ),
         ("--minimize", None, "the reward is a cost: lower is better", STORE_TRUE),
+        ("--minimize-metric", "COLS", "metrics of which less is better", extended()),
         ("--randomized", None, "without propensities: actions were drawn at random", STORE_TRUE),
         ("--gamma", None, "without propensities: factor by which hidden causes move odds", float),
         ("--folds", None, "folds for cross-fitting (2)", int),

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from offpolicy.evaluation.pipeline import Pipeline
     from offpolicy.inference.comparison import Comparison
     from offpolicy.inference.estimate import Estimate
+    from offpolicy.inference.pareto import Pareto
     from offpolicy.policies.target import Target
     from offpolicy.report.provenance import Origin
     from offpolicy.scores.catalog import Estimator
@@ -392,6 +393,29 @@ class Evaluation:
             self._comparisons[key] = compare(self, *key)
         return self._comparisons[key]
 
+    def pareto(self, level: float = 0.95, estimator: str | None = None) -> Pareto:
+        """Every policy by every metric, by intervals that hold together, and who beats whom in all of them.
+
+        Parameters
+        ----------
+        level : float
+            Probability with which all intervals, and all claims, hold together.
+        estimator : str, optional
+            Whose estimates to compare; default: the recommended one among those computed.
+        """
+        from offpolicy.inference.pareto import pareto
+
+        if self.root is not None:
+            return self.root.pareto(level, estimator)
+        key = (level, estimator)
+        if key not in self._fronts:
+            self._fronts[key] = pareto(self, level, estimator)
+        return self._fronts[key]
+
+    @cached_property
+    def _fronts(self) -> dict[tuple[float, str | None], Pareto]:
+        return {}
+
     @cached_property
     def _comparisons(self) -> dict[tuple[float, str], Comparison]:
         return {}
@@ -496,11 +520,11 @@ class Evaluation:
         ----------
         kind : str
             "forest", "differences", "weights", "overlap", "batches", "calibration", "clipping",
-            "segments" or "horizon".
+            "segments" or "horizon"; "pareto" for two metrics against each other.
         ax : matplotlib Axes, optional
             Where to draw; default: new axes.
         policy : str, optional
-            Whose picture, for all but the first two kinds; may be left out when there is one policy.
+            Whose picture, for kinds that show one policy; may be left out when there is one policy.
         segments : column names, optional
             Columns of the "segments" picture.
         level : float
@@ -511,9 +535,9 @@ class Evaluation:
         return plot(self, kind, ax=ax, policy=policy, segments=segments, level=level)
 
     def __repr__(self) -> str:
-        from offpolicy.report.text import best_of, table
+        from offpolicy.report.text import best_of, metrics_line, table
 
-        return "\n".join(filter(None, (best_of(self), table(self))))
+        return "\n".join(filter(None, (metrics_line(self), best_of(self), table(self))))
 
     def _repr_html_(self) -> str:
         from offpolicy.report.notebook import evaluation_html

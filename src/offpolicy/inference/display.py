@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from offpolicy.inference.comparison import Comparison
     from offpolicy.inference.estimate import Estimate
     from offpolicy.inference.intervals.sample import Interval
+    from offpolicy.inference.pareto import Pareto
 
 NUMBER = ' style="text-align:right;font-variant-numeric:tabular-nums"'
 TEXT = ' style="text-align:left"'
@@ -42,6 +43,21 @@ def comparison_html(c: Comparison) -> str:
     head = ("policy", f"value, {kind}", f"against the log, {kind}", "adjusted p")
     said = f"<p><b>{html.escape(capitalized(c.best.statement))}</b></p>"
     note = "<div>All intervals of a column hold together.</div>"
+    return said + small_table(head, rows, left=1) + note
+
+
+def pareto_html(p: Pareto) -> str:
+    """Policies by metrics, and who is shown to be worse than another in all of them."""
+    rows = [
+        (policy, *(" · ".join(p.cell(policy, metric)) for metric in p.metrics))
+        for policy in p.policies
+    ]
+    head = (
+        "policy",
+        *(f"{m} ({'lower' if m in p.minimized else 'higher'} is better)" for m in p.metrics),
+    )
+    said = f"<p><b>{html.escape(capitalized(p.statement))}</b></p>"
+    note = f"<div>{100 * p.level:g}% intervals, which all hold together.</div>"
     return said + small_table(head, rows, left=1) + note
 
 

@@ -18,7 +18,7 @@ from offpolicy._output import write_text
 from offpolicy._progress import track
 from offpolicy.errors import UsageError
 from offpolicy.inference.figures import count, percent
-from offpolicy.report import panels, provenance, sections
+from offpolicy.report import metrics, panels, provenance, sections
 from offpolicy.report.answer import answers, choice, decision, question
 from offpolicy.report.glossary import explained, listed, term, tiles
 from offpolicy.report.markup import content_hash, esc, sentence, table
@@ -71,10 +71,13 @@ def page(
         grouped = groupings(evaluation, segments)
         ordered = answers(evaluation, level)
         advance(note="estimates")
-        parts = [sections.estimates(evaluation, level)]
+        several = evaluation.asked.are_several and evaluation.root is None
+        parts = [metrics.section(evaluation, level)] if several else []
+        parts.append(sections.estimates(evaluation, level))
         advance(note="differences")
         parts.append(sections.differences(evaluation, level, ordered[0].policy))
         advance(note="evidence")
+        first = len(parts)
         parts += _evidence(evaluation, ordered, grouped, level, advance)
         parts += [sections.checks(evaluation), _words(evaluation), _origin(evaluation, command)]
         advance()
@@ -93,9 +96,9 @@ def page(
         hero=_hero(evaluation, ordered, level),
         others=_others(ordered, level),
         contents="".join(f'<li><a href="#{s.key}">{esc(s.title)}</a></li>' for s in parts),
-        sections="".join(_section(s) for s in parts[:2]),
+        sections="".join(_section(s) for s in parts[:first]),
         picker=_picker(ordered),
-        evidence="".join(_section(s) for s in parts[2:-3]),
+        evidence="".join(_section(s) for s in parts[first:-3]),
         rest="".join(_section(s) for s in parts[-3:]),
         script=own,
     )
@@ -118,6 +121,8 @@ def _about(evaluation: Evaluation) -> str:
         "logged" if evaluation.settings["behavior_model"] == "logged propensities" else "estimated"
     )
     parts.append(f"propensities {source}")
+    if evaluation.asked.are_several:
+        parts.append(f"{len(evaluation.metrics)} metrics, this page: {evaluation.metric_name}")
     if evaluation.minimize:
         parts.append("less is better")
     if "estimand" in evaluation.settings:

@@ -11,6 +11,7 @@ from offpolicy.errors import UsageError, did_you_mean, missing_dependency
 from offpolicy.report import calibration, curves, tables
 from offpolicy.report import segments as grouping
 from offpolicy.report.charts import SERIES, domain
+from offpolicy.report.metrics import points as metric_points
 from offpolicy.trust.verdict import policy_name
 from offpolicy.trust.view import View
 
@@ -112,6 +113,31 @@ def _differences(evaluation: Evaluation, axes: Any, level: float) -> None:
     _by_policy(evaluation, axes, rows)
     axes.set_xlim(*domain(rows, (0.0,)))
     axes.set_xlabel(f"paired difference from the log, {100 * level:g}% intervals")
+
+
+def _pareto(evaluation: Evaluation, axes: Any, level: float) -> None:
+    """The first two metrics against each other."""
+    if not evaluation.asked.are_several:
+        _nothing(axes, "the log has one metric")
+        return
+    up, across = evaluation.metrics[:2]
+    for row in metric_points(evaluation.pareto(level), across, up):
+        color = {"logged": LOGGED, "soft": SOFT}.get(row["kind"], ACCENT)
+        axes.plot([row["x_low"], row["x_high"]], [row["y"]] * 2, color=color, lw=1.5)
+        axes.plot([row["x"]] * 2, [row["y_low"], row["y_high"]], color=color, lw=1.5)
+        axes.plot([row["x"]], [row["y"]], "o", color=color, ms=6)
+        axes.annotate(
+            row["policy"],
+            (row["x"], row["y"]),
+            xytext=(6, -13 if row["kind"] == "logged" else 6),
+            textcoords="offset points",
+            parse_math=False,
+        )
+    minimized = evaluation.asked.minimized
+    for name, label in ((across, axes.set_xlabel), (up, axes.set_ylabel)):
+        better = "lower" if name in minimized else "higher"
+        label(f"{name} ({better} is better)", parse_math=False)
+    axes.set_title(f"{100 * level:g}% intervals that hold together", loc="left", fontsize="medium")
 
 
 def _by_policy(evaluation: Evaluation, axes: Any, rows: list[Row]) -> None:
@@ -227,6 +253,7 @@ def _segments(
 ALL_POLICIES: dict[str, Callable[[Evaluation, Any, float], None]] = {
     "forest": _forest,
     "differences": _differences,
+    "pareto": _pareto,
 }
 ONE_POLICY: dict[str, Callable[[Evaluation, str, View, Any, float], None]] = {
     "weights": _weights,

@@ -41,7 +41,7 @@ def document(
     made: str | None = None,
 ) -> dict[str, Any]:
     """The result as plain values that JSON can hold."""
-    log, logged = evaluation.problem.log, evaluation.logged
+    log = evaluation.problem.log
     origin = evaluation.origin or Origin()
     return {
         "schema": SCHEMA,
@@ -64,9 +64,22 @@ def document(
         },
         "settings": evaluation.settings,
         "level": level,
-        "logged": summary(logged, level) | {"interval": interval_word(logged, level)},
         "assumption": evaluation.assumption or None,
         "headline": headline(evaluation.estimators).name,
+        **_said(evaluation, level),
+        "metrics": [_said(evaluation.metric(name), level) for name in _others(evaluation)],
+        "pareto": _pareto(evaluation, level),
+        "gates": [_gate(gate) for gate in gates],
+    }
+
+
+def _said(evaluation: Evaluation, level: float) -> dict[str, Any]:
+    """What the log says by one metric."""
+    logged = evaluation.logged
+    return {
+        "metric": evaluation.metric_name,
+        "better": "lower" if evaluation.minimize else "higher",
+        "logged": summary(logged, level) | {"interval": interval_word(logged, level)},
         "estimates": [_estimate(evaluation, row, level) for row in evaluation.rows(level)],
         "comparison": _comparison(evaluation, level),
         "diagnostics": evaluation.diagnostics.rows(),
@@ -74,17 +87,39 @@ def document(
             name: {"level": v.level, "reasons": list(v.reasons)}
             for name, v in ((p, evaluation.verdict(p, level=level)) for p in evaluation.policies)
         },
-        "gates": [
-            {
-                "expression": gate.expression,
-                "outcome": gate.outcome,
-                "passed": gate.passed,
-                "exit_code": gate.exit_code,
-                "level": gate.level,
-                "sentence": gate.sentence,
-                "assumption": gate.assumption,
-            }
-            for gate in gates
+    }
+
+
+def _others(evaluation: Evaluation) -> list[str]:
+    """Metrics besides the one that the document is about; none for a document about one of several."""
+    return evaluation.metrics[1:] if evaluation.root is None else []
+
+
+def _pareto(evaluation: Evaluation, level: float) -> dict[str, Any] | None:
+    """Policies by metrics with intervals that hold together; None where there is one metric."""
+    if not _others(evaluation):
+        return None
+    found = evaluation.pareto(level)
+    return {
+        "statement": found.statement,
+        "front": list(found.front),
+        "dominated": {policy: list(better) for policy, better in found.dominated.items()},
+        "values": found.rows(),
+    }
+
+
+def _gate(gate: GateResult) -> dict[str, Any]:
+    return {
+        "expression": gate.expression,
+        "outcome": gate.outcome,
+        "passed": gate.passed,
+        "exit_code": gate.exit_code,
+        "level": gate.level,
+        "sentence": gate.sentence,
+        "assumption": gate.assumption,
+        "conditions": [
+            {key: value for key, value in _gate(each).items() if key != "conditions"}
+            for each in gate.conditions
         ],
     }
 

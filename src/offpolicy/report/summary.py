@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from offpolicy.inference.figures import capitalized
 from offpolicy.report.answer import answers
 from offpolicy.report.provenance import digest, versions
-from offpolicy.report.text import best_of, cells, headings
+from offpolicy.report.text import best_of, cells, direction, headings
 from offpolicy.report.visible import visible
 
 if TYPE_CHECKING:
@@ -29,6 +30,47 @@ def escaped(text: str) -> str:
     return SPECIAL.sub(r"\\\1", visible(text))
 
 
+def _metric(ev: Evaluation, level: float) -> list[str]:
+    """Answers and estimates by one metric; under its name, where there are several."""
+    lines = []
+    if ev.asked.are_several:
+        lines += [f"### {escaped(ev.metric_name)} ({direction(ev)})", ""]
+    for answer in answers(ev, level):
+        lines.append(f"- **{escaped(answer.policy)}: {answer.level}.** {escaped(answer.text)}")
+        lines += [
+            f"    - {escaped(f'{reason.text} {reason.remedy}'.strip())}"
+            for reason in answer.reasons
+            if reason.level != "ok"
+        ]
+    best = best_of(ev, level)
+    lines += ["", escaped(best)] if best else []
+    lines += ["", "<details><summary>Estimates</summary>", ""]
+    return [*lines, *_table(headings(level), cells(ev, level)), "", "</details>", ""]
+
+
+def _pareto(ev: Evaluation, level: float) -> list[str]:
+    """Policies by metrics."""
+    found = ev.pareto(level)
+    rows = [
+        (
+            policy,
+            *(
+                f"{value} ({ends})"
+                for value, ends in (found.cell(policy, m) for m in found.metrics)
+            ),
+            ", ".join(found.dominated.get(policy, ())) or "no one",
+        )
+        for policy in found.policies
+    ]
+    head = ["policy", *map(escaped, found.metrics), "beaten in every metric by"]
+    return [*_table(head, rows), "", escaped(capitalized(found.statement))]
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    return lines + ["| " + " | ".join(map(escaped, row)) + " |" for row in rows]
+
+
 def markdown(
     evaluation: Evaluation,
     level: float = 0.95,
@@ -46,20 +88,11 @@ def markdown(
             for g in gates
         ]
         lines.append("")
-    for answer in answers(evaluation, level):
-        lines.append(f"- **{escaped(answer.policy)}: {answer.level}.** {escaped(answer.text)}")
-        lines += [
-            f"    - {escaped(f'{reason.text} {reason.remedy}'.strip())}"
-            for reason in answer.reasons
-            if reason.level != "ok"
-        ]
-    best = best_of(evaluation, level)
-    lines += ["", escaped(best)] if best else []
-    head = headings(level)
-    lines += ["", "<details><summary>Estimates</summary>", ""]
-    lines += ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-    lines += ["| " + " | ".join(map(escaped, row)) + " |" for row in cells(evaluation, level)]
-    lines += ["", "</details>", "", f"Log digest `{digest(evaluation)}`, "]
+    for name in evaluation.metrics if evaluation.root is None else [evaluation.metric_name]:
+        lines += _metric(evaluation.metric(name), level)
+    if evaluation.asked.are_several and evaluation.root is None:
+        lines += ["### All metrics", "", *_pareto(evaluation, level), ""]
+    lines.append(f"Log digest `{digest(evaluation)}`, ")
     lines[-1] += f"offpolicy {versions()['offpolicy']}."
     if evaluation.origin is not None and evaluation.origin.command:
         command = visible(evaluation.origin.command).replace("```", "` ` `")

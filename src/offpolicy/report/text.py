@@ -136,6 +136,39 @@ def best_of(evaluation: Evaluation, level: float = 0.95) -> str:
     return " ".join(lines)
 
 
+def direction(evaluation: Evaluation) -> str:
+    """Which way is better."""
+    return "lower is better" if evaluation.minimize else "higher is better"
+
+
+def metrics_line(evaluation: Evaluation) -> str:
+    """Which of several metrics an evaluation speaks of; empty where there is one."""
+    if not evaluation.asked.are_several:
+        return ""
+    others = [visible(m) for m in evaluation.metrics if m != evaluation.metric_name]
+    own = visible(evaluation.metric_name)
+    return f"Metric: {own} ({direction(evaluation)}). Others by ev.metric(…): {', '.join(others)}."
+
+
+def pareto_table(evaluation: Evaluation, level: float = 0.95) -> str:
+    """Policies by metrics with intervals that hold together, and the claim that they support."""
+    found = evaluation.pareto(level)
+    rows = []
+    for policy in found.policies:
+        cells = [
+            f"{value} [{ends.replace(' to ', ', ')}]" if " to " in ends else f"{value} ({ends})"
+            for value, ends in (found.cell(policy, metric) for metric in found.metrics)
+        ]
+        beaten = ", ".join(visible(p) for p in found.dominated.get(policy, ())) or "no one"
+        rows.append((visible(policy), *cells, beaten))
+    names = [
+        f"{visible(m)} ({'lower' if m in found.minimized else 'higher'})" for m in found.metrics
+    ]
+    text = align(("policy", *names, "beaten in all by"), rows, numbers=False)
+    note = f"All intervals hold together with probability {found.level:g}."
+    return "\n".join([text, "", capitalized(visible(found.statement)), note])
+
+
 def sizes(evaluation: Evaluation) -> str:
     """How much was logged, in the words of the log: impressions or episodes, and of how many users."""
     log, clusters = evaluation.problem.log, number_of_clusters(evaluation)

@@ -28,9 +28,7 @@ def log_mlflow(ev: Evaluation, *, level: float, report: bool, folder: str) -> st
         run = mlflow.active_run() or stack.enter_context(mlflow.start_run())
         mlflow.log_params(parameters(ev))
         mlflow.log_metrics(metrics(ev, level))
-        mlflow.set_tags(
-            {f"offpolicy.verdict.{name_of(p)}": ev.verdict(p).level for p in ev.policies}
-        )
+        mlflow.set_tags(verdicts(ev))
         with tempfile.TemporaryDirectory() as made:
             ev.to_json(Path(made) / "result.json", level=level)
             if report:
@@ -48,15 +46,34 @@ def parameters(ev: Evaluation) -> dict[str, str]:
     }
 
 
+def verdicts(ev: Evaluation) -> dict[str, str]:
+    """Verdicts on every policy, as tags."""
+    return {
+        f"offpolicy.verdict.{name.replace('/', '.')}{name_of(p)}": own.verdict(p).level
+        for name, own in _named(ev)
+        for p in ev.policies
+    }
+
+
+def _named(ev: Evaluation) -> list[tuple[str, Evaluation]]:
+    """The evaluation of each metric under the beginning of its names: none where there is one, "cost/" of several."""
+    if not ev.asked.are_several or ev.root is not None:
+        return [("", ev)]
+    return [(f"{name_of(metric)}/", ev.metric(metric)) for metric in ev.metrics]
+
+
 def metrics(ev: Evaluation, level: float) -> dict[str, float]:
     """Numbers of every policy and estimator; those that are not defined are left out."""
-    rows: list[dict[str, Any]] = ev.rows(level)
-    found = {
-        f"{name_of(row['policy'])}/{name_of(row['estimator'])}/{number}": row[number]
-        for row in rows
-        for number in NUMBERS
-    }
-    found |= {"logged/value": ev.logged.value, "logged/std_error": ev.logged.std_error}
+    found: dict[str, float | None] = {}
+    for name, own in _named(ev):
+        rows: list[dict[str, Any]] = own.rows(level)
+        found |= {
+            f"{name}{name_of(row['policy'])}/{name_of(row['estimator'])}/{number}": row[number]
+            for row in rows
+            for number in NUMBERS
+        }
+        logged = own.logged
+        found |= {f"{name}logged/value": logged.value, f"{name}logged/std_error": logged.std_error}
     return {
         name: float(value)
         for name, value in found.items()

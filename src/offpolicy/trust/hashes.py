@@ -146,7 +146,7 @@ def row_hashes(block: Any, contexts: Hashes | None = None) -> Hashes:
     def of_unit(values: Array) -> Array:
         return values if unit is None else values[unit]
 
-    named = {"action": labels_of(block), "reward": column_hashes(block.reward)}
+    named = {"action": labels_of(block), "reward": _reward_hashes(block)}
     if unit is not None:
         named["step"] = column_hashes(block.layout.step)
     if block.distribution is not None:
@@ -175,6 +175,15 @@ def labels_of(block: Any) -> Hashes:
     """(S,) hash of the action of each decision."""
     labels = np.array([_value_hash(label) for label in block.actions], dtype=np.uint64)
     return np.asarray(labels[block.action])
+
+
+def _reward_hashes(block: Any) -> Hashes:
+    """Of the reward, or of all metrics of a row, in whichever order they are named."""
+    if not block.further:
+        return column_hashes(block.reward)
+    named = block.metrics.items()
+    parts = [mixed(column_hashes(values) ^ np.uint64(text_hash(name))) for name, values in named]
+    return np.asarray(np.sum(parts, axis=0, dtype=np.uint64))
 
 
 def beside_context(block: Any) -> list[Hashes]:

@@ -13,6 +13,9 @@ import sys
 import tempfile
 from pathlib import Path
 
+import numpy as np
+
+import offpolicy as op
 from offpolicy.cli import demo
 
 HERE = Path(__file__).parent / "pictures"
@@ -23,6 +26,7 @@ SHOTS = {  # name: (width, height, color scheme, what to show)
     "report-estimates": (1280, 1400, "light", "#estimates"),
     "report-overlap": (1280, 1400, "light", "#overlap"),
 }
+METRICS = {"report-metrics": (1280, 1400, "light", "#metrics")}
 FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
 
 
@@ -48,17 +52,33 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = result.known.report(Path(folder) / "report.html", title="Ad designs, two candidates")
         shoot(path, args.out)
+        shoot(two_metrics().report(Path(folder) / "metrics.html"), args.out, METRICS)
     figure = result.known.plot("forest").figure
     figure.savefig(args.out / "plot-forest.svg", metadata={"Date": None})
 
 
-def shoot(path: Path, out: Path) -> None:
+def two_metrics() -> op.Evaluation:
+    """The ads of the page on several metrics, by revenue and cost."""
+    rng = np.random.default_rng(0)
+    n, ads = 6_000, np.array(["plain", "video", "rich"])
+    device, k = rng.integers(6, size=n), rng.integers(3, size=n)
+    click = rng.random(n) < 0.15 + 0.1 * (k == device % 3)
+    rewards = {
+        "revenue": click * rng.integers(1, 5, n),
+        "cost": 0.2 + 0.1 * k + 0.1 * rng.random(n),
+    }
+    log = op.BanditLog.from_arrays(device, ads[k], rewards, np.full(n, 1 / 3))
+    policies = {"match": lambda x: ads[x % 3], "plain": "always:plain", "rich": "always:rich"}
+    return op.evaluate(log, policies, minimize=["cost"])
+
+
+def shoot(path: Path, out: Path, shots: dict = SHOTS) -> None:
     """Screenshots of one report."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=chromium(), args=FLAGS)
-        for name, (width, height, scheme, part) in SHOTS.items():
+        for name, (width, height, scheme, part) in shots.items():
             context = browser.new_context(
                 viewport={"width": width, "height": height},
                 color_scheme=scheme,

@@ -142,14 +142,14 @@ def test_success_words_caps_and_days_are_the_same_by_an_engine(
     log["day"] = pd.date_range("2026-01-01", periods=len(log), freq="h").strftime(
         "%Y-%m-%d %H:%M:%S"
     )
-    log["won"] = np.where(log["r"] > 3, "yes", "no")
-    log.to_csv("log.csv", index=False)
+    words = log.assign(r=np.where(log["r"] > 3, "yes", "no"))
     shared = ["--propensity", "p", "--json", "o.json", "--estimator", "IPW"]
-    for more, expected in (
-        (["--cap-reward", "3.5"], log["r"].clip(upper=3.5)),
-        (["--reward", "won", "--success", "yes"], (log["won"] == "yes").astype(float)),
-        (["--time", "day"], log["r"]),
+    for held, more, expected in (
+        (log, ["--cap-reward", "3.5"], log["r"].clip(upper=3.5)),
+        (words, ["--success", "yes"], (log["r"] > 3).astype(float)),
+        (log, ["--time", "day"], log["r"]),
     ):
+        held.to_csv("log.csv", index=False)
         found = []
         for engine in ([], ["--engine", "duckdb"]):
             assert evaluate(*shared, *more, *engine) == 0

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from offpolicy.inference.figures import capitalized, percent
+from offpolicy.inference.figures import capitalized, percent, plain
 from offpolicy.policies.target import LOGGING_POLICY
-from offpolicy.report.markup import esc, table
-from offpolicy.report.sections import Section, figure, legend_of
+from offpolicy.report.markup import columns_table, esc, table
+from offpolicy.report.sections import Section, figure, legend_of, span
 from offpolicy.report.svg import Scale, frame, numbers, pos
 
 if TYPE_CHECKING:
@@ -55,6 +55,17 @@ def section(ev: Evaluation, level: float) -> Section:
                 ("accent", "no one is shown to be better in every metric"),
                 ("soft", "another is"),
                 ("logged", "logging policy"),
+            ),
+            data=columns_table(
+                rows,
+                [
+                    ("Policy", "policy", str),
+                    (first, "y", plain),
+                    ("interval", "y_low y_high", span),
+                    (metric, "x", plain),
+                    ("interval", "x_low x_high", span),
+                ],
+                f"{first} and {metric}",
             ),
         )
     about = (

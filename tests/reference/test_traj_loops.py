@@ -142,17 +142,26 @@ def state_ratios(train, horizon, pi_e, time):
                         going += chain[i, t]
             alive[t + 1] = going / (going + ended)
         return w, visits, alive
-    each, plain, moves, total = (defaultdict(float) for _ in range(4))
+    each, pairs, plain, by_action = (defaultdict(float) for _ in range(4))
     for _, episode in train:
-        for t, (s, a, _, p) in enumerate(episode):
+        for t, (s, a, _, _) in enumerate(episode):
             last = t == len(episode) - 1
             if last and len(episode) == horizon:
                 continue
             each[s] += 1.0
-            total[s] += pi_e[s, a] / p
+            pairs[s, a] += 1.0
             if not last:
-                moves[s, episode[t + 1][0]] += pi_e[s, a] / p
                 plain[s, episode[t + 1][0]] += 1.0
+                by_action[s, a, episode[t + 1][0]] += 1.0
+    # The target's moves, times the visits of each state; an action never seen moves as the state's steps did.
+    moves = defaultdict(float)
+    for s in range(n_states):
+        for a in range(pi_e.shape[1]):
+            for s2 in range(n_states):
+                if pairs[s, a]:
+                    moves[s, s2] += each[s] * pi_e[s, a] * by_action[s, a, s2] / pairs[s, a]
+                else:
+                    moves[s, s2] += pi_e[s, a] * plain[s, s2]
 
     def moved(d, mass):
         return [
@@ -161,18 +170,13 @@ def state_ratios(train, horizon, pi_e, time):
         ]
 
     target = [sum(e[0][0] == s for _, e in train) / len(train) for s in range(n_states)]
-    logging, over = list(target), 0.0
+    logging = list(target)
     for t in range(longest):
         alive[t] = sum(target)
         for s in range(n_states):
             if logging[s] > 0:
                 w[t, s] = min(target[s] / logging[s], most[t])
-        after = moved(target, moves)
-        left = sum(target[s] * total[s] / each[s] for s in range(n_states) if each[s])
-        over += max(left - sum(after), 0.0)
-        size = sum(after) + over
-        target, over = [x / size for x in after], over / size
-        logging = moved(logging, plain)
+        target, logging = moved(target, moves), moved(logging, plain)
     return w, visits, alive
 
 

@@ -33,6 +33,20 @@ def test_values_of_worlds_are_those_of_simulated_episodes():
     assert total.mean() == pytest.approx(world.value(pi), abs=4 * total.std() / np.sqrt(20_000))
 
 
+@pytest.mark.parametrize("name", ["clinic, near target", "published cliff", "chain, 10 steps"])
+def test_true_ratios_have_mean_one_at_every_step(name):
+    p = problem(name)
+    log = p.draw(4_000, np.random.default_rng(3), propensities=True)
+    assert p.ratios is not None
+    ratio = p.ratios(log)
+    first, running = (log.layout.step == t for t in (0, 4))
+    assert ratio[first].mean() == pytest.approx(1.0, abs=4 * ratio[first].std() / np.sqrt(4_000))
+    if running.sum() == log.n:  # nobody has ended: the target's share of running episodes is 1
+        assert ratio[running].mean() == pytest.approx(1.0, abs=4 * ratio[running].std() / 60)
+    earned = log.layout.sum(ratio * log.reward)
+    assert earned.mean() == pytest.approx(p.truth, abs=4 * earned.std() / np.sqrt(4_000))
+
+
 def test_cells_are_worlds_with_known_and_estimated_propensities():
     both = cells(Args(worlds=("clinic, near",)))
     assert len(both) == 4
@@ -48,7 +62,9 @@ def test_a_replication_and_its_summary():
         "DML",
         "DRL",
         "WDR",
+        "MAGIC",
         "DM",
+        "DRL, true ratios",
         "fitted Q",
         "IS",
         "WIS",
@@ -56,8 +72,9 @@ def test_a_replication_and_its_summary():
         "PDWIS",
     }
     summary = summarize([made], problem("clinic, near target").truth, 1_000)
-    text = show({"cells": {"clinic": summary}})
-    assert "| auto |" in text
+    assert summary["answerable"] in {0, 1}
+    text = show({"cells": {"clinic, π_b known": summary}})
+    assert "| clinic | 1,000 | 1 | 0.2025 |" in text
     exact = {"auto": [1.0, 0.1, 0.8, 1.2, "trust"], "IS": [2.0]}
     far = {"auto": [3.0, 0.1, 2.8, 3.2, "caution"], "IS": [0.0]}
     refused = {"auto": [9.0, 0.1, None, None, "insufficient evidence"], "IS": [1.0]}

@@ -3,8 +3,9 @@
 Products of ratios (DML, WDR) need no Markov state and no model of the ratios, and die of the horizon; ratios of
 marginals (DRL) live on, and are wrong where the state is not Markov or the ratios are badly fitted. So:
 
-- products take part where they are supported: the weights of the last step leave at least 20 effective episodes, none
-  of which carries more than a fifth, and have a mean that is 1 within a fifth;
+- products take part where they are supported: the weights of the last step leave at least 100 effective episodes, or a
+  tenth of all if that is 20, none of which carries more than a tenth, and have a mean that is 1 within a fifth. With
+  fewer, the spread of their scores is no guide to their error;
 - where they are, the bias of DRL is what its distance from the better of the two exceeds the distance's own error by;
 - x minimizes x'(Ω + b b')x over the simplex, Ω being the covariance of the scores and b the biases.
 
@@ -21,13 +22,16 @@ from offpolicy.scores import formulas as scores
 from offpolicy.scores.decisions import LARGEST_LOG_WEIGHT
 from offpolicy.scores.formulas import Scored
 from offpolicy.scores.magic import simplex_minimum
+from offpolicy.scores.missed import floored
 
 if TYPE_CHECKING:
     from offpolicy._arrays import Bools, Floats
     from offpolicy.scores.decisions import Decisions
 
 FEWEST_EPISODES = 20.0
-LARGEST_SHARE = 0.2
+ENOUGH_EPISODES = 100.0
+ENOUGH_SHARE = 0.1
+LARGEST_SHARE = 0.1
 MEAN_WITHIN = 0.2
 # Standard errors of the distance that are no sign of bias.
 NOISE = 1.0
@@ -35,11 +39,13 @@ NOISE = 1.0
 
 def products_supported(
     d: Decisions,
-    fewest: float = FEWEST_EPISODES,
+    fewest: float | None = None,
     largest: float = LARGEST_SHARE,
     within: float = MEAN_WITHIN,
 ) -> bool:
     """Whether the weights of whole episodes leave enough of the log to rest an estimate on."""
+    if fewest is None:
+        fewest = max(FEWEST_EPISODES, min(ENOUGH_EPISODES, ENOUGH_SHARE * d.size))
     logs = d.log_weight
     highest = float(logs.max(initial=-np.inf))
     if not -np.inf < highest <= LARGEST_LOG_WEIGHT:
@@ -78,7 +84,8 @@ def blended(d: Decisions) -> Scored:
     if not supported and "DRL" in parts:
         note += "; products of ratios are not supported at this horizon"
     products = float(sum(m for name, m in zip(names, mean, strict=True) if name != "DRL"))
-    return Scored((shares * table).sum(axis=0), note, products)
+    psi, floor = floored(d, (shares * table).sum(axis=0))
+    return Scored(psi, f"{note}; {floor}" if floor else note, products)
 
 
 def _weights(table: Floats, names: list[str], mass: Floats, members: Bools) -> Floats:

@@ -14,6 +14,7 @@ import numpy as np
 
 from offpolicy.errors import UsageError, did_you_mean, doing, first_rows
 from offpolicy.scores import formulas as scores
+from offpolicy.scores import missed
 from offpolicy.scores.blend import blended
 from offpolicy.scores.control_variates import best_combination, optimal_control
 from offpolicy.scores.formulas import Scored
@@ -175,7 +176,7 @@ FAMILIES: dict[str, Estimator] = {
         Estimator("WIS", scores.trajectory_normalized, "full", BEHAVIOR, None, SEQUENCES),
         Estimator("WDR", scores.self_normalized_dr, "crossfit", BOTH, None, SEQUENCES, is_robust=True, rank=6),
         Estimator("MAGIC", magic, "crossfit", BOTH, None, TRAJECTORIES, biased=True),
-        Estimator("DRL", scores.marginalized, "crossfit", ALL, None, TRAJECTORIES, rank=4),
+        Estimator("DRL", missed.marginalized, "crossfit", ALL, None, TRAJECTORIES, rank=4),
     )
 }  # fmt: skip
 SPECIAL: dict[str, Estimator] = {

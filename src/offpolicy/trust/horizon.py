@@ -12,7 +12,7 @@ weights themselves would overflow.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from offpolicy.inference.intervals.tails import effective_size
 from offpolicy.inference.reach import masses
 from offpolicy.inference.units import Units
 from offpolicy.logs.words import decision_word, unit_word
+from offpolicy.scores.blend import ENOUGH_EPISODES, ENOUGH_SHARE
 from offpolicy.trust.finding import Finding, judged, not_applicable
 
 if TYPE_CHECKING:
@@ -29,9 +30,6 @@ if TYPE_CHECKING:
     from offpolicy.scores.decisions import Decisions
     from offpolicy.trust.view import View
 
-ENOUGH_UNITS = 100.0
-ENOUGH_SHARE = 0.1
-MOST_GUESSED = 0.01
 SLATE_REMEDY = (
     "Evaluate a policy closer to the logging one, or, where it is true, assume that rewards depend on fewer slots "
     "(interaction=)."
@@ -76,7 +74,7 @@ class HorizonCurve:
     @property
     def supported(self) -> int:
         """Steps up to which the weights keep 100 effective episodes, or a tenth of all."""
-        enough = (self.effective >= ENOUGH_UNITS) | (self.share >= ENOUGH_SHARE)
+        enough = (self.effective >= ENOUGH_EPISODES) | (self.share >= ENOUGH_SHARE)
         return int(np.argmin(enough)) if not enough.all() else len(enough)
 
 
@@ -136,7 +134,7 @@ def support(curve: HorizonCurve, *, discrete: bool, kind: str = "trajectories") 
     if curve.supported == steps:
         size = f"{last:,.0f} effective {units}"
         return f"weights hold to the last of {steps} {step}s ({size}): DML is supported.", ""
-    enough = min(ENOUGH_UNITS, ENOUGH_SHARE * curve.n)
+    enough = min(ENOUGH_EPISODES, ENOUGH_SHARE * curve.n)
     sentence = (
         f"after {step} {curve.supported} of {steps} the weights are worth fewer than {enough:.0f} {units} "
         f"({last:,.1f} at the end): products of ratios cannot support the whole {_whole(kind)}."
@@ -278,16 +276,7 @@ def _unseen(view: View) -> Finding:
         if share
         else "every state-action pair of the target was seen in the training folds."
     )
-    found = judged("unseen_pairs", share, sentence)
-    if view.behavior_is_known or share <= MOST_GUESSED:
-        return found
-    # With an estimated π_b both nuisances guess at the same pairs: nothing is left to correct either.
-    return replace(
-        found,
-        level="alarm",
-        sentence=f"{sentence[:-1]}; and so does the estimated π_b, so that neither corrects the other.",
-        remedy="Log propensities, pool rare states, or use more episodes.",
-    )
+    return judged("unseen_pairs", share, sentence)
 
 
 def _skill(view: View) -> Finding:

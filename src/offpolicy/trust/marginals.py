@@ -15,6 +15,7 @@ from offpolicy.inference.figures import capitalized
 from offpolicy.scores import formulas as scores
 from offpolicy.scores.blend import products_supported
 from offpolicy.scores.catalog import ALL, AUTO_EPISODES, Estimator
+from offpolicy.scores.missed import ratios_alone
 from offpolicy.trust.finding import Finding, judged, not_applicable
 from offpolicy.trust.significance import z_score
 
@@ -62,7 +63,7 @@ def finding(view: View, estimators: Sequence[Estimator]) -> Finding:
     probe = Estimator("check", scores.marginalized, view.split, ALL)
     d = view.problem.decisions(view.target, probe)
     robust = scores.marginalized(d)
-    alone = _distance(view, robust - marginal_only(d))
+    alone = _distance(view, robust - ratios_alone(d))
     name, (z, gap) = "the ratios alone", alone
     witness = products_supported(d, *BARELY)
     if witness:
@@ -92,12 +93,6 @@ def _distance(view: View, difference: Floats) -> tuple[float, float]:
     if not gap.std_error > 0:
         return 0.0, gap.value
     return abs(z_score(gap.value, gap.std_error, 0.0)), gap.value
-
-
-def marginal_only(d: Decisions) -> Floats:
-    """ψ = Σ γ^t w_t R_t: the ratios of marginals without a value model, v standing in after a truncation."""
-    assert d.marginal is not None
-    return d.sum(d.gamma * d.marginal * d.reward)
 
 
 def by_step(d: Decisions) -> tuple[Floats, Floats]:

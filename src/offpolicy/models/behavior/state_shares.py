@@ -30,6 +30,11 @@ class StateShares:
     first). A fixed c that is too large is harmful in long episodes, whose weights multiply the error; one that is too
     small leaves rare actions to chance.
 
+    Counts are of all episodes, those to be scored among them. Nothing is learned from rewards here, and shares of the
+    same steps that they divide are the better weights (Hirano, Imbens and Ridder 2003): where an action was taken more
+    often than π_b has it, each of its steps counts for less. Shares of other folds would add their own chance, which
+    no standard error shows, and would call a logged action all but impossible that they happen not to hold.
+
     Parameters
     ----------
     smoothing : float or "auto"
@@ -45,6 +50,7 @@ class StateShares:
 
     smoothing: float | Literal["auto"] = "auto"
     time: Literal["pooled", "step"] = "pooled"
+    counts_everyone = True
 
     def __post_init__(self) -> None:
         if self.smoothing != "auto" and not float(self.smoothing) >= 0:

@@ -106,8 +106,9 @@ class BehaviorFits:
             scored = log.layout.rows_of(part.score)
             if len(scored) == 0:  # a block of a larger log may hold none of a fold
                 continue
-            out[scored], raised[scored] = self._predicted(part, scored)
-            said[getattr(self.fit(part), "note", "")] = None
+            basis = self._basis(part)
+            out[scored], raised[scored] = self._predicted(basis, scored)
+            said[getattr(self.fit(basis), "note", "")] = None
         return Behavior(out, raised, "; ".join(filter(None, said)))
 
     def _of_cells(self, matrix: Floats) -> Floats:
@@ -124,6 +125,11 @@ class BehaviorFits:
         if self.is_given:
             return np.asarray(self.of_split("full", 0).probability[rows])
         return self._predicted(part, rows)[0]
+
+    def _basis(self, part: Part) -> Part:
+        """What π_b of a part's scored decisions is fitted to: its training units, or all for a model that counts."""
+        everyone = getattr(self.model, "counts_everyone", False)
+        return self.folds.parts("full", 0)[0] if everyone else part
 
     def fit(self, part: Part) -> FittedBehavior:
         """The model fitted on the training units of a part."""
@@ -167,7 +173,7 @@ class BehaviorFits:
 
     def _matrices(self, part: Part, rows: Ints) -> Iterator[tuple[Ints, Floats]]:
         log, model = self.log, self.model
-        fit = self.store.fits.get((BEHAVIOR, *part.key))
+        fit = self.store.fits.get((BEHAVIOR, *self._basis(part).key))
         if fit is None:
             return
         for block in blocks(len(rows), len(log.actions)):

@@ -6,8 +6,8 @@ Kallus and Uehara 2020. w_t(s, a) = w_t(s) π_e(a|s) / π_b(a|s), and the state 
     w_0(s) = 1,   w_{t+1}(s') = E_b[ w_t(S_t) π_e(A_t|S_t) / π_b(A_t|S_t) | S_{t+1} = s' ].
 
 `MarginalRatio` estimates it inside a training fold: from visit counts, as the ratio of two state distributions
-carried forward by one pooled P̂ (discrete states, a stationary environment); by cell means of the chain at each
-t; or by regressing the chain on the next state (continuous states).
+carried forward by one pooled P̂ (discrete states, a stationary environment; Yin and Wang 2020), which needs no π_b; by
+cell means of the chain at each t; or by regressing the chain on the next state (continuous states).
 
 What is estimated obeys what is known of the truth. w_t(s) is a mean of products of ratios, so none exceeds the largest
 product that an episode of the training fold has had by that step; the episode's own product, which has w_t(s) for its
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from offpolicy.models.values.values import ValueData
 
 MOST_LOG = 200.0
-TINY = 1e-300
 FEW_ROWS = 20
 
 
@@ -99,52 +98,66 @@ class _StateTable:
 def _carried(data: ValueData, pi_e: Floats, pi_b: Floats) -> _StateTable:
     """d_e,t / d_b,t, both carried forward from the same S_0 by one P̂ pooled over t.
 
-    From s, d_b moves as the logged steps moved, and d_e as the same steps weighted by π_e / π_b; what d_e gains or
-    loses by the chance of those weights is divided out at every step, the ended part included.
+    From s, d_b moves as the logged steps moved, and d_e by Σ_a π_e(a|s) P̂(·|s, a): the shares that actions had in s
+    do not enter, and what leaves a state is never more than what was there. An action without a training step moves
+    as all steps out of its state did, as in the value model `Tabular`.
     """
     context = data.log.context
-    n = context.n_table
+    n, k = context.n_table, len(data.log.actions)
     state = context.positions(data.rows)
     weight = np.ones(len(data.rows)) if data.weight is None else data.weight
     first = data.step == 0
     begin = _totals(state[first], weight[first], n) / float(weight[first].sum())
-    behavior = _Move.of(data, state, weight, weight)
-    target = _Move.of(data, state, weight, weight * pi_e / pi_b)
+    out_of = _Departures.of(data, state, weight, k)
+    behavior = out_of.moves(weight)
     most = largest_products(data, pi_e, pi_b)
+    stationary = data.policy.is_stationary
+    target = out_of.moves(out_of.mass(pi_e)) if stationary else behavior
     d_e = d_b = begin
-    over = 0.0
     table, alive = np.empty((data.layout_horizon, n)), np.empty(data.layout_horizon)
     for t in range(data.layout_horizon):
         reached = d_b > 0
         table[t] = np.where(reached, np.minimum(d_e / np.where(reached, d_b, 1.0), most[t]), np.nan)
         alive[t] = d_e.sum()
-        if not data.policy.is_stationary:
-            now = data.policy.at_states(t)[state, data.action]
-            target = _Move.of(data, state, weight, weight * now / pi_b)
-        after = d_e @ target.onward
-        over += max(float(d_e @ target.total) - float(after.sum()), 0.0)
-        total = float(after.sum()) + over
-        d_e, over = after / max(total, TINY), over / max(total, TINY)
-        d_b = d_b @ behavior.onward
+        if not stationary:
+            target = out_of.moves(out_of.mass(data.policy.at_states(t)[state, data.action]))
+        d_e, d_b = d_e @ target, d_b @ behavior
     return _StateTable(data.log, table, alive, _totals(state, weight, n))
 
 
 @dataclass(frozen=True, eq=False)
-class _Move:
-    """Mass that goes from each state to another, (n, n), and all that leaves it, (n,)."""
+class _Departures:
+    """The training steps by the state that they leave, of those whose successor is known."""
 
-    onward: Any
-    total: Floats
+    data: ValueData
+    state: Ints
+    weight: Floats
+    each: Floats
+    in_cell: Floats
 
     @classmethod
-    def of(cls, data: ValueData, state: Ints, weight: Floats, mass: Floats) -> _Move:
-        """Means of ``mass`` over the training steps out of each state whose successor is known."""
+    def of(cls, data: ValueData, state: Ints, weight: Floats, k: int) -> _Departures:
+        """Count by state, and by state and action."""
         n = data.log.context.n_table
-        known, onward = data.following >= ENDED, data.following >= 0
-        each = _totals(state[known], weight[known], n)
-        start, end = state[onward], data.log.context.positions(data.following[onward])
-        total = _totals(state[known], mass[known], n) / np.where(each > 0, each, 1.0)
-        return cls(summed(start, end, mass[onward] / each[start], n, n), total)
+        known = data.following >= ENDED
+        cell = state * k + data.action
+        count = _totals(cell[known], weight[known], n * k)
+        return cls(data, state, weight, _totals(state[known], weight[known], n), count[cell])
+
+    def mass(self, pi_e: Floats) -> Floats:
+        """(m,) mass of each step when actions are taken by π_e: in every state it has the mean that weights have."""
+        known = self.data.following >= ENDED
+        share = np.where(known, pi_e * self.weight / np.where(known, self.in_cell, 1.0), 0.0)
+        seen = _totals(self.state, share, len(self.each))
+        lost = np.maximum(1.0 - seen, 0.0)[self.state]
+        return np.asarray(share * self.each[self.state] + lost * self.weight)
+
+    def moves(self, mass: Floats) -> Any:
+        """(n, n) share of what leaves each state that arrives in another."""
+        context = self.data.log.context
+        onward = self.data.following >= 0
+        start, end = self.state[onward], context.positions(self.data.following[onward])
+        return summed(start, end, mass[onward] / self.each[start], context.n_table, context.n_table)
 
 
 def _totals(state: Ints, mass: Floats, n: int) -> Floats:

@@ -62,6 +62,17 @@ class World:
             v = (pi * self.action_values(v)).sum(axis=1)
         return float(self.initial @ v)
 
+    def visits(self, pi: Floats) -> Floats:
+        """(T, S) probability that an episode of a policy has a step t, and is in s there."""
+        n = self.shape[0]
+        out = np.empty((self.horizon, n))
+        here = self.initial
+        for t in range(self.horizon):
+            out[t] = here
+            flow = (here[:, None] * pi)[:, :, None] * np.where(self.ends, 0.0, self.chance)
+            here = np.bincount(self.to.ravel(), weights=flow.ravel(), minlength=n)
+        return out
+
     def optimal(self, patience: float = 0.999, steps: int = 2_000) -> Floats:
         """(S, K) q of the optimal stationary policy, slightly discounted."""
         q = np.zeros(self.shape)

@@ -7,7 +7,7 @@ estimated logging policy. Everything by the defaults, beside importance sampling
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path  # noqa: TC003  (the command line reads the types of Args)
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,9 @@ import numpy as np
 
 import offpolicy as op
 from offpolicy.errors import UsageError, did_you_mean
+from offpolicy.inference.estimate import Estimate
+from offpolicy.scores.catalog import named
+from offpolicy.scores.formulas import marginalized
 from offpolicy_studies.episodes.baselines import fitted_q, importance_sampling
 from offpolicy_studies.episodes.worlds import WORLDS, problem
 from offpolicy_studies.folder import write_results
@@ -23,8 +26,13 @@ from offpolicy_studies.monte_carlo import mean, root_mean_square, share, simulat
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-LIBRARY = ("auto", "DML", "DRL", "WDR", "DM")
+    from offpolicy_studies.arrays import Array, Floats
+
+PARTS = ("DML", "DRL", "WDR")
+LIBRARY = ("auto", *PARTS, "MAGIC", "DM")
 PLAIN = ("IS", "WIS", "PDIS", "PDWIS", "fitted Q")
+TRUE = "DRL, true ratios"
+REFUSED = "insufficient evidence"
 # Published root mean squared errors on the cliff with 1,000 episodes (Kallus and Uehara 2020).
 PUBLISHED = {"IS": 6.14, "DM": 2.70, "DR": 0.820, "DRL": 0.754}
 
@@ -60,22 +68,27 @@ def replicate(cell: Cell, rng: np.random.Generator) -> dict[str, Any]:
     p = problem(cell.world)
     log = p.draw(WORLDS[cell.world][1], rng, propensities=cell.known)
     ev = op.evaluate(log, p.target, estimators=LIBRARY, seed=int(rng.integers(2**31)))
-    out: dict[str, Any] = {}
-    for name in LIBRARY:
+    out: dict[str, Any] = {name: [ev[name].value] for name in LIBRARY}
+    for name in ("auto", "DRL"):
         e = ev[name]
-        interval = e.interval(0.95)
-        out[name] = [
-            e.value,
-            e.std_error,
-            interval.low,
-            interval.high,
-            ev.verdict(estimator=name).level,
-        ]
+        ends = e.interval(0.95)
+        level = ev.verdict(estimator=name).level
+        out[name] = [e.value, e.std_error, ends.low, ends.high, level]
+    if p.ratios is not None:
+        out[TRUE] = _with_true_ratios(ev, p.ratios(log))
     plain = {"fitted Q": fitted_q(log, p.target)}
     if cell.known:
         at = ev.problem.columns["pi_e", "policy"]
         plain |= importance_sampling(log, np.asarray(at))
     return out | {name: [value] for name, value in plain.items()}
+
+
+def _with_true_ratios(ev: op.Evaluation, ratios: Floats) -> list[Any]:
+    """The score of DRL with ratios that only the world knows, and its normal interval: is the question answerable?"""
+    d = ev.problem.decisions(ev.targets["policy"], named("DRL"))
+    e = Estimate.from_scores(marginalized(replace(d, marginal=ratios)))
+    ends = e.interval(0.95, method="normal")
+    return [e.value, e.std_error, ends.low, ends.high, "trust"]
 
 
 def cells(options: Args) -> dict[str, Cell]:
@@ -136,13 +149,24 @@ def summarize(runs: list[Mapping[str, Any]], truth: float, n: int) -> dict[str, 
         if len(entries[0]) > 1:
             made |= _honesty(entries, truth)
         estimators[name] = made
-    return {"truth": truth, "n": n, "logs": len(runs), "estimators": estimators}
+    made_of_all = {"truth": truth, "n": n, "logs": len(runs), "estimators": estimators}
+    if TRUE in runs[0]:
+        able = _covers([run[TRUE] for run in runs], truth)
+        answered = np.array([run["auto"][4] != REFUSED for run in runs], dtype=bool)
+        made_of_all["answerable"] = int(able.sum())
+        made_of_all["answered_of_answerable"] = share(answered[able]).value
+    return made_of_all
+
+
+def _covers(entries: list[Any], truth: float) -> Array:
+    tiny = 1e-9 * max(1.0, abs(truth))
+    return np.array([e[2] - tiny <= truth <= e[3] + tiny for e in entries], dtype=bool)
 
 
 def _honesty(entries: list[Any], truth: float) -> dict[str, float]:
-    answered = [e for e in entries if e[4] != "insufficient evidence" and e[2] is not None]
+    answered = [e for e in entries if e[4] != REFUSED and e[2] is not None]
     tiny = 1e-9 * max(1.0, abs(truth))
-    covers = np.array([e[2] - tiny <= truth <= e[3] + tiny for e in answered], dtype=bool)
+    covers = _covers(answered, truth)
     far = np.array([abs(e[0] - truth) > 4 * e[1] + tiny for e in answered], dtype=bool)
     return {
         "refused": 1 - len(answered) / len(entries),
@@ -154,21 +178,50 @@ def _honesty(entries: list[Any], truth: float) -> dict[str, float]:
 
 
 def show(results: Mapping[str, Any]) -> str:
-    """The tables as Markdown."""
+    """Two tables as Markdown, with logged propensities and without: one row for each world."""
     lines: list[str] = []
-    for name, cell in results["cells"].items():
-        lines += [
-            f"**{name}** (n = {cell['n']:,}, truth {cell['truth']:.4g}, {cell['logs']} logs)",
-            "",
-            "| estimator | bias | RMSE | refused | coverage among answered | answered, off by > 4 s.e. |",
-            "|---|---|---|---|---|---|",
-        ]
-        for estimator, e in cell["estimators"].items():
-            row = f"| {estimator} | {e['bias']:+.3g} | {e['rmse']:.3g} |"
-            if "refused" in e:
-                row += f" {e['refused']:.0%} | {e['coverage']:.2f} | {e['beyond_four']:.0f} |"
-            else:
-                row += " | | |"
-            lines.append(row)
-        lines.append("")
+    for kind in ("known", "estimated"):
+        mark = f", π_b {kind}"
+        rows = {
+            name.removesuffix(mark): cell
+            for name, cell in results["cells"].items()
+            if name.endswith(mark)
+        }
+        if rows:
+            others = [e for e in (*PARTS, "MAGIC", "DM", *PLAIN) if e in _first(rows)]
+            lines += [f"π_b {kind}", "", *_table(rows, others), ""]
     return "\n".join(lines)
+
+
+def _first(rows: Mapping[str, Any]) -> Mapping[str, Any]:
+    estimators: Mapping[str, Any] = next(iter(rows.values()))["estimators"]
+    return estimators
+
+
+def _table(rows: Mapping[str, Any], others: list[str]) -> list[str]:
+    head = (
+        "world", "n", "logs", "truth", "bias", "RMSE", "of best part", "refused", "answered of answerable",
+        "coverage", "half-width", "> 4 s.e.", *others,
+    )  # fmt: skip
+    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    for world, cell in rows.items():
+        e = cell["estimators"]
+        auto, best = e["auto"], min(e[name]["rmse"] for name in PARTS)
+        able = cell.get("answered_of_answerable")
+        line = [
+            world,
+            f"{cell['n']:,}",
+            str(cell["logs"]),
+            f"{cell['truth']:.4g}",
+            f"{auto['bias']:+.2g}",
+            f"{auto['rmse']:.3g}",
+            f"{auto['rmse'] / best:.2f}",
+            f"{auto['refused']:.1%}",
+            "–" if able is None else f"{able:.1%}",
+            f"{auto['coverage']:.3f} ± {auto['coverage_error']:.3f}",
+            f"{auto['width'] / 2:.2g}",
+            f"{auto['beyond_four']:.0f}",
+            *(f"{e[name]['rmse']:.3g}" for name in others),
+        ]
+        lines.append(f"| {' | '.join(line)} |")
+    return lines

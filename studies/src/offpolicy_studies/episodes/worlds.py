@@ -34,12 +34,30 @@ class Problem:
     truth : float
     table : (S, K) array or None
         π_e of every state, where there are finitely many.
+    ratios : callable or None
+        log → (steps,) true ratio of the state-action marginals at its steps; None where nobody knows it.
     """
 
     draw: Callable[..., op.Trajectories]
     target: Callable[[Any], Floats]
     truth: float
     table: Floats | None = None
+    ratios: Callable[[op.Trajectories], Floats] | None = None
+
+
+def _ratios_of(
+    visits_e: Floats, visits_b: Floats, pi_e: Floats, pi_b: Floats
+) -> Callable[[op.Trajectories], Floats]:
+    """The true ratios at the steps of a log, from (T, S) distributions of the state under both policies."""
+
+    def ratios(log: op.Trajectories) -> Floats:
+        rows = np.arange(log.rows)
+        state = np.asarray(log.context.table)[log.context.positions(rows)]
+        t, action = log.layout.step, log.action
+        state_ratio = visits_e[t, state] / visits_b[t, state]
+        return np.asarray(state_ratio * pi_e[state, action] / pi_b[state, action])
+
+    return ratios
 
 
 def tabular(world: World, pi_e: Floats, pi_b: Floats) -> Problem:
@@ -48,7 +66,8 @@ def tabular(world: World, pi_e: Floats, pi_b: Floats) -> Problem:
     def draw(n: int, rng: np.random.Generator, *, propensities: bool) -> op.Trajectories:
         return world.simulate(pi_b, n, rng, propensities=propensities)
 
-    return Problem(draw, lambda states: pi_e[np.asarray(states)], world.value(pi_e), pi_e)
+    ratios = _ratios_of(world.visits(pi_e), world.visits(pi_b), pi_e, pi_b)
+    return Problem(draw, lambda states: pi_e[np.asarray(states)], world.value(pi_e), pi_e, ratios)
 
 
 def _lake(name: str, horizon: int) -> Problem:
@@ -82,7 +101,9 @@ def _published_cliff() -> Problem:
     def draw(n: int, rng: np.random.Generator, *, propensities: bool) -> op.Trajectories:
         return toy.simulate(n, rng, propensities=propensities)
 
-    return Problem(draw, toy.target, toy.value(), toy.pi_e)
+    visits_e, visits_b = (toy.world.marginals(pi).sum(axis=2) for pi in (toy.pi_e, toy.pi_b))
+    ratios = _ratios_of(visits_e, visits_b, toy.pi_e, toy.pi_b)
+    return Problem(draw, toy.target, toy.value(), toy.pi_e, ratios)
 
 
 def _chain(horizon: int) -> Problem:
@@ -98,7 +119,7 @@ def _chain(horizon: int) -> Problem:
             log.reward.reshape(n, horizon),
         )
 
-    return Problem(draw, chain.target, chain.value())
+    return Problem(draw, chain.target, chain.value(), ratios=chain.ratios)
 
 
 def _cart() -> Problem:

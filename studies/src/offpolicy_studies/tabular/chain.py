@@ -63,6 +63,35 @@ class Chain:
             v = (pi * q).sum(axis=1)
         return float(np.interp(nodes, grid, v) @ weights)
 
+    def densities(self, grid: Floats, *, target: bool) -> Floats:
+        """(T+1, points) density of S_t on a grid of equal spacing, under one of the policies."""
+        width = float(grid[1] - grid[0])
+        pi = self.target(grid) if target else self.logging(grid)
+        onward = np.zeros((len(grid), len(grid)))
+        for a in (0, 1):
+            away = (grid[None, :] - 0.7 * grid[:, None] - 0.5 * (2 * a - 1)) / 0.6
+            onward += pi[:, [a]] * np.exp(-(away**2) / 2) / (0.6 * np.sqrt(2 * np.pi))
+        out = np.empty((self.horizon, len(grid)))
+        out[0] = np.exp(-(grid**2) / 2) / np.sqrt(2 * np.pi)
+        for t in range(1, self.horizon):
+            out[t] = width * (out[t - 1] @ onward)
+        return out
+
+    def ratios(self, log: op.Trajectories) -> Floats:
+        """(steps,) true ratio of the state-action marginals at the steps of a log."""
+        grid = np.linspace(-9, 9, 901)
+        quotient = self.densities(grid, target=True) / self.densities(grid, target=False)
+        state = np.asarray(log.context.table).reshape(-1)[
+            log.context.positions(np.arange(log.rows))
+        ]
+        made = np.empty(log.rows)
+        for t in range(self.horizon):
+            at = log.layout.step == t
+            made[at] = np.interp(state[at], grid, quotient[t])
+        row = np.arange(log.rows)
+        step = self.target(state)[row, log.action] / self.logging(state)[row, log.action]
+        return np.asarray(made * step)
+
     def simulate(
         self, n: int, rng: np.random.Generator, *, on_policy: bool = False
     ) -> op.Trajectories:

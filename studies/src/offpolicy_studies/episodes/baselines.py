@@ -44,18 +44,18 @@ def fitted_q(log: op.Trajectories, target: Callable[[Any], Floats]) -> float:
     last = np.append(unit[1:] != unit[:-1], True)
     known = ~last | log.ended[unit]
     following = np.where(last, 0, np.append(here[1:], 0))
-    features = _features(states, discrete=log.is_discrete)
     pi, k = target(states), len(log.actions)
     first = here[log.layout.offsets[:-1]]
-    solve = [
-        _solver(features, here[use], discrete=log.is_discrete) for use in _by_action(log, known, k)
-    ]
     groups = _by_action(log, known, k)
+    if log.is_discrete:
+        steps = [_cell_means(log.reward, here, following, last, use, len(states)) for use in groups]
+    else:
+        features = _features(states)
+        steps = [_least_squares(log.reward, features, here, following, last, use) for use in groups]
     q = np.zeros((len(states), k))
-    for step in range(log.horizon):
+    for _ in range(log.horizon):
         v = (pi * q).sum(axis=1)
-        y = log.reward + np.where(last, 0.0, v[following] if step else 0.0)
-        q = np.column_stack([solve[a](y[groups[a]]) for a in range(k)])
+        q = np.column_stack([step(v) for step in steps])
     return float((pi * q).sum(axis=1)[first].mean())
 
 
@@ -63,27 +63,36 @@ def _by_action(log: op.Trajectories, known: Any, k: int) -> list[Ints]:
     return [np.flatnonzero(known & (log.action == a)) for a in range(k)]
 
 
-def _features(states: Floats, *, discrete: bool) -> Floats:
-    if discrete:
-        return states
+def _features(states: Floats) -> Floats:
     x = states.reshape(len(states), -1)
     x = (x - x.mean(axis=0)) / x.std(axis=0)
     i, j = np.triu_indices(x.shape[1])
     return np.hstack([np.ones((len(x), 1)), x, x[:, i] * x[:, j]])
 
 
-def _solver(features: Floats, rows: Ints, *, discrete: bool) -> Callable[[Floats], Floats]:
-    """The map from outcomes of some rows to fitted values of every state."""
-    n = len(features)
-    if discrete:
-        count = np.bincount(rows, minlength=n)
+def _cell_means(
+    reward: Floats, here: Ints, following: Ints, last: Any, rows: Ints, n: int
+) -> Callable[[Floats], Floats]:
+    """The map from v to the mean of R + v' in every state, from some rows; states without one get the overall mean."""
+    count = np.bincount(here[rows], minlength=n)
+    share = 1.0 / np.maximum(count, 1)
+    gain = np.bincount(here[rows], weights=reward[rows], minlength=n) * share
+    onward = rows[~last[rows]]
+    moves = np.bincount(here[onward] * n + following[onward], minlength=n * n).reshape(n, n)
+    chance = moves * share[:, None]
 
-        def means(y: Floats) -> Floats:
-            total = np.bincount(rows, weights=y, minlength=n)
-            level = float(y.mean()) if len(y) else 0.0
-            return np.where(count > 0, total / np.maximum(count, 1), level)
+    def means(v: Floats) -> Floats:
+        mean = gain + chance @ v
+        level = float(count @ mean / max(count.sum(), 1))
+        return np.where(count > 0, mean, level)
 
-        return means
-    X = features[rows]
+    return means
+
+
+def _least_squares(
+    reward: Floats, features: Floats, here: Ints, following: Ints, last: Any, rows: Ints
+) -> Callable[[Floats], Floats]:
+    """The map from v to fitted values of R + v' in every state, by ridge regression on some rows."""
+    X, y, after, over = features[here[rows]], reward[rows], following[rows], last[rows]
     back = np.linalg.solve(X.T @ X + 1e-6 * len(X) * np.eye(X.shape[1]), X.T)
-    return lambda y: features @ (back @ y)
+    return lambda v: features @ (back @ (y + np.where(over, 0.0, v[after])))

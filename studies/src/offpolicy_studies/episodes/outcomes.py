@@ -70,7 +70,7 @@ class World:
         for t in range(self.horizon):
             out[t] = here
             flow = (here[:, None] * pi)[:, :, None] * np.where(self.ends, 0.0, self.chance)
-            here = np.bincount(self.to.ravel(), weights=flow.ravel(), minlength=n)
+            here = np.bincount(self.to.ravel(), flow.ravel(), n).astype(np.float64)
         return out
 
     def optimal(self, patience: float = 0.999, steps: int = 2_000) -> Floats:

@@ -317,3 +317,28 @@ def test_several_rewards():
     ev = op.evaluate(both, "uniform", estimators=["IPW"])
     other = op.evaluate(alone, "uniform", estimators=["IPW"])
     assert ev.metric("cost")["policy", "IPW"].value == other["policy", "IPW"].value
+
+
+@pytest.mark.parametrize(("below", "name"), [(False, "cascade"), (True, "full")])
+def test_auto_finds_what_rewards_depend_on(below, name):
+    frame = interacting(4000, 3, below=below)
+    ev = op.evaluate(op.Slates.from_frame(frame, **ROLES, interaction="auto"), often_best, estimators=["IPW"])
+    log = ev.problem.log
+    assert log.interaction.name == name
+    assert log.n + 1000 == pytest.approx(4000, abs=100)
+    assert any("no estimate uses" in note for note in ev["policy", "IPW"].notes)
+    again = op.evaluate(log, often_best, estimators=["IPW"])
+    assert again["policy", "IPW"].value == ev["policy", "IPW"].value
+
+
+def test_auto_needs_propensities_and_slates_to_spare():
+    few = op.Slates.from_frame(interacting(60, 3, below=True), **ROLES, interaction="auto")
+    with pytest.raises(UsageError, match="too few"):
+        op.evaluate(few, often_best, estimators=["IPW"])
+    roles = {**ROLES, "propensity": None}
+    unknown = op.Slates.from_frame(interacting(400, 3, below=True), **roles, interaction="auto")
+    with pytest.raises(UsageError, match="propensities"):
+        op.evaluate(unknown, often_best, estimators=["IPW"])
+    log = op.Slates.from_frame(interacting(400, 3, below=True), **ROLES, interaction="auto")
+    with pytest.raises(UsageError, match="folds="):
+        op.evaluate(log, often_best, estimators=["IPW"], folds=np.arange(400) % 2)

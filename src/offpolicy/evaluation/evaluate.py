@@ -33,6 +33,7 @@ from offpolicy.scores import catalog
 from offpolicy.splits.folds import Folds, KFold, Plan
 from offpolicy.splits.hashing import DEFAULT_SEED
 from offpolicy.trust.assumption import check_declarations
+from offpolicy.trust.slots_choice import settled
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -193,6 +194,8 @@ def evaluate(
             )
         log = log.up_to(horizon)
     log = log.opened(plan, named, reward_model, given)
+    if getattr(log, "undecided", False):
+        log = settled(log, folds, seed)
     named_estimators = catalog.sensible(log) if estimators is None else estimators
     chosen = catalog.for_log(catalog.resolve(named_estimators, log.kind), log)
     model = asked.models[asked.names[0]]

@@ -67,6 +67,11 @@ seeds = Study(
     "whether looking for a seed that passes a gate pays",
     "offpolicy_studies.truth.seeds",
 )
+slates = Study(
+    "slates",
+    "rankings in worlds with a known interaction, under right and wrong assumptions",
+    "offpolicy_studies.slates.study",
+)
 tabular = Study(
     "tabular",
     "small Markov decision processes with exact values",

@@ -1,0 +1,1 @@
+"""Slates in worlds with a known interaction between their slots."""

@@ -13,6 +13,7 @@ from offpolicy.errors import DataError
 from offpolicy.logs.formats import (
     from_obp,
     read_dsjson,
+    read_dsjson_slates,
     read_jsonl,
     to_obp,
     write_dsjson,
@@ -199,3 +200,69 @@ def test_skipped_events_and_continuous_actions_of_real_files():
         read_dsjson(DATA / "cats_room_temp.json")
     with pytest.raises(DataError, match=r"7 bad, 1 skipped.*line 2: no field '_multi'"):
         read_dsjson(DATA / "b1848_dsjson_parser_regression.txt")
+
+
+@needs_data
+def test_all_slots_of_a_ccb_log():
+    reading = read_dsjson_slates(DATA / "ccb_data.json")
+    log = reading.log()
+    assert (log.n, log.rows, log.horizon) == (59, 66, 2)
+    assert log.distinct
+    second = reading.frame.iloc[3]
+    assert (second["action"], second["reward"]) == ("Americano", 0.4)
+    assert second["candidates"] == ["Americano", "Cappuccino", "Mocha"]
+    first = read_dsjson(DATA / "ccb_data.json").log()
+    top = reading.frame[reading.frame["position"] == 0]
+    assert first.reward.tolist() == top["reward"].tolist()
+    ev = op.evaluate(log, "uniform", estimators=["IPW"])
+    assert ev["policy", "IPW"].value == pytest.approx(ev.logged.value, abs=1e-6)
+    with pytest.raises(DataError, match="no usable line"):
+        read_dsjson_slates(DATA / "cb_simple.json")
+
+
+def slates_event(cost, first, second):
+    return {
+        "_label_cost": cost,
+        "c": {
+            "hour": 9,
+            "_multi": [{"_slot_id": 0, "_tag": "a"}, {"_slot_id": 0, "_tag": "b"}, {"_slot_id": 1, "_tag": "x"},
+                       {"_slot_id": 1, "_tag": "y"}, {"_slot_id": 1, "_tag": "z"}],
+            "_slots": [{}, {}],
+        },
+        "_outcomes": [{"_a": [first, 1 - first], "_p": [0.5, 0.5]}, {"_a": second, "_p": 0.25}],
+        "pdrop": 0.5,
+    }  # fmt: skip
+
+
+def test_slates_with_one_cost(tmp_path):
+    rng = np.random.default_rng(0)
+    events = [slates_event(-float(a + b), int(a), int(b)) for a, b in rng.integers(2, size=(40, 2))]
+    log = read_dsjson_slates(write(tmp_path / "log.json", events)).log()
+    assert log.interaction.name == "additive"
+    assert log.actions == ("a", "b", "x", "y", "z")
+    assert log.eligible[:2].astype(int).tolist() == [[1, 1, 0, 0, 0], [0, 0, 1, 1, 1]]
+    assert set(log.weight.tolist()) == {2.0}
+    always = op.evaluate(
+        log,
+        lambda rows: np.where(
+            rows["position"].to_numpy()[:, None] == 0, [[0, 1.0, 0, 0, 0]], [[0, 0, 0, 1.0, 0]]
+        ),
+        estimators=["IPW"],
+    )["policy", "IPW"]
+    loop = [
+        (1 + (2 * (e["_outcomes"][0]["_a"][0] == 1) - 1) + (4 * (e["_outcomes"][1]["_a"] == 1) - 1))
+        * -e["_label_cost"]
+        for e in events
+    ]
+    assert always.value == pytest.approx(np.mean(loop), abs=1e-12)
+
+
+def test_bad_slots_name_their_line(tmp_path):
+    good = slates_event(-1.0, 0, 1)
+    bad = slates_event(-1.0, 0, 7)
+    reading = read_dsjson_slates(write(tmp_path / "log.json", [good, bad]))
+    assert [(b.line, b.reason) for b in reading.bad] == [
+        (2, "slot 1: action 7 is not among its 3 candidates")
+    ]
+    with pytest.raises(DataError, match="line 2"):
+        read_dsjson_slates(tmp_path / "log.json", on_error="raise")

@@ -322,7 +322,9 @@ def test_several_rewards():
 @pytest.mark.parametrize(("below", "name"), [(False, "cascade"), (True, "full")])
 def test_auto_finds_what_rewards_depend_on(below, name):
     frame = interacting(4000, 3, below=below)
-    ev = op.evaluate(op.Slates.from_frame(frame, **ROLES, interaction="auto"), often_best, estimators=["IPW"])
+    ev = op.evaluate(
+        op.Slates.from_frame(frame, **ROLES, interaction="auto"), often_best, estimators=["IPW"]
+    )
     log = ev.problem.log
     assert log.interaction.name == name
     assert log.n + 1000 == pytest.approx(4000, abs=100)

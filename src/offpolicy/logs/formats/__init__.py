@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from offpolicy.logs.formats.d3rlpy import from_d3rlpy
 from offpolicy.logs.formats.dsjson import read_dsjson, write_dsjson
+from offpolicy.logs.formats.dsjson_slates import read_dsjson_slates
 from offpolicy.logs.formats.exposures import from_exposures
 from offpolicy.logs.formats.gymnasium_rollout import roll_out
 from offpolicy.logs.formats.jsonl import read_jsonl, write_jsonl
@@ -26,6 +27,7 @@ __all__ = [
     "from_sb3",
     "from_transitions",
     "read_dsjson",
+    "read_dsjson_slates",
     "read_jsonl",
     "read_router",
     "read_router_log",

@@ -1,4 +1,4 @@
-"""Vowpal Wabbit's decision-service JSON (dsjson): contextual bandits, and the first slot of ccb.
+"""Vowpal Wabbit's decision-service JSON (dsjson): contextual bandits, and the first slot of ccb (all: `dsjson_slates`).
 
 A line holds the shared context ``c``, the candidate actions ``c._multi``, the chosen one (``_labelIndex``,
 or ``_label_Action`` counted from 1), its cost and probability. Rewards are −cost. ``pdrop`` is the

@@ -72,10 +72,10 @@ def replicate(cell: Cell, rng: np.random.Generator) -> dict[str, Any]:
         if assumed == cell.kind:
             found["estimates"] |= {name: ev["policy", name].value for name in ROBUST}
             found["covered"] |= {name: _covered(ev, name, truth) for name in (*ROBUST, "IPW")}
-    chosen = _evaluated(logged, "auto", ("DML",), seed)
+    chosen = _evaluated(logged, "auto", ("IPW",), seed)
     found["chosen"] = chosen.problem.log.interaction.name
-    found["estimates"]["DML, interaction chosen"] = chosen["policy", "DML"].value
-    found["covered"]["DML, interaction chosen"] = _covered(chosen, "DML", truth)
+    found["estimates"]["IPW, interaction chosen"] = chosen["policy", "IPW"].value
+    found["covered"]["IPW, interaction chosen"] = _covered(chosen, "IPW", truth)
     return found
 
 
@@ -166,7 +166,11 @@ def summary(found: list[dict[str, Any]]) -> dict[str, Any]:
     coverage = {
         name: {
             what: (
-                *share(np.array([x for x in (r["covered"][name][what] for r in found) if x is not None])),
+                *share(
+                    np.array(
+                        [x for x in (r["covered"][name][what] for r in found) if x is not None]
+                    )
+                ),
                 float(np.mean([r["covered"][name][what] is not None for r in found])),
             )
             for what in ("value", "difference", "lift")
@@ -176,10 +180,14 @@ def summary(found: list[dict[str, Any]]) -> dict[str, Any]:
     checks = {
         assumed: {
             **{
-                check: mean(np.array([r["said"][assumed][check] in {"caution", "alarm"} for r in found]))[0]
+                check: mean(
+                    np.array([r["said"][assumed][check] in {"caution", "alarm"} for r in found])
+                )[0]
                 for check in CHECKS
             },
-            "not trusted": mean(np.array([r["said"][assumed]["verdict"] != "trust" for r in found]))[0],
+            "not trusted": mean(
+                np.array([r["said"][assumed]["verdict"] != "trust" for r in found])
+            )[0],
         }
         for assumed in WEIGHTED
     }
@@ -222,5 +230,7 @@ def show(result: dict[str, Any]) -> str:
     for kind, found in kinds.items():
         for assumed, said in found["checks"].items():
             cells = [f"{100 * v:.0f}%" for v in said.values()]
-            lines.append(f"| {kind} | {assumed} | {' | '.join(cells)} | {100 * found['chosen'][assumed]:.0f}% |")
+            lines.append(
+                f"| {kind} | {assumed} | {' | '.join(cells)} | {100 * found['chosen'][assumed]:.0f}% |"
+            )
     return "\n".join(lines)

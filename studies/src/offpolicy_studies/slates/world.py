@@ -49,7 +49,10 @@ class World:
         square = np.tril(rng.normal(scale=SCALE, size=(ITEMS, ITEMS)))
         shared = rng.uniform(-1, 1, size=(FEATURES, 1))
         base = np.vstack(
-            [shared + rng.uniform(-1, 1, size=(FEATURES, ITEMS)), rng.uniform(-1, 1, size=(1, ITEMS))]
+            [
+                shared + rng.uniform(-1, 1, size=(FEATURES, ITEMS)),
+                rng.uniform(-1, 1, size=(1, ITEMS)),
+            ]
         )
         level = base[-1] - base[-1].mean()
         spread = float(np.sqrt((base[:-1] ** 2).sum(axis=0).mean() + (level**2).mean()))

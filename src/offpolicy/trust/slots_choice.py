@@ -41,8 +41,8 @@ def settled(log: Slates, folds: Any, seed: int) -> Slates:
     apart = np.asarray(drawn(log.units, SHARE, seed))
     if min(int(apart.sum()), int((~apart).sum())) < FEWEST:
         raise UsageError(
-            f"interaction='auto' chooses on a quarter of the slates, of which there are {log.n:,} in all: too few. Name "
-            "the interaction."
+            f"interaction='auto' chooses on a quarter of the slates, of which there are {log.n:,} in all: too few. "
+            "Name the interaction."
         )
     name = choice(log.take(apart))
     note = f"interaction '{name}' was chosen on {int(apart.sum()):,} slates, which no estimate uses"

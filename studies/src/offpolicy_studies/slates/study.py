@@ -1,7 +1,7 @@
-"""`offpolicy reproduce slates`: rankings in worlds with a known interaction, estimated under right and wrong assumptions.
+"""`offpolicy reproduce slates`: rankings in worlds with a known interaction, under right and wrong assumptions.
 
-Errors are relative to those of the published cascade-DR on the same logs; coverage is that of the value per slate, of its
-difference to the logging policy and of its lift, among the intervals that were given.
+Errors are relative to those of the published cascade-DR on the same logs; coverage is that of the value per slate, of
+its difference to the logging policy and of its lift, among the intervals that were given.
 """
 
 from __future__ import annotations
@@ -63,11 +63,11 @@ def replicate(cell: Cell, rng: np.random.Generator) -> dict[str, Any]:
         "covered": {},
         "said": {},
     }
-    for assumed in WEIGHTED:
+    for assumed, called in WEIGHTED.items():
         # Models are fitted where the assumption holds: elsewhere the weights alone show its bias.
         names = (*ROBUST, "IPW") if assumed == cell.kind else ("IPW",)
         ev = _evaluated(logged, assumed, names, seed)
-        found["estimates"][WEIGHTED[assumed]] = ev["policy", "IPW"].value
+        found["estimates"][called] = ev["policy", "IPW"].value
         found["said"][assumed] = _said(ev)
         if assumed == cell.kind:
             found["estimates"] |= {name: ev["policy", name].value for name in ROBUST}

@@ -7,8 +7,8 @@ probability softmax(b_a), b_a uniform on [0, 1]. Slot k is clicked with probabil
     σ( f(x, a_k) + Σ_{j ∈ S_k} W(a_k, a_j) )     or     σ( f(x, a_k) + Σ_{j ∈ S_k} f(x, a_j) / (|k − j| + 1) ),
 
 f a standardized linear function of x, a and both, W symmetric with entries N(0, 5²), and S_k no other slot
-(independent), the slots above (cascade) or all others (full). The target has logits λ b, λ one of ±0.8, ±0.6, ±0.4, ±0.2
-and 0. Every log has a world of its own.
+(independent), the slots above (cascade) or all others (full). The target has logits λ b, λ one of ±0.8, ±0.6, ±0.4,
+±0.2 and 0. Every log has a world of its own.
 """
 
 from __future__ import annotations

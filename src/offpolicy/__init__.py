@@ -23,6 +23,7 @@ _NAMES = {
     "against": "offpolicy.evaluation.ranking",
     "returns": "offpolicy.evaluation.returns",
     "step_curves": "offpolicy.evaluation.step_curves",
+    "position_values": "offpolicy.evaluation.position_values",
     "from_d3rlpy": "offpolicy.logs.formats.d3rlpy",
     "from_gymnasium": "offpolicy.logs.formats.gymnasium_rollout",
     "from_minari": "offpolicy.logs.formats.minari",
@@ -78,6 +79,7 @@ if TYPE_CHECKING:
     from offpolicy.engines.scan import scan as scan
     from offpolicy.engines.spark_boosted import SparkBoosted as SparkBoosted
     from offpolicy.evaluation.evaluate import evaluate as evaluate
+    from offpolicy.evaluation.position_values import position_values as position_values
     from offpolicy.evaluation.ranking import against as against
     from offpolicy.evaluation.result import Evaluation as Evaluation
     from offpolicy.evaluation.returns import returns as returns

@@ -344,3 +344,44 @@ def test_auto_needs_propensities_and_slates_to_spare():
     log = op.Slates.from_frame(interacting(400, 3, below=True), **ROLES, interaction="auto")
     with pytest.raises(UsageError, match="folds="):
         op.evaluate(log, often_best, estimators=["IPW"], folds=np.arange(400) % 2)
+
+
+@pytest.mark.parametrize("interaction", ["cascade", "independent", "full"])
+def test_values_by_position(interaction, tmp_path):
+    frame = interacting(300, 2, below=False)
+    cut = frame[(frame["pos"] < 3) | (frame["request"] % 2 == 0)]  # slates of two and three slots
+    log = op.Slates.from_frame(cut, **ROLES, interaction=interaction)
+    ev = op.evaluate(log, often_best, estimators=["SNIPW", "DML"])
+    rows = op.position_values(ev)
+    assert [row["position"] for row in rows] == ["1", "2", "3"]
+    w = {
+        (r, p): (0.6 if a == 0 else 0.2) * 3
+        for r, p, a in cut[["request", "pos", "item"]].itertuples(index=False)
+    }
+    clicks = {(r, p): c for r, p, c in cut[["request", "pos", "click"]].itertuples(index=False)}
+    for k, row in enumerate(rows, start=1):
+        top = bottom = 0.0
+        for r in range(300):
+            slots = [p for p in (1, 2, 3) if (r, p) in w]
+            up_to = {"cascade": k, "full": 3, "independent": k}[interaction]
+            used = [p for p in slots if (p <= up_to if interaction != "independent" else p == k)]
+            weight = float(np.prod([w[r, p] for p in used]))
+            top += weight * clicks.get((r, k), 0.0)
+            bottom += weight
+        assert row["value"] == pytest.approx(top / bottom, abs=1e-12)
+        assert row["low"] < row["value"] < row["high"]
+    assert rows[2]["share"] == pytest.approx(0.5)
+    if interaction != "full":
+        assert sum(row["value"] for row in rows) == pytest.approx(
+            ev["policy", "SNIPW"].value, abs=1e-10
+        )
+    ev.report(tmp_path / "report.html")
+    assert "Value by position" in (tmp_path / "report.html").read_text()
+
+
+def test_a_picture_of_positions():
+    log = op.Slates.from_frame(interacting(200, 2, below=False), **ROLES)
+    axes = op.evaluate(log, often_best, estimators=["IPW"]).plot("positions")
+    assert axes.get_xlabel() == "position"
+    with pytest.raises(UsageError, match="position_values"):
+        op.step_curves(op.evaluate(log, often_best, estimators=["IPW"]))

@@ -520,7 +520,7 @@ class Evaluation:
         ----------
         kind : str
             "forest", "differences", "weights", "overlap", "batches", "calibration", "clipping",
-            "segments" or "horizon"; "pareto" for two metrics against each other.
+            "segments", "horizon" or, of slates, "positions"; "pareto" for two metrics against each other.
         ax : matplotlib Axes, optional
             Where to draw; default: new axes.
         policy : str, optional

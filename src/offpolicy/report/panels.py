@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from offpolicy.inference.figures import count, measured, percent, plain
-from offpolicy.report import calibration, charts, curves, segments, tables
+from offpolicy.logs.words import decision_word, unit_word
+from offpolicy.report import calibration, charts, curves, positions, segments, tables
 from offpolicy.report.answer import Figure
 from offpolicy.report.glossary import tiles
 from offpolicy.report.markup import columns_table, esc
@@ -246,10 +247,27 @@ def horizon(s: Subject) -> str:
     if not rows:
         return ""
     shares = [(name, key, percent) for key, name, _ in charts.SERIES]
-    data = columns_table(rows, [("Step", "step", count), *shares], "What is left, step by step")
+    step = decision_word(s.view.log.kind)
+    data = columns_table(
+        rows, [(step.capitalize(), "step", count), *shares], f"What is left, {step} by {step}"
+    )
     legend = legend_of(*((color, name) for _, name, color in charts.SERIES))
-    about = "Effective sample size, surviving weight and running episodes by step."
+    words = s.view.log.kind
+    about = f"Effective sample size, surviving weight and running {unit_word(words, plural=True)} by {decision_word(words)}."
     return figure(f"horizon-{s.tag}", charts.horizon(rows), about, legend=legend, data=data)
+
+
+def by_position(s: Subject) -> str:
+    """What each position of a slate earns."""
+    rows = positions.by_position(s.view, s.level)
+    if len(rows) < 2:
+        return ""
+    ends = charts.domain(rows, tuple(r["logged"] for r in rows))
+    drawing = charts.intervals([("", rows)], "group", ends, title="reward at the position")
+    legend = legend_of(("soft", "estimate and interval"), ("logged", "logged value"))
+    about = "The estimate with its interval at each position, beside the logged value there."
+    data = _groups_table(s, "Position", rows, "Estimate by position")
+    return figure(f"positions-{s.tag}", drawing, about, legend=legend, data=data)
 
 
 # Key and title of each section, how to read it, and the panel it has for each policy.
@@ -267,9 +285,15 @@ PANELS: tuple[tuple[str, str, str, Callable[[Subject], str]], ...] = (
         overlap,
     ),
     (
+        "positions", "Value by position",
+        ("What the slots of a slate earn, from the top. Values are by weights that add up to one at each position, and "
+        "the intervals hold together."),
+        by_position,
+    ),
+    (
         "horizon", "Weights step by step",
-        ("Weights are products over the steps of an episode: the longer it lasts, the fewer episodes carry "
-        "the estimate."),
+        ("Weights are products over the steps of an episode, or the slots of a slate: the more there are, the fewer "
+        "episodes or slates carry the estimate."),
         horizon,
     ),
     (

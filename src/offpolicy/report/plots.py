@@ -12,6 +12,7 @@ from offpolicy.report import calibration, curves, tables
 from offpolicy.report import segments as grouping
 from offpolicy.report.charts import SERIES, domain
 from offpolicy.report.metrics import points as metric_points
+from offpolicy.report.positions import by_position
 from offpolicy.trust.verdict import policy_name
 from offpolicy.trust.view import View
 
@@ -250,6 +251,20 @@ def _segments(
     axes.legend(frameon=False)
 
 
+def _positions(_: Evaluation, __: str, view: View, axes: Any, level: float) -> None:
+    rows = by_position(view, level)
+    if not rows:
+        _nothing(axes, "only slates with rewards of slots have positions")
+        return
+    at = list(range(len(rows)))
+    _band(axes, at, rows)
+    axes.plot(at, [r["logged"] for r in rows], "s--", ms=4, color=LOGGED, label="logged")
+    axes.set_xticks(at, [r["group"] for r in rows])
+    axes.set_xlabel("position")
+    axes.set_ylabel("reward at the position")
+    axes.legend(frameon=False)
+
+
 ALL_POLICIES: dict[str, Callable[[Evaluation, Any, float], None]] = {
     "forest": _forest,
     "differences": _differences,
@@ -262,5 +277,6 @@ ONE_POLICY: dict[str, Callable[[Evaluation, str, View, Any, float], None]] = {
     "calibration": _calibration,
     "clipping": _clipping,
     "horizon": _horizon,
+    "positions": _positions,
 }
 KINDS = (*ALL_POLICIES, *ONE_POLICY, "segments")

@@ -252,8 +252,8 @@ def horizon(s: Subject) -> str:
         rows, [(step.capitalize(), "step", count), *shares], f"What is left, {step} by {step}"
     )
     legend = legend_of(*((color, name) for _, name, color in charts.SERIES))
-    words = s.view.log.kind
-    about = f"Effective sample size, surviving weight and running {unit_word(words, plural=True)} by {decision_word(words)}."
+    units = unit_word(s.view.log.kind, plural=True)
+    about = f"Effective sample size, surviving weight and running {units} by {step}."
     return figure(f"horizon-{s.tag}", charts.horizon(rows), about, legend=legend, data=data)
 
 

@@ -116,6 +116,12 @@ class Slates(Trajectories):
         """Refused, as `up_to`."""
         return self.up_to(steps)
 
+    def take(self, units: Array) -> Slates:
+        """The log of these slates only (positions or a mask)."""
+        part: Any = super().take(units)
+        made: Slates = part
+        return made
+
     def _pick(self, units: Array, rows: Ints, layout: Layout) -> Slates:
         picked: Any = super()._pick(units, rows, layout)
         assert self.slot_reward is not None

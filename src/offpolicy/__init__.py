@@ -19,6 +19,7 @@ _NAMES = {
     "Estimator": "offpolicy.scores.catalog",
     "Evaluation": "offpolicy.evaluation.result",
     "KFold": "offpolicy.splits.folds",
+    "KernelRatio": "offpolicy.policies.kernel",
     "evaluate": "offpolicy.evaluation.evaluate",
     "against": "offpolicy.evaluation.ranking",
     "returns": "offpolicy.evaluation.returns",
@@ -43,6 +44,8 @@ _NAMES = {
     "ActionFeature": "offpolicy.models.rewards.reward",
     "BoostedReward": "offpolicy.models.rewards.boosted",
     "paper_reward": "offpolicy.models.rewards.boosted",
+    "LocationScale": "offpolicy.models.behavior.density",
+    "SplineReward": "offpolicy.models.rewards.spline",
     "SeesTargets": "offpolicy.models.behavior.sees_targets",
     "Shares": "offpolicy.models.behavior.behavior",
     "Trajectories": "offpolicy.logs.trajectories",
@@ -99,6 +102,7 @@ if TYPE_CHECKING:
     from offpolicy.logs.slates import Slates as Slates
     from offpolicy.logs.trajectories import Trajectories as Trajectories
     from offpolicy.models.behavior.behavior import Shares as Shares
+    from offpolicy.models.behavior.density import LocationScale as LocationScale
     from offpolicy.models.behavior.sees_targets import SeesTargets as SeesTargets
     from offpolicy.models.behavior.state_shares import StateShares as StateShares
     from offpolicy.models.behavior.state_shares import TimedBehavior as TimedBehavior
@@ -107,6 +111,7 @@ if TYPE_CHECKING:
     from offpolicy.models.rewards.check import check_reward_model as check_reward_model
     from offpolicy.models.rewards.reward import ActionFeature as ActionFeature
     from offpolicy.models.rewards.reward import PerAction as PerAction
+    from offpolicy.models.rewards.spline import SplineReward as SplineReward
     from offpolicy.models.values.auto_q import AutoQ as AutoQ
     from offpolicy.models.values.balancing import BalancedModel as BalancedModel
     from offpolicy.models.values.fitted_q import FittedQ as FittedQ
@@ -118,6 +123,7 @@ if TYPE_CHECKING:
     from offpolicy.models.values.torch import Training as Training
     from offpolicy.policies import check_policy as check_policy
     from offpolicy.policies.coarse import CoarseRatio as CoarseRatio
+    from offpolicy.policies.kernel import KernelRatio as KernelRatio
     from offpolicy.scores.catalog import Estimator as Estimator
     from offpolicy.scores.check import check_score as check_score
     from offpolicy.splits.folds import KFold as KFold

@@ -40,6 +40,7 @@ class Roles:
     id: str | None = None
     fold: str | None = None
     further: tuple[str, ...] = ()
+    is_continuous: bool = False
 
     @property
     def rewards(self) -> tuple[str, ...]:
@@ -124,6 +125,8 @@ def normalized(
     ibis = ibis_module()
     columns: dict[str, Any] = {f"x{j}": table[name] for j, name in enumerate(roles.context)}
     columns["action"] = table[roles.action]
+    if roles.is_continuous:
+        columns["action"] = number(table[roles.action], "action")
     columns["reward"] = number(table[roles.reward], "reward")
     columns |= {f"metric{j}": number(table[name], "reward") for j, name in enumerate(roles.further)}
     if isinstance(roles.propensity, str):

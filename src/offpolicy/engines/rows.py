@@ -36,6 +36,8 @@ class Schema:
         Sorted distinct values of each text column of the context.
     metric : str or None
         Which metric is the reward; None: the first.
+    action_range : (low, high) or None
+        Of actions that are numbers.
     """
 
     roles: Roles
@@ -46,6 +48,7 @@ class Schema:
     levels: dict[str, list[Any]] | None = None
     metric: str | None = None
     features: ActionFeatures | None = None
+    action_range: tuple[float, float] | None = None
 
     def log(self, rows: Any, first: int = 0) -> BanditLog:
         """A log of Arrow rows that have been checked; ``first`` is the number of the first row."""
@@ -75,7 +78,9 @@ class Schema:
         log = BanditLog(
             context=context,
             actions=self.labels,
-            action=_required(_placed(rows, "action", self.labels)),
+            action=_required(
+                numbers("action") if roles.is_continuous else _placed(rows, "action", self.labels)
+            ),
             reward=reward,
             further=further_of(
                 roles, lambda name: np.array(rows[name].to_numpy(), dtype=np.float64)
@@ -92,11 +97,12 @@ class Schema:
             source=source,
             names=names_of(roles),
             action_features=self.features,
+            action_range=self.action_range,
         )
         return log if self.metric is None else log.with_reward(self.metric)
 
 
-def _required(codes: Ints | None) -> Ints:
+def _required(codes: Any) -> Any:
     assert codes is not None
     return codes
 

@@ -16,13 +16,15 @@ from offpolicy.engines.rows import Schema
 from offpolicy.engines.sources import open_source
 from offpolicy.engines.stream import StreamedLog
 from offpolicy.engines.validate import Facts, facts
-from offpolicy.errors import UsageError
+from offpolicy.errors import DataError, UsageError
+from offpolicy.logs import messages
 from offpolicy.logs.action_features import (
     check_feature_columns,
     column_names,
     of_columns,
     of_table,
 )
+from offpolicy.logs.continuous import ActionKind, are_numbers
 from offpolicy.logs.frame import Columns
 from offpolicy.logs.metrics import reward_names
 from offpolicy.splits.folds import Plan, check_enough
@@ -124,6 +126,11 @@ class LogScan:
         return of_columns(columns, self.actions, codes, self.roles.action, numbered=False)
 
     @property
+    def is_continuous(self) -> bool:
+        """Whether actions are numbers."""
+        return self.roles.is_continuous
+
+    @property
     def nameable(self) -> tuple[str, ...]:
         """Columns that a policy may name."""
         return tuple(self.table.columns)
@@ -141,6 +148,8 @@ class LogScan:
 
     def compress(self, folds: int = 2, *, seed: int = 0) -> BanditLog:
         """The log as weighted cells in memory: a `BanditLog` with counts and fold labels."""
+        if self.is_continuous:
+            raise UsageError("actions that are numbers seldom repeat: there are no cells to count.")
         return self._cells(Plan.of(folds, 1, seed), ())
 
     def opened(
@@ -171,7 +180,7 @@ class LogScan:
         else:
             plan = replace(plan, repeats=1)
         way, limits = self.way, self.limits
-        if way == "auto" and self._widest > COARSE * self.n:
+        if way == "auto" and (self.is_continuous or self._widest > COARSE * self.n):
             way = "rows" if self.n <= limits.rows else "stream"
         if way in {"auto", "cells"}:
             try:
@@ -243,6 +252,7 @@ class LogScan:
             labels("fold"),
             levels,
             features=self.action_features,
+            action_range=self.facts.action_range,
         )
 
     def about(self, way: str, held: int) -> dict[str, Any]:
@@ -282,6 +292,7 @@ def scan(
     keep_probability: str | None = None,
     fold: str | None = None,
     action_features: Any = None,
+    action_kind: ActionKind = "discrete",
     table: str | None = None,
     engine: str | None = None,
     way: Way = "auto",
@@ -302,7 +313,8 @@ def scan(
     source : path or pattern, DuckDB relation or connection, Arrow dataset, Ibis table, Spark DataFrame
         Parquet or CSV files ("logs/*.parquet"), a folder of Parquet, a DuckDB file (with ``table=``), or
         anything an Ibis backend reads.
-    context, action, reward, propensity, batch, cluster, weight, actions, keep_probability, fold, action_features
+    context, action, reward, propensity, batch, cluster, weight, actions, keep_probability, fold, action_features,
+    action_kind
         As in `BanditLog.from_frame`.
     id : column name, optional
         Integer or text that tells rows apart. Folds are a hash of it (of ``cluster`` where given), so
@@ -351,6 +363,12 @@ def scan(
         raise UsageError(f"way= must be one of {', '.join(WAYS)}. Got {way!r} instead.")
     if propensity is not None and not isinstance(propensity, str | Mapping):
         propensity = tuple(propensity)
+    if action_kind == "continuous" and not isinstance(propensity, str | None):
+        raise DataError(messages.one_density(propensity))
+    if action_kind == "continuous" and way == "cells":
+        raise UsageError(
+            "way='cells' counts equal rows, and actions that are numbers seldom repeat. Use way='rows' or 'stream'."
+        )
     if engine not in {None, "duckdb"} and memory_limit is not None:
         raise UsageError("memory_limit= is DuckDB's. Spark takes spark.executor.memory.")
     rewards = reward_names(reward)
@@ -362,7 +380,11 @@ def scan(
         threads=threads,
         temp_directory=temp_directory,
         network=network,
-        labels=[c for c in (action, batch, cluster, id, fold) if c is not None],
+        labels=[
+            c
+            for c in (None if action_kind == "continuous" else action, batch, cluster, id, fold)
+            if c is not None
+        ],
     )
     roles = Roles(
         names,
@@ -375,7 +397,8 @@ def scan(
         keep_probability,
         id,
         fold,
-        rewards[1:],
+        is_continuous=are_numbers(action_kind, {"action_features": action_features}),
+        further=rewards[1:],
     )
     try:
         roles.check(rows.columns)

@@ -47,6 +47,16 @@ class StreamedLog:
         return self.schema.labels
 
     @property
+    def is_continuous(self) -> bool:
+        """Whether actions are numbers."""
+        return self.schema.roles.is_continuous
+
+    @property
+    def action_range(self) -> tuple[float, float] | None:
+        """Range of actions that are numbers."""
+        return self.schema.action_range
+
+    @property
     def roles(self) -> Roles:
         """What the columns are."""
         return self.schema.roles

@@ -19,6 +19,7 @@ from offpolicy.logs import messages
 from offpolicy.logs.actions import encode, refuse_continuous
 from offpolicy.logs.bandit import name_of
 from offpolicy.logs.checks import LARGEST, SMALLEST, SUM_TOLERANCE, computable
+from offpolicy.logs.continuous import checked_range, outside_range
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -44,6 +45,8 @@ class Facts:
         Missing values of each context column.
     logged : tuple
         The actions that were logged, a part of ``labels``.
+    action_range : (low, high) or None
+        Of actions that are numbers, of which there are no labels.
     """
 
     n: int
@@ -51,6 +54,7 @@ class Facts:
     logged: tuple[Any, ...]
     distinct: dict[str, int]
     nulls: dict[str, int]
+    action_range: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -72,13 +76,13 @@ def facts(engine: Engine, table: Any, roles: Roles, actions: Sequence[Any] | Non
         For the first kind of bad row, with how many there are and examples.
     """
     rows = normalized(table, roles, None)
-    labels, logged = _labels(engine, rows, roles, actions)
+    labels, logged = ((), ()) if roles.is_continuous else _labels(engine, rows, roles, actions)
     checks = _checks(table, roles, labels, engine)
     queries: dict[str, Any] = {"rows": table.count()}
     for check in checks:
         # A comparison with NULL is NULL: only rows known to be bad count.
         queries[check.key] = check.bad.fill_null(False).cast("int32").sum()
-    queries |= _reward_queries(table, roles)
+    queries |= {**_reward_queries(table, roles), **_action_queries(table, roles)}
     if isinstance(roles.propensity, str):
         queries["highest"] = number(table[roles.propensity], "propensity").max()
     if roles.id is not None:
@@ -103,7 +107,27 @@ def facts(engine: Engine, table: Any, roles: Roles, actions: Sequence[Any] | Non
     distinct = {name: int(row[f"distinct{j}"]) for j, name in enumerate(roles.context)}
     distinct["reward"] = max(int(row[f"distinct_reward{j}"]) for j in range(len(roles.rewards)))
     nulls = {name: int(row[f"nulls{j}"]) for j, name in enumerate(roles.context)}
-    return Facts(n, labels, logged, distinct, nulls)
+    return Facts(n, labels, logged, distinct, nulls, _action_range(row, roles, actions))
+
+
+def _action_queries(table: Any, roles: Roles) -> dict[str, Any]:
+    """Ends of actions that are numbers."""
+    if not roles.is_continuous:
+        return {}
+    taken = number(table[roles.action], "action")
+    return {"action_min": taken.min(), "action_max": taken.max()}
+
+
+def _action_range(row: dict[str, Any], roles: Roles, given: Any) -> tuple[float, float] | None:
+    """Range of actions that are numbers: declared, or that of the logged ones, which it must hold."""
+    if not roles.is_continuous:
+        return None
+    low, high = float(row["action_min"]), float(row["action_max"])
+    span = checked_range(low, high, given, roles.action)
+    outside = [end for end in (low, high) if not span[0] <= end <= span[1]]
+    if outside:
+        raise DataError(outside_range(roles.action, f"actions such as {outside[0]:g}", span))
+    return span
 
 
 def _reward_queries(table: Any, roles: Roles) -> dict[str, Any]:
@@ -180,7 +204,11 @@ def _checks(table: Any, roles: Roles, labels: tuple[Any, ...], engine: Engine) -
     found = []
     for j, name in enumerate(roles.rewards):
         found += _finite(table, name, "reward", f"reward{j}", engine)
-    if isinstance(roles.propensity, str):
+    if roles.is_continuous:
+        found += _finite(table, roles.action, "action", "action", engine)
+    if isinstance(roles.propensity, str) and roles.is_continuous:
+        found.append(_density(table, roles.propensity, engine))
+    elif isinstance(roles.propensity, str):
         found += _probability(table, roles.propensity, "propensity", "p", engine)
     elif roles.propensity is not None:
         found += _distribution(table, roles, labels, engine)
@@ -261,6 +289,12 @@ def _probability(table: Any, name: str, role: str, key: str, engine: Engine) -> 
             lambda where: messages.probability_high(name, role, where, float("inf")),
         ),
     ]
+
+
+def _density(table: Any, name: str, engine: Engine) -> _Check:
+    column = number(table[name], "propensity")
+    bad = _missing(column, engine) | (column < SMALLEST) | (column > LARGEST)
+    return _Check("density", bad, column, lambda where: messages.density_bad(name, where))
 
 
 def _distribution(

@@ -89,19 +89,20 @@ class Block:
         repeat = 0 if split == "full" else repeat
         if estimator.emphasis is not None:
             return self._emphasized(target, split, repeat)
-        name = values_name(self.folds, self.columns, split, repeat, target.name, self.number)
+        name = values_name(self.folds, self.columns, split, repeat, target.values_of, self.number)
         if not self.columns.has(name, self.number):
             # As many policies at once as share a predicted pair and still fit in memory beside each other.
             most = max(1, TOGETHER // (8 * max(len(self.log.action), 1)))
-            others = [
-                t
+            others = {
+                t.values_of: t
                 for t in together
-                if t.name != target.name and not self.columns.has((*name[:3], t.name), self.number)
-            ]
-            fresh = [target, *others[: most - 1]]
-            self._keep_values(
-                name[:3], self.nuisances.values(split, repeat, fresh), per_target=False
-            )
+                if t.values_of != target.values_of
+                and not self.columns.has((*name[:3], t.values_of), self.number)
+            }
+            fresh = [target, *list(others.values())[: most - 1]]
+            made = self.nuisances.values(split, repeat, fresh)
+            kept = {t.values_of: made[t.name] for t in fresh}
+            self._keep_values(name[:3], kept, per_target=False)
         return self._kept_values(name)
 
     def _kept_values(self, name: tuple[Any, ...]) -> Values:

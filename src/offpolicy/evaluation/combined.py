@@ -79,6 +79,30 @@ class Combined:
         return replace(log, reward=self.columns["reward"], further={}, names=names)
 
     @property
+    def log_is_continuous(self) -> bool:
+        """Whether actions are numbers."""
+        return self.base.log_is_continuous
+
+    @property
+    def action_range(self) -> Any:
+        """Range of actions that are numbers."""
+        return self.base.action_range
+
+    @property
+    def ratio(self) -> Any:
+        """What `as_ratio` made of ratio=."""
+        return self.base.ratio
+
+    def adapted(self, named: dict[str, Any]) -> dict[str, Any]:
+        """Policies, each adapted from the form it came in."""
+        return self.base.adapted(named)
+
+    def adopt(self, renamed: Mapping[str, str], policies: Sequence[str]) -> None:
+        """Keep what was predicted for some trials under {new: old} names."""
+        for _, part in self.parts:
+            part.adopt(renamed, policies)
+
+    @property
     def cells(self) -> Cells | None:
         """Cells of actions that the ratios are of; None where they are of actions."""
         return self.base.cells

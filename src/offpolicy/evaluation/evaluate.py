@@ -11,6 +11,7 @@ import numpy as np
 from offpolicy._threads import prepare_threads
 from offpolicy.errors import DataError, UsageError
 from offpolicy.evaluation import ratios
+from offpolicy.evaluation.bandwidths import bandwidths_of, smoothed
 from offpolicy.evaluation.memory import InMemory
 from offpolicy.evaluation.metrics import Asked
 from offpolicy.evaluation.pipeline import Pipeline
@@ -148,7 +149,7 @@ def evaluate(
     )
     if average not in {"units", "folds"}:
         raise UsageError(f"average= must be 'units' or 'folds'. Got {average!r} instead.")
-    check_declarations(log.kind, randomized, gamma)
+    check_declarations(log, randomized, gamma)
     prepare_threads()
     named = targets.adapted_policies(policies, log)
     labels = getattr(log, "fold", None), getattr(getattr(log, "roles", None), "fold", None)
@@ -214,6 +215,7 @@ def evaluate(
         if log.in_memory
         else Streamed.of(log, plan, specs)
     )
+    named = smoothed(source, named, chosen)
     resolved = source.resolve(named)
     choice, decided = None, ratio
     if is_auto(ratio):
@@ -242,6 +244,7 @@ def evaluate(
         "average": average,
         "randomized": randomized,
         "gamma": gamma,
+        **bandwidths_of(named),
         **log.about,
     }
     table = ScoreTable(source.units())
@@ -298,6 +301,8 @@ def _folds(log: Any, plan: Plan, asked: Any) -> Folds:
             raise UsageError(
                 "folds cannot be stratified and clustered at once. Leave stratify out."
             )
+        if log.is_continuous and plan.stratify == "action":
+            raise UsageError("stratify='action' is for actions that are labels.")
         by = log.action if plan.stratify == "action" else log.reward
         strata = np.unique(by, return_inverse=True)[1]
     return plan.folds(

@@ -19,10 +19,11 @@ from offpolicy.models.fitting.crossfit import CrossFit
 from offpolicy.models.fitting.episodes import EpisodeFit
 from offpolicy.models.fitting.store import BEHAVIOR, MRDR, FitStore
 from offpolicy.policies import target as targets
+from offpolicy.policies.numbers import trial_stem
 from offpolicy.trust.sums import LogSums, log_sums
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from offpolicy._arrays import Floats, Ints
     from offpolicy.policies.coarse import Cells
@@ -44,17 +45,36 @@ class InMemory:
     notes: tuple[str, ...] = ()
     n_blocks: int = 1
     cells: Cells | None = None
+    ratio: Any = None
 
     @classmethod
     def of(cls, log: Any, folds: Folds, specs: Specs) -> InMemory:
         """The source of a log in memory."""
         nuisances = nuisances_of(log, folds, specs)
-        return cls(log, folds, nuisances, specs.discount, cells=specs.cells)
+        return cls(log, folds, nuisances, specs.discount, cells=specs.cells, ratio=specs.ratio)
 
     @property
     def ratio_log(self) -> Any:
         """The log whose actions the ratios are of: cells of actions, where ratios are coarse."""
         return self.nuisances.behaviors.log
+
+    @property
+    def log_is_continuous(self) -> bool:
+        """Whether actions are numbers."""
+        return bool(self.log.is_continuous)
+
+    @property
+    def action_range(self) -> Any:
+        """Range of actions that are numbers."""
+        return self.log.action_range
+
+    def adapted(self, named: dict[str, Any]) -> dict[str, Any]:
+        """Policies, each adapted from the form it came in."""
+        return targets.adapted_policies(named, self.log)
+
+    def adopt(self, renamed: Mapping[str, str], policies: Sequence[str]) -> None:
+        """Drop the trials: densities of those that stay are computed anew when asked for."""
+        self.columns.drop(lambda name: is_trial(name, policies))
 
     @cached_property
     def block(self) -> Block:
@@ -154,7 +174,7 @@ class InMemory:
 
     def _largest_weight(self, target: Target) -> float | None:
         log = self.ratio_log
-        if not log.layout.is_single or log.propensity is None:
+        if not log.layout.is_single or log.propensity is None or log.is_continuous:
             return None
         # The reach asks the target about every context: not where the answer is None whatever it says.
         if log.distribution is None and np.isnan(constant_propensities(log)).all():
@@ -198,6 +218,7 @@ class InMemory:
             {k: v for k, v in self.said.items() if k == "log sums" or k[0] in {"largest", "reach"}},
             self.notes,
             cells=self.cells,
+            ratio=self.ratio,
         )
 
     def with_exact_ratio(self) -> InMemory:
@@ -226,11 +247,19 @@ class InMemory:
             {k: v for k, v in self.said.items() if k[0] in same},
             self.notes,
             cells=self.cells,
+            ratio=self.ratio,
         )
 
     def close(self) -> None:
         """Give up fits that have not begun."""
         self.nuisances.store.close()
+
+
+def is_trial(name: Any, policies: Sequence[str]) -> bool:
+    """Whether a column was made to try a bandwidth of one of some policies."""
+    return isinstance(name, tuple) and any(
+        isinstance(name[-1], str) and name[-1].startswith(trial_stem(policy)) for policy in policies
+    )
 
 
 def keeps_without_behavior(kind: str) -> Any:

@@ -17,6 +17,7 @@ from offpolicy.evaluation.pipeline import Pipeline
 from offpolicy.inference.score_table import ScoreTable
 from offpolicy.models.behavior.logging_policy import LoggingPolicy
 from offpolicy.policies.coarse import Cells, CoarseRatio
+from offpolicy.policies.kernel import KernelRatio
 from offpolicy.policies.on_rows import LogColumns
 from offpolicy.scores import catalog
 from offpolicy.trust.coarse import compared
@@ -45,6 +46,9 @@ def as_ratio(ratio: Any, log: Any) -> Any:
 
     An object with ``for_log(log)`` is asked once, before any model is fitted, and refuses logs it is not for.
     """
+    if isinstance(ratio, str) and ratio in {EXACT, AUTO} and log.is_continuous:
+        # A policy that names a number has no density by itself: a kernel gives it one.
+        return KernelRatio()
     if isinstance(ratio, str) and ratio == EXACT:
         return None
     if is_auto(ratio):
@@ -58,7 +62,7 @@ def as_ratio(ratio: Any, log: Any) -> Any:
         # One action per cell is the exact ratio.
         return None if isinstance(made, Cells) and made.single.all() else made
     raise UsageError(
-        f"ratio= must be 'exact', 'auto' or op.CoarseRatio([…]). Got {ratio!r} instead."
+        f"ratio= must be 'exact', 'auto', op.CoarseRatio([…]) or op.KernelRatio(…). Got {ratio!r} instead."
     )
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from offpolicy._progress import track
 from offpolicy.errors import PolicyError, UsageError, did_you_mean, missing_dependency
+from offpolicy.evaluation.bandwidths import smoothed
 from offpolicy.evaluation.combined import checked_weights
 from offpolicy.evaluation.metrics import Asked
 from offpolicy.evaluation.pipeline import combined
@@ -217,11 +218,14 @@ class Evaluation:
         """Evaluate more policies with the models already fitted; nothing is refitted."""
         if self.root is not None and self.remake is not None:
             return self.remake(self.root.add(policies))
-        named = targets.named_policies(policies)
+        source = self.problem.source
+        named = targets.named_policies(policies, of_numbers=source.log_is_continuous)
         for name in named:
             if name in self.targets:
                 raise PolicyError(f"a policy called {name!r} is here already. Choose another name.")
-        new = self.problem.source.resolve(named)
+        if source.log_is_continuous:
+            named = smoothed(source, source.adapted(named), self.estimators)
+        new = source.resolve(named)
         estimates = {**self.estimates, **self.problem.run(new, self.estimators)}
         return replace(
             self,

@@ -148,6 +148,29 @@ class Source(Protocol):
         ...
 
     @property
+    def log_is_continuous(self) -> bool:
+        """Whether actions are numbers."""
+        ...
+
+    @property
+    def action_range(self) -> Any:
+        """Range of actions that are numbers."""
+        ...
+
+    @property
+    def ratio(self) -> Any:
+        """What `as_ratio` made of ratio=."""
+        ...
+
+    def adapted(self, named: dict[str, Any]) -> dict[str, Any]:
+        """Policies, each adapted from the form it came in."""
+        ...
+
+    def adopt(self, renamed: Mapping[str, str], policies: Sequence[str]) -> None:
+        """Keep what was predicted for some trials under {new: old} names, and drop all trials of these policies."""
+        ...
+
+    @property
     def weights_known(self) -> bool:
         """Whether the logged propensities are used as they are."""
         ...

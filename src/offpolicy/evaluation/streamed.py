@@ -15,7 +15,12 @@ import numpy as np
 from offpolicy._progress import FITTING, track
 from offpolicy.errors import DataError
 from offpolicy.evaluation.block import GIVEN, Block
-from offpolicy.evaluation.memory import InMemory, keeps_without_behavior, keeps_without_ratio
+from offpolicy.evaluation.memory import (
+    InMemory,
+    is_trial,
+    keeps_without_behavior,
+    keeps_without_ratio,
+)
 from offpolicy.evaluation.source import RowView, Specs, count_unfitted, keeps_without_reward
 from offpolicy.inference.columns import Columns
 from offpolicy.inference.reach import Reach, largest_weight, masses, reach
@@ -27,15 +32,23 @@ from offpolicy.models.behavior.logging_policy import LoggingPolicy, as_logging_p
 from offpolicy.models.fitting import streamed as fitting
 from offpolicy.models.fitting.crossfit import CrossFit
 from offpolicy.models.fitting.store import BEHAVIOR, MRDR, REWARD, FitStore
-from offpolicy.policies.target import Target, adapted_policies, resolve
+from offpolicy.policies.numbers import Smoothed, trial_stem
+from offpolicy.policies.target import (
+    Target,
+    adapted_policies,
+    blank_target,
+    resolve,
+    with_variants,
+)
 from offpolicy.splits.folds import Folds, Plan
 from offpolicy.trust.sums import LogSums, log_sums
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from offpolicy._arrays import Floats, Ints
     from offpolicy.models.fitting.behavior_fits import BehaviorFits
+    from offpolicy.models.fitting.density_fits import DensityFits
     from offpolicy.policies.coarse import Cells
     from offpolicy.scores.catalog import Estimator
     from offpolicy.splits.folds import Split
@@ -72,7 +85,7 @@ class Predict:
         )
         columns = Columns(limit=2**62)
         block = Block(0, log, folds, nuisances, 1.0, columns, {}, cells)
-        block.predict(list(resolved.values()), self.estimators)
+        block.predict([t for target in resolved.values() for t in target.all], self.estimators)
         for split, repeat in self.behaviors:
             block.behavior(split, repeat)
         if self.base:
@@ -88,7 +101,8 @@ class Predict:
         seen = [t if cells is None else cells.target(t) for t in resolved.values()]
         sums: dict[Any, Any] = {
             (name, half): reach(nuisances.behaviors.log, target, mass * scored, square * scored)
-            for name, target in zip(resolved, seen, strict=True)
+            for each in seen
+            for name, target in ((t.name, t) for t in each.all)
             for half, scored in ((False, 1.0), (True, folds.half[0]))
         }
         if self.rows:
@@ -120,6 +134,42 @@ class Streamed:
     def n_blocks(self) -> int:
         """Blocks that the columns are in."""
         return self.columns.blocks
+
+    @property
+    def log_is_continuous(self) -> bool:
+        """Whether actions are numbers."""
+        return bool(self.scan.is_continuous)
+
+    @property
+    def action_range(self) -> Any:
+        """Range of actions that are numbers."""
+        return self.scan.action_range
+
+    @property
+    def ratio(self) -> Any:
+        """What `as_ratio` made of ratio=."""
+        return self.specs.ratio
+
+    def adapted(self, named: dict[str, Any]) -> dict[str, Any]:
+        """Policies, each adapted from the form it came in."""
+        return adapted_policies(named, self.scan)
+
+    def adopt(self, renamed: Mapping[str, str], policies: Sequence[str]) -> None:
+        """Densities of some trials stay, under other names: no further pass is needed for them."""
+        for new, old in renamed.items():
+            for column in list(self.columns):
+                if isinstance(column, tuple) and column[-1] == old:
+                    self.columns.alias((*column[:-1], new), column)
+            for scored in (False, True):
+                self.sums[new, scored] = self.sums[old, scored]
+        self.columns.drop(lambda name: is_trial(name, policies))
+        stems = tuple(trial_stem(name) for name in policies)
+        self.policies = {n: p for n, p in self.policies.items() if not n.startswith(stems)}
+        self.sums = {
+            key: part
+            for key, part in self.sums.items()
+            if not (isinstance(key, tuple) and str(key[0]).startswith(stems))
+        }
 
     def fit_notes(self, kind: int) -> list[str]:
         """What fitted models of a kind have to say about themselves."""
@@ -160,7 +210,7 @@ class Streamed:
                 np.empty((scan.n, 0)), names=scan.schema.roles.context, load=scan.column
             ),
             actions=scan.actions,
-            action=np.asarray(columns["action"], dtype=np.int64),
+            action=columns["action"],
             reward=columns["reward"],
             propensity=columns.get("propensity"),
             batch=columns.get("batch"),
@@ -169,6 +219,7 @@ class Streamed:
             weight=columns.get("weight"),
             names=scan.names,
             action_features=scan.schema.features,
+            action_range=scan.action_range,
         )
 
     @cached_property
@@ -204,7 +255,14 @@ class Streamed:
         """Policies by name; they are asked block by block."""
         self.policies |= adapted_policies(named, self.scan)
         k = len(self.scan.actions)
-        return {name: Target(name, k, True, None, None) for name in named}
+
+        def target(name: str) -> Target:
+            policy = self.policies[name]
+            if not isinstance(policy, Smoothed):
+                return Target(name, k, True, None, None)
+            return with_variants(name, policy, blank_target)
+
+        return {name: target(name) for name in named}
 
     def prepare(self, targets: Sequence[Target], estimators: Sequence[Estimator]) -> None:
         """Fit what is missing, then predict what is missing, in one pass over the log."""
@@ -235,7 +293,8 @@ class Streamed:
             if "behavior" in estimator.needs and not self._behaves(estimator.split, r):
                 return False
             if "value" in estimator.needs and not all(
-                self._values(estimator, r, t.name) for t in targets
+                self._values(estimator, r, t.name if estimator.emphasis else t.values_of)
+                for t in targets
             ):
                 return False
         return True
@@ -314,7 +373,7 @@ class Streamed:
 
     def largest_weight(self, target: Target) -> float | None:
         """Largest weight that can occur, where logged propensities tell."""
-        if not self.scan.has_propensity:
+        if not self.scan.has_propensity or self.log_is_continuous:
             return None
         return largest_weight(self.ratio_log, self.reach(target, half=False))
 
@@ -325,7 +384,8 @@ class Streamed:
 
     def distributions(self, split: Split) -> Iterator[tuple[Ints, Floats]]:
         """Rows with π_b of all their actions, where it is fitted; the log is passed over for it."""
-        if self.weights_known and not isinstance(self.specs.behavior_model, LoggingPolicy):
+        known = self.weights_known and not isinstance(self.specs.behavior_model, LoggingPolicy)
+        if known or self.log_is_continuous:
             return
         first = 0
         for log in self.scan.blocks():
@@ -333,7 +393,7 @@ class Streamed:
                 yield rows + first, matrix
             first += log.rows
 
-    def _behavior_fits(self, log: BanditLog) -> BehaviorFits:
+    def _behavior_fits(self, log: BanditLog) -> BehaviorFits | DensityFits:
         resolved = tuple(resolve(name, policy, log) for name, policy in self.policies.items())
         store = FitStore(self.store.fits, sealed=True)
         folds = self.plan.block(log.units, labels=log.fold)

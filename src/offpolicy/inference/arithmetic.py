@@ -48,6 +48,7 @@ def scaled(e: Estimate, factor: float) -> Estimate:
         factors=(factor,),
         bias="",
         reference=None,
+        finer=None if e.finer is None else scaled(e.finer, factor),
     )
 
 
@@ -57,6 +58,20 @@ def stretched(interval: Interval, factor: float) -> Interval:
         return replace(interval, low=0.0, high=0.0, method="exact", note="0 times anything")
     low, high = (interval.low, interval.high) if factor > 0 else (interval.high, interval.low)
     return replace(interval, low=factor * low, high=factor * high)
+
+
+def widened(interval: Interval, estimate: Estimate) -> Interval:
+    """An interval that allows for the bias of smoothing, where the estimate has some."""
+    room = estimate.allowance
+    if room == 0:
+        return interval
+    note = f"widened by {room:.3g} on both sides for the bias of smoothing"
+    return replace(
+        interval,
+        low=interval.low - room,
+        high=interval.high + room,
+        note="; ".join(filter(None, (interval.note, note))),
+    )
 
 
 def summed(a: Estimate, b: Estimate, sign: float = 1.0) -> Estimate:
@@ -82,7 +97,14 @@ def summed(a: Estimate, b: Estimate, sign: float = 1.0) -> Estimate:
         bias="",
         reference=None,
         reward=a.reward if a.reward == b.reward else None,
+        finer=None if a.finer is None and b.finer is None else summed(_finer(a), _finer(b), sign),
+        extrapolation=max(a.extrapolation, b.extrapolation),
     )
+
+
+def _finer(e: Estimate) -> Estimate:
+    """The same with half the smoothing; itself where nothing is smoothed."""
+    return e if e.finer is None else e.finer
 
 
 def _alike(a: Estimate, b: Estimate) -> bool:
@@ -129,7 +151,7 @@ def combined(e: Estimate, level: float) -> Interval:
     if all(is_plentiful(part, level) for part in e.parts):
         interval = automatic(e.sample(), None, level)
         if interval.sufficient:
-            return interval
+            return widened(interval, e)
     number = len(e.parts)
     each = round(1 - (1 - level) / number, 15)
     ends = [part.interval(each) for part in e.parts]

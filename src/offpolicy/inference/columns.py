@@ -112,16 +112,25 @@ class Columns:
         """Take a column over from columns that share their files with these."""
         self._parts[name] = other._parts[name]
 
+    def drop(self, unwanted: Callable[[Name], bool]) -> None:
+        """Let go of the columns whose names fulfil a condition."""
+        self._parts = {name: parts for name, parts in self._parts.items() if not unwanted(name)}
+        self._budget[0] = self._held()
+
+    def _held(self) -> int:
+        """Bytes in memory; a column of two names counts once."""
+        arrays = {
+            id(part): part.nbytes
+            for parts in self._parts.values()
+            for part in parts.values()
+            if not isinstance(part, _File)
+        }
+        return sum(arrays.values())
+
     def only(self, wanted: Callable[[Name], bool], *, shared: bool = False) -> Columns:
         """The columns whose names fulfil a condition; files are shared with this one, and ``shared`` the limit too."""
         other = Columns(self.limit, self.parent)
         other._parts = {name: parts for name, parts in self._parts.items() if wanted(name)}
-        held = sum(
-            part.nbytes
-            for parts in other._parts.values()
-            for part in parts.values()
-            if not isinstance(part, _File)
-        )
-        other._budget = self._budget if shared else [held]
+        other._budget = self._budget if shared else [other._held()]
         vars(other)["_workspace"] = self._workspace
         return other

@@ -18,7 +18,7 @@ import numpy as np
 
 from offpolicy.errors import UsageError, did_you_mean
 from offpolicy.inference import intervals
-from offpolicy.inference.arithmetic import combined, is_plentiful
+from offpolicy.inference.arithmetic import combined, is_plentiful, widened
 from offpolicy.inference.intervals.evidence import Evidence
 from offpolicy.inference.intervals.rules import automatic, by_name, holding
 from offpolicy.inference.intervals.sample import Interval, Sample, check_level
@@ -57,12 +57,12 @@ def interval(
     if not estimate.is_defined:
         return Interval(math.nan, math.nan, level, name, "not identified", sufficient=False)
     if name in RATIOS:
-        return _ratio(estimate, level, name)
+        return widened(_ratio(estimate, level, name), estimate)
     if name in BATCHED:
-        return _batched(estimate, level, name)
+        return widened(_batched(estimate, level, name), estimate)
     if name in RESAMPLED:
         draw = intervals.bca if name == "bca" else intervals.bootstrap
-        return draw(estimate.sample(), level, seed=seed)
+        return widened(draw(estimate.sample(), level, seed=seed), estimate)
     return _from_sample(name, estimate, level, evidence)
 
 
@@ -75,7 +75,7 @@ def _from_sample(
     if name == "auto":
         return _auto(estimate, sample, evidence, level)
     if name in BOUNDED:
-        return _bounded(name, sample, evidence, level)
+        return widened(_bounded(name, sample, evidence, level), estimate)
     if name in FROM_WEIGHTS and (
         evidence is None or evidence.weights is None or not evidence.is_value
     ):
@@ -84,7 +84,7 @@ def _from_sample(
             f"which {estimate.label} does not have. Use 'empirical-likelihood' or 'bca'."
         )
     _need_range(name, evidence)
-    return by_name(name, sample, evidence, level)
+    return widened(by_name(name, sample, evidence, level), estimate)
 
 
 def _need_range(name: str, evidence: Evidence | None) -> None:
@@ -113,13 +113,14 @@ def _auto(estimate: Estimate, sample: Sample, evidence: Evidence | None, level: 
         if abs(base.value) < NEAR_ZERO * base.std_error:
             return _near_zero(estimate, sample, evidence, level)
     interval = automatic(sample, evidence, level)
-    if estimate.parts is None:
-        return interval
+    parts = estimate.parts or ()
     # Of a sum no evidence is known but what the rules of its terms say.
-    blind = any(part.relation in {"scaled", "sum"} for part in estimate.parts)
-    if blind and not all(is_plentiful(part, level) for part in estimate.parts):
+    blind = any(part.relation in {"scaled", "sum"} for part in parts)
+    if blind and not all(is_plentiful(part, level) for part in parts):
         interval = replace(interval, sufficient=False, note="a term of it has too few large scores")
-    return interval if interval.sufficient else _bracket(estimate, level) or interval
+    if interval.sufficient or not parts:
+        return widened(interval, estimate)
+    return _bracket(estimate, level) or interval
 
 
 def no_base(base: Estimate, level: float) -> str | None:
@@ -143,7 +144,7 @@ def _near_zero(
     methods = {automatic(sample, evidence, level).method}
     methods |= {part.interval(level).method for part in estimate.parts}
     if methods <= set(PLENTIFUL):
-        interval = _ratio(estimate, level, "fieller")
+        interval = widened(_ratio(estimate, level, "fieller"), estimate)
         why = f"the base is within {NEAR_ZERO:g} standard errors of 0"
         return replace(interval, note="; ".join(x for x in (why, interval.note) if x))
     reasons = [part.interval((1 + level) / 2).reason for part in estimate.parts]

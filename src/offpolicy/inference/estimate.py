@@ -25,6 +25,11 @@ if TYPE_CHECKING:
     from offpolicy.inference.columns import Name
     from offpolicy.inference.intervals.evidence import Evidence
 
+# The bias of a symmetric window grows with the square of its width, of one cut at the end of the range with the width:
+# what halving it takes away is 3/4, or 1/2, of all of it.
+INTERIOR, EDGE = 4 / 3, 2.0
+UNSEEN = 1.0  # standard errors of an estimated bias that are added to it
+
 Alternative: TypeAlias = Literal["two-sided", "greater", "less"]
 NUMBER = int | float | np.integer | np.floating
 
@@ -62,6 +67,10 @@ class Estimate:
         An estimate of the same quantity whose interval covers, for one that has a bias.
     shares_means : bool
         Whether the score of a unit looks at other units, through means over the whole log or coefficients.
+    finer : Estimate or None
+        The same with half the smoothing, for an estimate that values a smoothed policy in place of the policy itself.
+    extrapolation : float
+        What the step from ``finer`` to this estimate is multiplied by to be all of the bias.
 
     Examples
     --------
@@ -86,6 +95,8 @@ class Estimate:
     factors: tuple[float, ...] = ()
     reward: Name | None = None
     shares_means: bool = False
+    finer: Estimate | None = field(default=None, repr=False)
+    extrapolation: float = 1.0
 
     @classmethod
     def from_scores(
@@ -142,6 +153,27 @@ class Estimate:
         if self.relation == "scaled" and self.parts is not None:
             return abs(self.factors[0]) * self.parts[0].std_error
         return self.units.sample(self.table.scores(Affine.mean(self.rows))).std_error
+
+    @cached_property
+    def smoothing(self) -> tuple[float, float]:
+        """Estimated bias of the smoothing and its standard error; 0 where nothing is smoothed.
+
+        With half the bandwidth a known part of the bias is gone: what the estimate moves by tells the whole of it.
+        """
+        if self.finer is None or not (self.is_defined and self.finer.is_defined):
+            return 0.0, 0.0
+        gap = Affine.mean(self.rows) - Affine.mean(self.finer.rows)
+        spread = self.units.sample(self.table.scores(gap)).std_error
+        return (
+            self.extrapolation * (self.value - self.finer.value),
+            self.extrapolation * spread,
+        )
+
+    @property
+    def allowance(self) -> float:
+        """What every interval is widened by on both sides for the bias of the smoothing; 0 where there is none."""
+        bias, error = self.smoothing
+        return abs(bias) + UNSEEN * error
 
     @property
     def fold_spread(self) -> float:
@@ -407,6 +439,12 @@ class Estimate:
                 table.put("carried", self.table.scores(self.evidence.carried)[members])
         rows = tuple(Affine.column(r) for r in range(len(self.rows)))
         reference = None if self.reference is None else self.reference.within(members)
+        finer = None
+        if self.finer is not None:
+            for r, row in enumerate(self.finer.rows):
+                table.put(("finer", r), self.finer.table.scores(row)[members])
+            names = tuple(Affine.column(("finer", r)) for r in range(len(self.finer.rows)))
+            finer = replace(self.finer, table=table, rows=names, scored=None, evidence=None)
         return replace(
             self,
             table=table,
@@ -417,6 +455,7 @@ class Estimate:
             parts=None,
             factors=(),
             reference=reference,
+            finer=finer,
         )
 
     def is_same_as(self, other: Estimate) -> bool:
@@ -480,6 +519,10 @@ class Estimate:
         one, two = (e.reference if e.bias else e for e in (self, other))
         if bias and one is not None and two is not None:
             reference = one - two if relation == "difference" else one.lift(two)
+        finer = None
+        if self.finer is not None or other.finer is not None:
+            a, b = (e if e.finer is None else e.finer for e in (self, other))
+            finer = a - b if relation == "difference" else a.lift(b)
         return replace(
             self,
             rows=rows,
@@ -491,6 +534,8 @@ class Estimate:
             parts=(self, other),
             bias=bias,
             reference=reference,
+            finer=finer,
+            extrapolation=max(self.extrapolation, other.extrapolation),
         )
 
     def __repr__(self) -> str:

@@ -78,12 +78,13 @@ def together(estimates: Sequence[Estimate], level: float = 0.95, *, tested: bool
         bonferroni = _quantile(adjusted(level, number), size)
         factor = min(bonferroni, float(np.quantile(maxima, 1 - (1 - level) * share)))
         for k, e in zip(plentiful, chosen, strict=True):
-            half = factor * _error(e, size)
+            half = factor * _error(e, size) + e.allowance
             intervals[k] = replace(
                 intervals[k], low=e.value - half, high=e.value + half, method="max-t"
             )
             if tested:
-                larger = float((maxima >= abs(e.value) / _error(e, size)).sum())
+                beyond = max(abs(e.value) - e.allowance, 0.0)
+                larger = float((maxima >= beyond / _error(e, size)).sum())
                 p[k] = min(p[k], (1 + larger) / (1 + len(maxima)) / share)
     return Family(tuple(intervals), tuple(float(x) for x in p))
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from offpolicy.policies.target import blocks
+from offpolicy.policies.blocks import blocks
 
 if TYPE_CHECKING:
     from offpolicy._arrays import Floats
@@ -33,6 +33,8 @@ class Reach:
         Mass on actions with π_b = 0, where the whole distribution was logged.
     largest : float or None
         Largest weight that can occur in a logged context, likewise.
+    cut : float
+        Mass of the decisions in which the end of the range of numbers cuts the target's kernel.
 
     Examples
     --------
@@ -47,6 +49,7 @@ class Reach:
     chooses: bool
     forbidden: float | None = None
     largest: float | None = None
+    cut: float = 0.0
 
     def __add__(self, other: Reach) -> Reach:
         """The reach over both blocks."""
@@ -58,7 +61,13 @@ class Reach:
             self.chooses and other.chooses,
             (self.forbidden or 0.0) + (other.forbidden or 0.0) if known else None,
             max(self.largest or 0.0, other.largest or 0.0) if known else None,
+            self.cut + other.cut,
         )
+
+    @property
+    def cut_share(self) -> float:
+        """Share of the decisions in which the end of the range cuts the target's kernel."""
+        return self.cut / self.total
 
     @property
     def share(self) -> Floats:
@@ -93,6 +102,9 @@ def reach(block: Any, target: Target, mass: Floats, square: Floats) -> Reach:
     rows = np.flatnonzero(mass > 0)
     mass, square = mass[rows], square[rows]
     total, k = float(mass.sum()), target.n_actions
+    if target.numbers is not None:
+        cut = float(mass @ target.numbers.cut()[rows])
+        return Reach(total, np.empty(0), np.empty(0), chooses=False, cut=cut)
     logged = getattr(block, "distribution", None)
     at = block.context.positions(rows) if target.shares_context else rows
     if logged is None and target.codes is not None:
@@ -150,7 +162,7 @@ def largest_weight(log: Any, whole: Reach) -> float | None:
     whole : Reach
         Of the target, over all rows of the log.
     """
-    if not log.layout.is_single or log.propensity is None:
+    if not log.layout.is_single or log.propensity is None or log.is_continuous:
         return None
     if whole.largest is not None:
         return None if whole.forbidden else max(1.0, whole.largest)

@@ -106,8 +106,8 @@ def refuse_continuous(
     if several and any(isinstance(a, float) and a != int(a) for a in labels):
         raise DataError(
             f"column {column!r} holds {len(labels):,} different numbers (such as {labels[0]!r}) in {n:,} rows: a "
-            "continuous action. Actions are discrete here; round or bin the column, or name all actions with "
-            "`actions=` if these are labels."
+            "continuous action. Say action_kind='continuous' (propensity= is then the density), round or bin the "
+            "column, or name all actions with `actions=` if these are labels."
         )
 
 

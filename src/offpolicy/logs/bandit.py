@@ -10,13 +10,14 @@ import numpy as np
 
 from offpolicy._arrays import read_only
 from offpolicy.errors import DataError
-from offpolicy.logs import checks
+from offpolicy.logs import checks, messages
 from offpolicy.logs.action_features import (
     ActionFeatures,
     of_frame,
     of_table,
 )
 from offpolicy.logs.actions import Label, action_list, encode, label_array, refuse_continuous
+from offpolicy.logs.continuous import ActionKind, action_range, are_numbers
 from offpolicy.logs.frame import Columns, Context
 from offpolicy.logs.given import check_given, own_copy, row_labels
 from offpolicy.logs.identity import order_of_ids, unit_numbers
@@ -64,11 +65,14 @@ class BanditLog(HasMetrics):
     actions : tuple of labels
         The K actions, in the order of every (n, K) array.
     action, reward : (n,) arrays
-        Codes of the logged actions among ``actions``, and what they earned.
+        Codes of the logged actions among ``actions``, and what they earned. Where actions are numbers (prices,
+        doses), ``action`` holds these and ``actions`` is empty.
     further : {name: (n,) array}
         Other rewards of the same decisions; ``metrics`` holds all, the first being ``reward``.
     propensity : (n,) array or None
-        Probability with which the logged action was taken; None when unknown.
+        Probability with which the logged action was taken; None when unknown. Of a number: the density at it.
+    action_range : (low, high) or None
+        Range of actions that are numbers; None where they are labels.
     distribution : (n, K) array or None
         The logging policy's whole distribution, when it was logged.
     count : (n,) array or None
@@ -91,7 +95,7 @@ class BanditLog(HasMetrics):
 
     context: Context
     actions: tuple[Label, ...]
-    action: Ints
+    action: Any
     reward: Floats
     propensity: Floats | None = None
     distribution: Floats | None = None
@@ -113,6 +117,7 @@ class BanditLog(HasMetrics):
     notes: tuple[str, ...] = ()  # what a reader of any estimate should know
     further: Mapping[str, Floats] = field(default_factory=dict, repr=False)
     action_features: ActionFeatures | None = field(default=None, repr=False)
+    action_range: tuple[float, float] | None = None  # of actions that are numbers
 
     kind: ClassVar[str] = "bandit"
     in_memory: ClassVar[bool] = True
@@ -139,6 +144,11 @@ class BanditLog(HasMetrics):
         return self.propensity is not None
 
     @property
+    def is_continuous(self) -> bool:
+        """Whether actions are numbers, and propensities densities."""
+        return self.action_range is not None
+
+    @property
     def rows(self) -> int:
         """Rows held, counted or not."""
         return len(self.action)
@@ -147,10 +157,11 @@ class BanditLog(HasMetrics):
         known = "logged" if self.propensity is not None else "unknown"
         cells = f" in {self.rows:,} cells" if self.count is not None else ""
         means = ", ".join(f"mean {name} {self._mean(r):.6g}" for name, r in self.metrics.items())
-        return (
-            f"BanditLog({self.n:,} rows{cells}, {len(self.actions)} actions, {means}, "
-            f"propensities {known})"
-        )
+        what, actions = "propensities", f"{len(self.actions)} actions"
+        if self.action_range is not None:
+            low, high = self.action_range
+            what, actions = "densities", f"{self.names.action} from {low:g} to {high:g}"
+        return f"BanditLog({self.n:,} rows{cells}, {actions}, {means}, {what} {known})"
 
     def _mean(self, reward: Floats) -> float:
         mass = np.ones(self.rows) if self.count is None else self.count
@@ -210,6 +221,7 @@ class BanditLog(HasMetrics):
         fold: str | None = None,
         id: str | None = None,  # noqa: A002
         action_features: Any = None,
+        action_kind: ActionKind = "discrete",
     ) -> BanditLog:
         """Build a log from the columns of a pandas, polars or pyarrow table.
 
@@ -247,6 +259,10 @@ class BanditLog(HasMetrics):
             What is known of each action besides its name: columns of the log that are constant per action, a
             table with the column of actions, {action: features}, or one row per action in their order. Reward
             models read them, and `CoarseRatio` makes cells from them.
+        action_kind : {"discrete", "continuous"}
+            Whether actions are labels, or numbers such as prices, bids and doses. Of a number ``propensity`` is the
+            column of the *density* with which it was drawn, and ``actions`` may give the range, (low, high), in which
+            it could be drawn; default: the smallest and largest number logged.
 
         Examples
         --------
@@ -264,10 +280,10 @@ class BanditLog(HasMetrics):
         columns = Columns(frame)
         row_order, numbers = None, None
         if id is not None:
-            values = columns.values(columns.require(id, "id"))
-            checks.groups(values, id, "id")
-            row_order = order_of_ids(values, id)
-            numbers = unit_numbers(values)[row_order]
+            ids = columns.values(columns.require(id, "id"))
+            checks.groups(ids, id, "id")
+            row_order = order_of_ids(ids, id)
+            numbers = unit_numbers(ids)[row_order]
             frame = columns.rows(row_order)
             columns = Columns(frame)
         names = [context] if isinstance(context, str) else list(context or ())
@@ -280,14 +296,18 @@ class BanditLog(HasMetrics):
         def optional_numbers(name: str | None, role: str) -> Floats | None:
             return None if name is None else columns.numeric(columns.require(name, role), role)
 
-        labels, codes = encode(columns.values(action), actions, action)
-        refuse_continuous(labels, len(columns), action, actions)
+        numeric = are_numbers(
+            action_kind,
+            {"eligible": eligible, "count": count, "action_features": action_features},
+        )
+        values = columns.numeric(action, "action") if numeric else columns.values(action)
+        labels, codes, span = _taken(values, actions, action, numeric=numeric)
         probabilities: Array | None
         if propensity is None or isinstance(propensity, str):
             probabilities = optional_numbers(propensity, "propensity")
             propensity_name = propensity or "propensity"
         else:
-            order = _distribution_columns(propensity, labels)
+            order = _distribution_columns(propensity, labels, numeric=numeric)
             probabilities = np.column_stack(
                 [columns.numeric(columns.require(c, "propensity"), "propensity") for c in order]
             )
@@ -318,6 +338,7 @@ class BanditLog(HasMetrics):
             ),
             row_labels=labels_of_rows,
             action_features=of_frame(action_features, columns, labels, codes, action, names),
+            action_range=span,
         )
         called = {
             "weight": weight,
@@ -346,6 +367,7 @@ class BanditLog(HasMetrics):
         fold: Any = None,
         metrics: Sequence[str] | None = None,
         action_features: Any = None,
+        action_kind: ActionKind = "discrete",
     ) -> BanditLog:
         """Build a log from arrays; the arguments are those of `from_frame`, one entry per row.
 
@@ -359,7 +381,7 @@ class BanditLog(HasMetrics):
             What the action earned, by one metric or several.
         propensity : (n,) or (n, K) array or None
             Of the logged action, or the whole distribution.
-        batch, cluster, weight, actions, eligible, keep_probability, count, fold
+        batch, cluster, weight, actions, eligible, keep_probability, count, fold, action_kind
             As in `from_frame`; ``eligible`` may also be an (n, K) mask of booleans.
         metrics : sequence of str, optional
             Names of the M columns of an (n, M) array of rewards.
@@ -387,7 +409,13 @@ class BanditLog(HasMetrics):
                 "fold": fold,
             }
         )
-        taken = label_array(action)
+        numeric = are_numbers(
+            action_kind,
+            {"eligible": eligible, "count": count, "action_features": action_features},
+        )
+        taken = (
+            checks.one_dimensional(action, "action", "action") if numeric else label_array(action)
+        )
         if taken.ndim != 1:
             raise DataError(f"'action' must be one label per row. Got shape {taken.shape}.")
         n = len(taken)
@@ -400,8 +428,7 @@ class BanditLog(HasMetrics):
             )
         if table.ndim == 0:
             raise DataError("'context' must have one row for each action. Got a single value.")
-        labels, codes = encode(taken, actions, "action")
-        refuse_continuous(labels, n, "action", actions)
+        labels, codes, span = _taken(taken, actions, "action", numeric=numeric)
 
         def numbers(values: Any, role: str) -> Floats | None:
             return None if values is None else checks.one_dimensional(values, role, role)
@@ -416,6 +443,8 @@ class BanditLog(HasMetrics):
             probabilities = np.asarray(propensity)
             if probabilities.ndim == 1:
                 probabilities = checks.one_dimensional(propensity, "propensity", "propensity")
+            elif numeric:
+                raise DataError(messages.one_density(probabilities.shape))
             elif probabilities.shape != (n, len(labels)):
                 raise DataError(
                     f"'propensity' must have shape (n,) or (n, K) = ({n}, {len(labels)}). "
@@ -437,6 +466,7 @@ class BanditLog(HasMetrics):
             fold=None if fold is None else np.asarray(fold),
             row_labels=labels_of_rows,
             action_features=of_table(action_features, labels, "action"),
+            action_range=span,
         )
         return _checked(log, numbers(keep_probability, "keep_probability"), {})
 
@@ -458,9 +488,22 @@ def _check_columns(
             )
 
 
+def _taken(
+    values: Array, actions: Any, column: str, *, numeric: bool
+) -> tuple[tuple[Label, ...], Array, tuple[float, float] | None]:
+    """Labels and codes of logged actions, or the actions as they are and their range where they are numbers."""
+    if numeric:
+        return (), values, action_range(values, actions, column)
+    labels, codes = encode(values, actions, column)
+    refuse_continuous(labels, len(values), column, actions)
+    return labels, codes, None
+
+
 def _distribution_columns(
-    propensity: Sequence[str] | Mapping[Label, str], labels: tuple[Label, ...]
+    propensity: Sequence[str] | Mapping[Label, str], labels: tuple[Label, ...], *, numeric: bool
 ) -> list[str]:
+    if numeric:
+        raise DataError(messages.one_density(propensity))
     if isinstance(propensity, Mapping):
         action_list(propensity, "propensity")
         missing = [label for label in labels if label not in propensity]
@@ -491,7 +534,11 @@ def _checked(
     checks.same_length(n, {k: len(v) for k, v in parts.items() if v is not None})
     for metric, values in log.metrics.items():
         checks.computable(values, metric, "reward")
-    propensity, whole = checks.logged_propensity(log.propensity, log.action, names.propensity)
+    propensity, whole = log.propensity, None
+    if log.is_continuous:
+        propensity = None if propensity is None else checks.density(propensity, names.propensity)
+    else:
+        propensity, whole = checks.logged_propensity(propensity, log.action, names.propensity)
 
     def name(role: str) -> str:
         return called.get(role) or role

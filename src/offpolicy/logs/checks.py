@@ -96,6 +96,15 @@ def probability(values: Floats, column: str, role: str = "propensity") -> Floats
     return values
 
 
+def density(values: Floats, column: str) -> Floats:
+    """Every value is a density that something that happened can have had."""
+    with np.errstate(invalid="ignore"):
+        bad = ~((values >= SMALLEST) & (values <= LARGEST))
+    if bad.any():
+        raise DataError(messages.density_bad(column, first_rows(bad, values)))
+    return values
+
+
 def distribution(
     matrix: Floats, action: Ints, column: str, *, tolerance: float = SUM_TOLERANCE
 ) -> Floats:

@@ -81,6 +81,20 @@ def group_missing(column: str, role: str, where: str) -> str:
     )
 
 
+def density_bad(column: str, where: str) -> str:
+    """A density is missing, infinite, 0 or negative."""
+    return (
+        f"column {column!r}: {where} are no densities. Where actions are numbers, the propensity is the density with "
+        "which the logged one was drawn: finite and above 0. Drop these rows, or leave propensity= out so that it "
+        "is estimated."
+    )
+
+
+def one_density(given: object) -> str:
+    """A whole distribution was given for actions that are numbers."""
+    return f"propensity= has one density for each row where actions are numbers. Got {given!r:.60} instead."
+
+
 EMPTY = "the log is empty: it has no rows. There is nothing to evaluate."
 
 

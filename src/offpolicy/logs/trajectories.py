@@ -107,6 +107,8 @@ class Trajectories(HasMetrics):
 
     kind: ClassVar[str] = "trajectories"
     in_memory: ClassVar[bool] = True
+    is_continuous: ClassVar[bool] = False
+    action_range: ClassVar[None] = None
     about: ClassVar[dict[str, Any]] = {}
     half: ClassVar[None] = None
     batch: ClassVar[None] = None

@@ -9,6 +9,7 @@ from offpolicy.policies.by_preference import EpsilonGreedy, Greedy, PlackettLuce
 from offpolicy.policies.check import check_policy
 from offpolicy.policies.combined import Mixture, TimeDependent
 from offpolicy.policies.context import n_rows
+from offpolicy.policies.densities import Normal, UniformRange
 from offpolicy.policies.fitted import Classifier, Predictor, TorchLogits
 from offpolicy.policies.posterior import BetaThompson, GaussianThompson
 from offpolicy.policies.protocol import Policy
@@ -29,6 +30,7 @@ __all__ = [
     "GaussianThompson",
     "Greedy",
     "Mixture",
+    "Normal",
     "PlackettLuce",
     "Policy",
     "Predictor",
@@ -39,6 +41,7 @@ __all__ = [
     "TimeDependent",
     "TorchLogits",
     "Uniform",
+    "UniformRange",
     "beta_thompson_probabilities",
     "check_policy",
     "gaussian_thompson_probabilities",

@@ -16,7 +16,7 @@ import numpy as np
 
 from offpolicy.errors import UsageError, did_you_mean
 from offpolicy.logs.actions import is_missing
-from offpolicy.policies.target import blocks
+from offpolicy.policies.blocks import blocks
 
 if TYPE_CHECKING:
     from offpolicy._arrays import Array, Floats, Ints

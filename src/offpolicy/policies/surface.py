@@ -29,6 +29,8 @@ class Surface:
         Rows that an array can be matched with; None where rows are not held in memory.
     integer_states : bool
         Whether rows are decisions of episodes in states that are whole numbers.
+    is_continuous : bool
+        Whether actions are numbers, and not labels.
     """
 
     actions: tuple[Hashable, ...]
@@ -37,6 +39,7 @@ class Surface:
     action: str = "action"
     rows: int | None = None
     integer_states: bool = False
+    is_continuous: bool = False
 
     @classmethod
     def of(cls, log: Any) -> Surface:
@@ -45,8 +48,15 @@ class Surface:
             columns = () if log.source is None else tuple(Columns(log.source).names)
             rows, names = len(log.action), log.context.names or ()
             states = log.kind == "trajectories" and _are_integers(log.context)
-            return cls(log.actions, columns, tuple(names), log.names.action, rows, states)
-        return cls(log.actions, log.nameable, tuple(log.roles.context), log.roles.action)
+            numbers = log.is_continuous
+            return cls(log.actions, columns, tuple(names), log.names.action, rows, states, numbers)
+        return cls(
+            log.actions,
+            log.nameable,
+            tuple(log.roles.context),
+            log.roles.action,
+            is_continuous=log.is_continuous,
+        )
 
 
 def _are_integers(context: Any) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,8 +18,16 @@ from offpolicy.errors import DataError, OffPolicyError, PolicyError, doing, firs
 from offpolicy.logs.actions import encode
 from offpolicy.logs.frame import Columns, is_frame
 from offpolicy.logs.given import differing, refuse_masked, row_labels
+from offpolicy.policies.blocks import blocks, fit_together
 from offpolicy.policies.distribution import check_rows, one_hot
 from offpolicy.policies.forms import adapted, is_constant
+from offpolicy.policies.number_rows import (
+    Numbers,
+    distribution_numbers,
+    kernel_numbers,
+    named_numbers,
+)
+from offpolicy.policies.numbers import Smoothed, adapted_number, has_density
 from offpolicy.policies.probe import failing_row, probe, some_rows
 from offpolicy.policies.protocol import bind
 from offpolicy.policies.surface import Surface
@@ -29,8 +37,6 @@ if TYPE_CHECKING:
 
     from offpolicy._arrays import Array, Bools, Floats, Ints
     from offpolicy.logs.frame import Context
-
-BLOCK_CELLS = 4_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +53,18 @@ class Target:
     elsewhere : callable or None
         (m, K) probabilities in any states at steps t, also those not in the log; None for policies that
         are known on the log's rows only (arrays, columns).
+    numbers : Numbers or None
+        Densities, where actions are numbers; there is no distribution over labels then.
+    shares_values : str or None
+        Name of another target whose v is this one's as well.
+    finer : Target or None
+        The same policy with half the smoothing, by which the bias of the smoothing is judged.
+    alone : Target or None
+        The same policy with another smoothing, for estimators without a reward model.
+    window : str
+        The smoothing in words.
+    tried : tuple of Target
+        The same policy with other smoothings, to choose among.
     """
 
     name: str
@@ -56,6 +74,23 @@ class Target:
     _ask: Callable[[Array], Floats] | None = field(repr=False)
     elsewhere: Callable[[Any, Ints], Floats] | None = field(default=None, repr=False)
     asked_width: int | None = None  # numbers per row that an answer takes, where it is more than K
+    numbers: Numbers | None = field(default=None, repr=False)
+    shares_values: str | None = None
+    finer: Target | None = field(default=None, repr=False)
+    alone: Target | None = field(default=None, repr=False)
+    window: str = ""
+    tried: tuple[Target, ...] = field(default=(), repr=False)
+
+    @property
+    def all(self) -> tuple[Target, ...]:
+        """The target with its other smoothings."""
+        others = [t for t in (self.finer, self.alone, *self.tried) if t is not None]
+        return (self, *(each for t in others for each in t.all))
+
+    @property
+    def values_of(self) -> str:
+        """Name under which v is kept."""
+        return self.shares_values or self.name
 
     @property
     def width(self) -> int:
@@ -71,8 +106,10 @@ class Target:
         return answer
 
     def of_actions(self, context: Context, action: Ints) -> Floats:
-        """(n,) π_e(A_i | S_i) for every row of the log."""
+        """(n,) π_e(A_i | S_i) for every row of the log: probabilities, or densities of numbers."""
         n = len(action)
+        if self.numbers is not None:
+            return self.numbers.density(np.asarray(action, dtype=np.float64))
         if self.codes is not None:
             rows = np.arange(n)
             at = context.positions(rows) if self.shares_context else rows
@@ -85,7 +122,7 @@ class Target:
     def by_block(self, context: Context, n: int) -> Iterator[tuple[Any, Floats, Ints]]:
         """Rows of the log, a block of distributions, and which of these each row has."""
         if self.shares_context and context.index is not None:
-            if context.n_table * self.width <= BLOCK_CELLS:
+            if fit_together(context.n_table, self.width):
                 yield slice(None), self.probabilities(np.arange(context.n_table)), context.index
                 return
             order = np.argsort(context.index, kind="stable")
@@ -98,20 +135,16 @@ class Target:
             yield block, self.probabilities(block), np.arange(len(block))
 
 
-def blocks(n: int, width: int) -> Iterator[Ints]:
-    """Consecutive row numbers in blocks of bounded size."""
-    step = max(1, BLOCK_CELLS // max(width, 1))
-    for start in range(0, n, step):
-        yield np.arange(start, min(n, start + step), dtype=np.int64)
-
-
 # Tables and comparisons show the log itself under this name.
 LOGGING_POLICY = "(logging policy)"
 
 
-def named_policies(policies: Any) -> dict[str, Any]:
-    """One policy is called "policy"; a mapping keeps its names."""
-    one = hasattr(policies, "probabilities") or is_constant(policies)
+def named_policies(policies: Any, *, of_numbers: bool = False) -> dict[str, Any]:
+    """One policy is called "policy"; a mapping keeps its names.
+
+    A mapping to numbers is one policy, of probabilities by action, unless actions are numbers themselves.
+    """
+    one = hasattr(policies, "probabilities") or (is_constant(policies) and not of_numbers)
     if isinstance(policies, Mapping) and not one:
         if not policies:
             raise PolicyError("policies= is empty. Give at least one policy.")
@@ -127,13 +160,15 @@ def named_policies(policies: Any) -> dict[str, Any]:
 def adapted_policies(policies: Any, log: Any) -> dict[str, Any]:
     """Policies by name, each adapted from the form it came in; files and modules are read here, once."""
     surface = Surface.of(log)
-    return {
-        name: adapted(name, policy, surface) for name, policy in named_policies(policies).items()
-    }
+    named = named_policies(policies, of_numbers=surface.is_continuous)
+    adapt = adapted_number if surface.is_continuous else adapted
+    return {name: adapt(name, policy, surface) for name, policy in named.items()}
 
 
 def resolve(name: str, policy: Any, log: Any) -> Target:
     """Turn any form of policy into a `Target` on the rows of ``log``."""
+    if log.is_continuous:
+        return _from_numbers(name, adapted_number(name, policy, Surface.of(log)), log)
     policy = bind(adapted(name, policy, Surface.of(log)), log.actions)
     if getattr(policy, "without_replacement", False) and not getattr(log, "excludes_above", False):
         raise PolicyError(
@@ -148,6 +183,37 @@ def resolve(name: str, policy: Any, log: Any) -> Target:
     except OffPolicyError as error:
         raise type(error)(f"policy {name!r}: {error}") from error
     return _from_array(name, values, log)
+
+
+def _from_numbers(name: str, policy: Any, log: Any) -> Target:
+    """A policy over numbers: a distribution, or one number per row with its kernel."""
+    if has_density(policy):
+        numbers = distribution_numbers(name, policy, log)
+        return Target(name, 0, False, None, None, numbers=numbers)
+    assert isinstance(policy, Smoothed)  # every number has been given its kernel
+    center = named_numbers(policy.values_of or name, policy.inner, log)
+
+    def made(each: str, smoothed: Smoothed) -> Target:
+        numbers = kernel_numbers(center, smoothed.ratio, log.action_range)
+        return replace(blank_target(each, smoothed), numbers=numbers)
+
+    return with_variants(name, policy, made)
+
+
+def blank_target(name: str, policy: Smoothed) -> Target:
+    """What is known of a smoothed policy before any row is looked at."""
+    shared, words = policy.values_of, policy.ratio.words
+    return Target(name, 0, False, None, None, shares_values=shared, window=words)
+
+
+def with_variants(name: str, policy: Smoothed, make: Callable[[str, Smoothed], Target]) -> Target:
+    """A target with its other bandwidths, each made by ``make``."""
+    others: dict[str, Any] = {
+        what: with_variants(other, each, make)
+        for what, (other, each) in policy.variants(name).items()
+    }
+    tried = tuple(make(other, each) for other, each in policy.trials())
+    return replace(make(name, policy), tried=tried, **others)
 
 
 def _from_array(name: str, array: Array, log: Any) -> Target:

@@ -51,12 +51,17 @@ def from_words(text: str, log: Surface) -> Any:
     for word in WORDS:
         if word.says(text, log):
             return word.means(text, log)
+    raise unknown_words(text, log)
+
+
+def unknown_words(text: str, log: Surface) -> PolicyError:
+    """The error about a text that is no policy."""
     known = (*log.columns, "uniform", *(f"always:{a}" for a in log.actions[:5]))
     written = ", ".join(word.written for word in WORDS)
     said = (
         f" (the log has no such column{'' if log.columns else ': it was not built from a frame'})"
     )
-    raise PolicyError(
+    return PolicyError(
         f"{text!r} is not a policy in words{said}.{did_you_mean(text, known)} Written are: {written}."
     )
 
@@ -88,7 +93,8 @@ def _table(path: str, log: Surface) -> Table:
     return Table(frame, context=keys, action=log.action, probability="probability")
 
 
-def _imported(text: str, _: Surface) -> Any:
+def imported(text: str, _: Surface) -> Any:
+    """The object that ``package.module:name`` names."""
     module_name, _colon, path = text.partition(":")
     try:
         value: Any = importlib.import_module(module_name)
@@ -114,5 +120,5 @@ WORDS: tuple[Word, ...] = (
         lambda t, _: "," in t,
         lambda t, _: LogColumns(tuple(part.strip() for part in t.split(","))),
     ),
-    Word("'package.module:function'", lambda t, _: ":" in t, _imported),
+    Word("'package.module:function'", lambda t, _: ":" in t, imported),
 )

@@ -102,6 +102,14 @@ def decision(log: Any) -> str:
     return unit_word(log.kind)
 
 
+def actions_of(log: Any) -> str:
+    """The actions of a log in a few words."""
+    if log.is_continuous:
+        low, high = log.action_range
+        return f"{log.names.action} from {low:.4g} to {high:.4g}"
+    return f"{count(len(log.actions))} actions"
+
+
 def question(evaluation: Evaluation) -> tuple[Fragment, ...]:
     """What the report answers."""
     earned = "come to" if evaluation.minimize else "earned"

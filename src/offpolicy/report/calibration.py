@@ -62,6 +62,8 @@ def by_action(view: View, level: float = 0.95) -> tuple[list[Row], int]:
     that choice alone. The intervals hold together with probability ``level`` (Bonferroni).
     """
     log, d = view.log, view.decisions
+    if log.is_continuous:
+        return [], 0
     action = log.action[view.rows]
     share = view.reach.share
     played = [a for a in np.argsort(-share, kind="stable").tolist() if share[a] > 0]

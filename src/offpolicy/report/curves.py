@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 HISTOGRAM = 24
 MOST_ACTIONS = 30
+PARTS = 20  # of the range of actions that are numbers
 LOG10 = math.log(10.0)
 
 
@@ -71,6 +72,8 @@ def overlap(view: View, most: int = MOST_ACTIONS) -> list[Row]:
     1 where the log covers the action. The actions beyond ``most`` are summed in a last row.
     """
     log, d = view.log, view.decisions
+    if log.is_continuous:
+        return _overlap_of_numbers(view)
     k = len(log.actions)
     mass, action = view.row_mass, log.action[view.rows]
     total = float(mass.sum())
@@ -86,6 +89,25 @@ def overlap(view: View, most: int = MOST_ACTIONS) -> list[Row]:
         sums = (float(x[rest].sum()) for x in (logged, target, weighted))
         rows.append(_action_row(f"{len(rest):,} other actions", *sums))
     return rows
+
+
+def _overlap_of_numbers(view: View) -> list[Row]:
+    """The same where actions are numbers, in equal parts of their range; the target's share is that of its weights."""
+    log, mass = view.log, view.row_mass
+    low, high = log.action_range
+    edges = np.linspace(low, high, PARTS + 1)
+    place = np.clip(np.searchsorted(edges, log.action[view.rows], side="right") - 1, 0, PARTS - 1)
+    logged = np.bincount(place, weights=mass, minlength=PARTS) / mass.sum()
+    target = np.bincount(place, weights=mass * view.decisions.ratio, minlength=PARTS) / mass.sum()
+    return [
+        {
+            "action": f"{edges[b]:.4g} to {edges[b + 1]:.4g}",
+            "logged": float(logged[b]),
+            "target": float(target[b]),
+            "ratio": None,
+        }
+        for b in range(PARTS)
+    ]
 
 
 def _action_row(name: str, logged: float, target: float, weighted: float) -> Row:

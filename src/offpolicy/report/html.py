@@ -19,7 +19,7 @@ from offpolicy._progress import track
 from offpolicy.errors import UsageError
 from offpolicy.inference.figures import count, percent
 from offpolicy.report import metrics, panels, provenance, sections
-from offpolicy.report.answer import answers, choice, decision, question
+from offpolicy.report.answer import actions_of, answers, choice, decision, question
 from offpolicy.report.glossary import explained, listed, term, tiles
 from offpolicy.report.markup import content_hash, esc, sentence, table
 from offpolicy.report.segments import groupings
@@ -111,7 +111,7 @@ def _asset(name: str) -> str:
 def _about(evaluation: Evaluation) -> str:
     log = evaluation.problem.log
     noun = decision(log)
-    parts = [f"{count(log.n)} {noun}s", f"{count(len(log.actions))} actions"]
+    parts = [f"{count(log.n)} {noun}s", actions_of(log)]
     if log.batch_labels is not None:
         batches = len(log.batch_labels)
         parts.append("1 batch" if batches == 1 else f"{count(batches)} batches")

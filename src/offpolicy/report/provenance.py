@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from offpolicy._version import __version__
 from offpolicy.inference.figures import count
-from offpolicy.report.answer import decision
+from offpolicy.report.answer import actions_of, decision
 
 if TYPE_CHECKING:
     from offpolicy.evaluation.result import Evaluation
@@ -77,7 +77,7 @@ def settings(evaluation: Evaluation) -> dict[str, str]:
     log = evaluation.problem.log
     names = log.names
     texts = {
-        "log": f"{count(log.n)} {decision(log)}s, {count(len(log.actions))} actions",
+        "log": f"{count(log.n)} {decision(log)}s, {actions_of(log)}",
         "action": names.action,
         "reward": names.reward,
         "propensity": names.propensity if log.propensity is not None else "unknown",

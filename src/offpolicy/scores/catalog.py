@@ -182,10 +182,15 @@ FAMILIES: dict[str, Estimator] = {
 SPECIAL: dict[str, Estimator] = {
     "DML": replace(FAMILIES["DR"], name="DML", split="crossfit", rank=2),
 }
+# Kernels smooth what a model leaves of the reward less than the reward itself: `auto` does not blend the two.
+AUTO_NUMBERS = replace(
+    FAMILIES["auto"], score=scores.self_normalized_dr, whole_log_means=True, is_robust=True
+)
 # For episodes `auto` looks at ratios of marginals as well.
 AUTO_EPISODES = replace(FAMILIES["auto"], score=blended, needs=ALL)
 SUFFIXES: dict[str, Split] = {"-full": "full", "-half": "half", "-cf": "crossfit"}
 DEFAULT = ("auto", "DML", "SNDR", "SNIPW", "IPW", "DM")
+DEFAULT_NUMBERS = ("auto", "DML", "SNIPW", "IPW", "DM")  # where `auto` is SNDR
 DEFAULT_TRAJECTORIES = ("auto", "DML", "DRL", "WDR", "SNIPW", "IPW", "DM")
 
 
@@ -222,6 +227,8 @@ def named(name: str) -> Estimator:
 
 def sensible(log: Any) -> tuple[str, ...]:
     """Names of the estimators to use when none are asked for."""
+    if log.is_continuous:
+        return DEFAULT_NUMBERS
     if log.layout.is_single:
         return DEFAULT
     if log.kind == "trajectories":
@@ -232,6 +239,8 @@ def sensible(log: Any) -> tuple[str, ...]:
 
 def for_log(estimators: Iterable[Estimator], log: Any) -> list[Estimator]:
     """The same estimators as a log needs them: in its cross-fitted default, `auto` blends other scores for episodes."""
+    if log.is_continuous:
+        return [AUTO_NUMBERS if e is FAMILIES["auto"] else e for e in estimators]
     if log.layout.is_single or log.kind != "trajectories":
         return list(estimators)
     return [AUTO_EPISODES if e is FAMILIES["auto"] else e for e in estimators]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from offpolicy.errors import UsageError
 from offpolicy.trust.coarse import NAME
@@ -55,7 +55,7 @@ def of_propensities(ev: Evaluation) -> str:
     return GIVEN if ev.problem.source.behavior_given else ASSUMES
 
 
-def check_declarations(kind: str, randomized: object, gamma: object) -> None:
+def check_declarations(log: Any, randomized: object, gamma: object) -> None:
     """Refuse what cannot be meant."""
     if not isinstance(randomized, bool):
         raise UsageError(f"randomized= must be True or False. Got {randomized!r} instead.")
@@ -63,7 +63,11 @@ def check_declarations(kind: str, randomized: object, gamma: object) -> None:
         return
     if isinstance(gamma, bool) or not isinstance(gamma, int | float) or not 1 <= gamma < 1e6:
         raise UsageError(f"gamma= must be a number of at least 1. Got {gamma!r} instead.")
-    if kind != "bandit":
+    if log.is_continuous:
+        raise UsageError(
+            "gamma= bounds odds of actions that are labels; of numbers there are none."
+        )
+    if log.kind != "bandit":
         raise UsageError("gamma= is for single decisions; there is no such bound for episodes.")
 
 

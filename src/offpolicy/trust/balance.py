@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from offpolicy.policies.target import blocks
+from offpolicy.policies.blocks import blocks
 from offpolicy.trust.draws import counts_and_weights
-from offpolicy.trust.finding import Finding, judged, not_applicable
+from offpolicy.trust.finding import Finding, about_arms, judged, not_applicable
 from offpolicy.trust.moments import normal_from_student, symmetric, two_sided
 from offpolicy.trust.significance import first_largest
 
@@ -90,7 +90,7 @@ def balance_sums(block: Any, columns: list[tuple[str, Array, Hashes]]) -> Balanc
         Columns of its table of contexts.
     """
     named = features(columns)
-    if block.propensity is None or not named:
+    if block.propensity is None or not named or block.is_continuous:
         return None
     count, weight = counts_and_weights(block)
     mass, square = count * weight, count * weight**2
@@ -188,6 +188,7 @@ def design_effects(log: Any) -> tuple[Floats, float]:
     return out, float(np.count_nonzero(own))
 
 
+@about_arms("balance")
 def finding(log: Any, sums: BalanceSums | None, *, whole: bool) -> Finding:
     """The column and action that are furthest out of balance.
 

@@ -26,7 +26,7 @@ import numpy as np
 
 from offpolicy._arrays import quantiles
 from offpolicy.inference.intervals.evidence import two_values
-from offpolicy.trust.finding import Finding, judged, not_applicable
+from offpolicy.trust.finding import Finding, about_arms, judged, not_applicable
 
 if TYPE_CHECKING:
     from offpolicy._arrays import Floats
@@ -144,6 +144,7 @@ def breaking_point(bounds: Sensitivity) -> float:
     return high
 
 
+@about_arms("confounding")
 def finding(view: View) -> Finding:
     """Γ at which the difference to the logging policy could vanish."""
     name = "confounding"

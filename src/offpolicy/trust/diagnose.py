@@ -14,6 +14,7 @@ from offpolicy.trust import (
     marginals,
     models,
     overlap,
+    smoothing,
     stability,
     weights,
 )
@@ -76,6 +77,9 @@ def _findings(
         stability.reward_tail(view),
         confounding.finding(view),
     ]
+    window = smoothing.finding(estimates, estimators)
+    if window is not None:
+        findings.append(window)
     if view.decisions.layout.is_single:
         return findings
     if view.log.kind == "slates":

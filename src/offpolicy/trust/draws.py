@@ -51,7 +51,7 @@ def draws_of(log: Any) -> Draws:
         return Draws(count, weight)
     _, group = np.unique(log.cluster, return_inverse=True)
     size = int(group.max()) + 1
-    lowest, highest = np.full(size, len(log.actions)), np.full(size, -1)
+    lowest, highest = np.full(size, np.inf), np.full(size, -np.inf)
     np.minimum.at(lowest, group, log.action)
     np.maximum.at(highest, group, log.action)
     if (lowest < highest).any() or size >= count.sum():

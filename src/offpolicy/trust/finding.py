@@ -5,8 +5,9 @@ from __future__ import annotations
 import html
 import math
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import wraps
 from typing import Any
 
 from offpolicy.errors import did_you_mean
@@ -106,6 +107,29 @@ def judged(
 def not_applicable(name: str, why: str) -> Finding:
     """A check that cannot be made here, and why."""
     return Finding(name, math.nan, "ok", why)
+
+
+ARMS = "actions are numbers, and the check is about labels."
+
+
+def about_arms(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Declare that a check is about actions that are labels: of numbers it says why it was not made.
+
+    ``names`` are the findings that the check makes; one that makes several gives a list. The first argument of a check
+    is a log, or a view of a policy on one.
+    """
+
+    def declared(check: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(check)
+        def made(subject: Any, *rest: Any, **keywords: Any) -> Any:
+            if not getattr(subject, "log", subject).is_continuous:
+                return check(subject, *rest, **keywords)
+            findings = [not_applicable(name, ARMS) for name in names]
+            return findings[0] if len(findings) == 1 else findings
+
+        return made
+
+    return declared
 
 
 def wrapped(finding: Finding) -> list[str]:

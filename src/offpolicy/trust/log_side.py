@@ -10,7 +10,14 @@ import numpy as np
 from offpolicy._arrays import levels
 from offpolicy.trust import balance, identifying, leaks, propensities, slots
 from offpolicy.trust.draws import counts_and_weights, draws_of
-from offpolicy.trust.finding import Diagnostics, Finding, Findings, judged, not_applicable
+from offpolicy.trust.finding import (
+    Diagnostics,
+    Finding,
+    Findings,
+    about_arms,
+    judged,
+    not_applicable,
+)
 from offpolicy.trust.significance import adjusted_z
 from offpolicy.trust.sums import IDENTIFYING, log_sums
 
@@ -60,6 +67,7 @@ def log_findings(log: Any, sums: LogSums) -> list[Finding]:
     ]
 
 
+@about_arms("unlogged_actions")
 def unlogged(log: Any) -> Finding:
     """Actions of the list that never occur."""
     absent = np.flatnonzero(np.bincount(log.action, minlength=len(log.actions)) == 0)
@@ -74,6 +82,7 @@ def unlogged(log: Any) -> Finding:
     return judged("unlogged_actions", float(len(absent)), sentence, {"actions": labels})
 
 
+@about_arms("duplicates", "near_duplicates")
 def duplicates(log: Any, sums: LogSums) -> list[Finding]:
     """Copies of rows, exact or with one column changed: more agreement than chance has it (`Twins`)."""
     names = ("duplicates", "near_duplicates")

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from offpolicy.scores import formulas as scores
-from offpolicy.trust.finding import Finding, judged, not_applicable
+from offpolicy.trust.finding import Finding, about_arms, judged, not_applicable
 from offpolicy.trust.significance import same_but_rounding, z_score
 from offpolicy.trust.thresholds import OVERLAP
 
@@ -94,6 +94,7 @@ def findings(view: View) -> list[Finding]:
     return findings if view.behavior_is_known else [*findings, certain(view)]
 
 
+@about_arms("deterministic_logging")
 def certain(view: View) -> Finding:
     """Share of the log in which the fitted π_b leaves no choice."""
     share = float(view.row_mass @ (view.decisions.pi_b > SURE_SHARE) / view.row_mass.sum())
@@ -203,6 +204,7 @@ def _surely_less_noise(view: View) -> bool:
     return gap < -SURE * math.sqrt(variance) if variance > 0 else False
 
 
+@about_arms("behavior_log_loss")
 def behavior(view: View) -> Finding:
     """Log-loss of π_b of the logged actions, against that of the plain shares of actions."""
     log, rows, m = view.log, view.rows, view.row_mass

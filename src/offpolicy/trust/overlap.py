@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from offpolicy.trust.finding import Finding, judged
+from offpolicy.trust.finding import Finding, about_arms, judged
 from offpolicy.trust.moments import mean_z
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 NOISE = 3.3
 
 
+@about_arms("unsupported_mass")
 def finding(view: View) -> Finding:
     """The unsupported mass, in words."""
     log, d, reach = view.log, view.decisions, view.reach

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import special
 
-from offpolicy.policies.target import blocks
+from offpolicy.policies.blocks import blocks
 from offpolicy.trust.balance import design_effects
 from offpolicy.trust.draws import decision_mass
-from offpolicy.trust.finding import Finding, judged, not_applicable
+from offpolicy.trust.finding import Finding, about_arms, judged, not_applicable
 from offpolicy.trust.significance import adjusted_z, first_largest
 from offpolicy.trust.thresholds import THRESHOLDS
 
@@ -151,6 +151,7 @@ def distribution_sums(block: Any, mass: Floats, square: Floats) -> DistributionS
     return DistributionSums(expected, variance, levels)
 
 
+@about_arms("sample_ratio_mismatch")
 def mismatch(log: Any, draws: Draws, sums: DistributionSums | None) -> Finding:
     """Sample-ratio mismatch of the whole log: by batch and action, or by action."""
     if log.propensity is None:
@@ -320,6 +321,7 @@ def _by_batch(log: Any, counts: Floats, shares: Floats) -> Finding:
     )
 
 
+@about_arms("propensity_calibration")
 def calibration(log: Any, draws: Draws, sums: DistributionSums | None) -> Finding:
     """Whether propensities are right on average, level by level or (logged action only) over all."""
     name = "propensity_calibration"
@@ -397,6 +399,7 @@ def decimals(values: Floats, most: int = 4) -> int | None:
     return None
 
 
+@about_arms("rounded_propensities")
 def rounded(log: Any) -> Finding:
     """Whether propensities look rounded, and by how much that can move a weight."""
     name = "rounded_propensities"
@@ -418,6 +421,7 @@ def rounded(log: Any) -> Finding:
     )
 
 
+@about_arms("deterministic_logging")
 def deterministic(log: Any) -> Finding:
     """Share of the log in which the logging policy left no choice."""
     mass = decision_mass(log)

@@ -189,8 +189,11 @@ def _in_sample(estimator: Estimator) -> bool:
 def _paired_z(one: Estimate, other: Estimate) -> float:
     """z-score of a difference; estimators may coincide, and rounding is not a disagreement."""
     gap = one - other
-    tiny = 1e-9 * (abs(one.value) + abs(other.value))
-    return 0.0 if abs(gap.value) <= tiny else mean_z(gap.sample(), 0.0)
+    # What smoothing explains is no disagreement either: each may smooth in its own way.
+    room = max(gap.allowance, 1e-9 * (abs(one.value) + abs(other.value)))
+    if abs(gap.value) <= room:
+        return 0.0
+    return mean_z(gap.sample(), math.copysign(gap.allowance, gap.value))
 
 
 def reward_tail(view: View) -> Finding:

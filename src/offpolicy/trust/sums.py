@@ -140,7 +140,7 @@ def _twins(
     block: Any, columns: list[tuple[str, Any, Hashes]], count: Floats, bits: int
 ) -> Iterator[tuple[str | None, Twins]]:
     """Rows that are alike but for the action, with all context columns and without each."""
-    if not block.layout.is_single or block.cluster is not None:
+    if not block.layout.is_single or block.cluster is not None or block.is_continuous:
         return
     index = block.context.index
     parts = [mixed(h ^ np.uint64(text_hash(name))) for name, _, h in columns]

@@ -184,6 +184,12 @@ THRESHOLDS: dict[str, Threshold] = {
         "Leave out the latest batches, whose rewards may not all have arrived.",
         false_alarms=0.001,
     ),
+    # Policies over numbers: the bias of the window around them, in standard errors, where it is more than noise.
+    "smoothing_bias": Threshold(
+        1.0, 4.0, "above",
+        "The window around the policy's number is too wide: give a smaller bandwidth=, or leave it to 'auto'.",
+        false_alarms=0.001,
+    ),
     # Stability of the number.
     "reward_tail": Threshold(
         0.15, 0.25, "above",

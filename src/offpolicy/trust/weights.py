@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from offpolicy.inference.intervals.tails import effective_size, tail_index, tail_is_visible
-from offpolicy.trust.finding import Finding, judged, not_applicable
+from offpolicy.trust.finding import Finding, about_arms, judged, not_applicable
 from offpolicy.trust.moments import exceedances, mean_z, surely_above
 from offpolicy.trust.significance import (
     ROUNDING,
@@ -161,6 +161,7 @@ def _tail(view: View) -> Finding:
     return replace(bound, value=k, details={"surely_above": sure})
 
 
+@about_arms("mean_weight_by_action")
 def _by_action(view: View) -> Finding:
     """The largest z of Σ ω (1{A = a} w − π_e(a|S)) over actions, adjusted for their number."""
     d, log, reach = view.decisions, view.log, view.reach
@@ -268,7 +269,7 @@ def _batch_z(view: View, batch: Ints) -> Floats:
 def _expected_squares(view: View, batch: Ints, batches: int) -> Floats:
     """(B,) E[w²] of each batch if propensities are right; 1 for episodes, whose weights are products."""
     d, k = view.decisions, len(view.log.actions)
-    if not d.layout.is_single or batches * k > LARGEST_TABLE:
+    if not d.layout.is_single or k == 0 or batches * k > LARGEST_TABLE:
         return np.ones(batches)
     action = view.log.action[view.rows]
     inverse = _mean_inverse(batch * k + action, view.mass, d.pi_b, batches * k).reshape(batches, k)

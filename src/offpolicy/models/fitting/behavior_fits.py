@@ -20,11 +20,12 @@ from offpolicy.models.behavior.logging_policy import LoggingPolicy
 from offpolicy.models.behavior.resolve import as_behavior_model
 from offpolicy.models.behavior.sees_targets import with_targets
 from offpolicy.models.behavior.state_shares import StateShares
+from offpolicy.models.fitting.density_fits import DensityFits
 from offpolicy.models.fitting.predicted import Behavior
 from offpolicy.models.fitting.store import BEHAVIOR, FitStore, seed_of
 from offpolicy.models.fitting.training import merged
 from offpolicy.models.values.fitted_q import with_time
-from offpolicy.policies.target import blocks
+from offpolicy.policies.blocks import blocks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -257,13 +258,15 @@ class BehaviorFits:
         return out
 
 
-def behaviors_of(nuisances: Any) -> BehaviorFits:
-    """π_b in every split of the log that these nuisances are of."""
+def behaviors_of(nuisances: Any) -> BehaviorFits | DensityFits:
+    """π_b in every split of the log that these nuisances are of: probabilities, or densities of numbers."""
     n = nuisances
+    if n.log.is_continuous:
+        return DensityFits(n.log, n.folds, n.behavior_model, n.seed, n.store, n.tables)
     return BehaviorFits(n.log, n.folds, n.behavior_model, n.seed, n.store, n.tables, n.targets)
 
 
-def behaviors_of_cells(nuisances: Any) -> BehaviorFits:
+def behaviors_of_cells(nuisances: Any) -> BehaviorFits | DensityFits:
     """The same for single decisions, whose ratios may be of cells of actions."""
     n, cells = nuisances, nuisances.cells
     if cells is None:

@@ -17,13 +17,13 @@ from offpolicy._threads import few_threads
 from offpolicy.errors import ModelError
 from offpolicy.models.fitting.behavior_fits import behaviors_of_cells
 from offpolicy.models.fitting.predicted import Values
-from offpolicy.models.fitting.predictions import predict_values
+from offpolicy.models.fitting.predictions import predict_numbers, predict_values
 from offpolicy.models.fitting.store import BEHAVIOR, MRDR, REWARD, FitStore, seed_of
 from offpolicy.models.fitting.tables import part_of, tables_of
 from offpolicy.models.fitting.training import merged, sorted_rows
 from offpolicy.models.rewards.resolve import as_reward_model
 from offpolicy.models.rewards.reward import FittedReward, RewardData
-from offpolicy.policies.target import blocks
+from offpolicy.policies.blocks import blocks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -88,6 +88,8 @@ class CrossFit:
         ``emphasis`` multiplies the training weights (MRDR); ``tag`` keeps such fits apart.
         """
         log, spec = self.log, self.reward_model
+        if log.is_continuous and isinstance(spec, dict):
+            return given_numbers(spec, log, targets)
         if isinstance(spec, np.ndarray):
             note = "" if emphasis is None else "predictions are given, so MRDR is DR here"
             return {t.name: replace(given_values(spec, log, t), note=note) for t in targets}
@@ -102,8 +104,9 @@ class CrossFit:
             if len(rows) == 0:  # a block of a larger log may hold none of a fold
                 continue
             features = self.tables.for_model(model)
+            predict = predict_numbers if log.is_continuous else predict_values
             with few_threads(len(rows)):
-                q[rows], values = predict_values(
+                q[rows], values = predict(
                     fit,
                     features,
                     log.context,
@@ -123,7 +126,7 @@ class CrossFit:
 
     def prepare(self, splits: Sequence[tuple[Split, int]]) -> None:
         """Begin the reward fits of some (split, repetition) pairs, where there are threads."""
-        if isinstance(self.reward_model, np.ndarray):
+        if isinstance(self.reward_model, np.ndarray | dict):
             return
         model = as_reward_model(self.reward_model)
         for split, repeat in splits:
@@ -192,6 +195,27 @@ class CrossFit:
             )
             return each.rows, each.weight, each.count
         return rows, weight, count
+
+
+def given_numbers(arrays: dict[str, Any], log: Any, targets: list[Target]) -> dict[str, Values]:
+    """Predictions made elsewhere for actions that are numbers: "logged", and one array per policy."""
+    n = len(log.action)
+    wanted = {"logged", *(t.values_of for t in targets)}
+    missing = sorted(wanted - arrays.keys())
+    if missing:
+        raise ModelError(
+            f"reward_model= as arrays has {sorted(arrays)}; {missing} are missing. Give q at the logged actions as "
+            "'logged' and, under each policy's name, what the policy earns in each row."
+        )
+    made = {}
+    for name in wanted:
+        array = np.asarray(arrays[name], dtype=np.float64)
+        if array.shape != (n,) or not np.isfinite(array).all():
+            raise ModelError(
+                f"reward_model[{name!r}] must hold one finite number per row, shape ({n},). Got {array.shape}."
+            )
+        made[name] = array
+    return {t.name: Values(made["logged"], made[t.values_of]) for t in targets}
 
 
 def given_values(array: Floats, log: Any, target: Target) -> Values:

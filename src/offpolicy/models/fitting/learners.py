@@ -117,13 +117,24 @@ def _of_sklearn(learner: Any) -> list[str]:
     ]
 
 
+def are_numbers(action: Any) -> bool:
+    """Whether actions are numbers, and not codes of labels, which are integers."""
+    return bool(action.dtype.kind == "f")
+
+
 def with_action(X: Any, codes: Ints, labels: tuple[Any, ...], name: str, learner: Any) -> Any:
     """The learner's input: context columns plus the action.
 
     A frame gets one categorical column under the action's own name, or, for learners that read numbers
     only, one 0/1 column per action; an array gets one-hot columns, or, for LightGBM, becomes a frame so
-    that the action is a category there too.
+    that the action is a category there too. Actions that are numbers are one column of numbers.
     """
+    if are_numbers(codes):
+        if hasattr(X, "iloc"):
+            frame = learner_input(X, learner).copy(deep=False)
+            frame[name] = codes
+            return frame
+        return np.column_stack([np.asarray(X, dtype=np.float64), codes])
     if hasattr(X, "iloc") or is_lightgbm(learner):
         import pandas as pd
 

@@ -10,7 +10,7 @@ import numpy as np
 from offpolicy._arrays import places
 from offpolicy._progress import track
 from offpolicy.errors import ModelError, doing, first_rows
-from offpolicy.policies.target import blocks
+from offpolicy.policies.blocks import blocks
 
 if TYPE_CHECKING:
     from offpolicy._arrays import Array, Bools, Floats, Ints
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from offpolicy.policies.target import Target
 
 PREDICT_ROWS = 250_000
+NODES = 16  # predictions per row that are allowed for
 GRID_PAIRS = 16  # predictions per row from which on a whole grid of actions is quicker
 
 
@@ -79,6 +80,34 @@ def predict_values(
                 )
             advance()
     return q, {name: value[inverse] for name, value in v.items()}
+
+
+def predict_numbers(
+    fit: FittedReward,
+    features: Any,
+    context: Context,
+    rows: Ints,
+    action: Floats,
+    targets: list[Target],
+    of_action: ActionColumns | None = None,
+) -> tuple[Floats, dict[str, Floats]]:
+    """The same as `predict_values` where actions are numbers: v is a weighted mean of few predictions per row."""
+    positions = context.positions(rows)
+    v: dict[str, Floats] = {}
+    with track("predicting", 1 + len(targets)) as advance:
+        read = _Reader(features, of_action)
+        q = _predict_pairs(fit, read, positions, action)
+        advance()
+        for target in targets:
+            assert target.numbers is not None
+            v[target.name] = np.empty(len(rows))
+            for block in blocks(len(rows), NODES):
+                nodes, weights = target.numbers.nodes(rows[block])
+                at = np.repeat(positions[block], nodes.shape[1])
+                made = _predict_pairs(fit, read, at, nodes.ravel()).reshape(nodes.shape)
+                v[target.name][block] = np.einsum("ij,ij->i", made, weights)
+            advance()
+    return q, v
 
 
 def _grouped(inverse: Ints, n: int) -> tuple[Ints, Ints]:
@@ -170,7 +199,7 @@ def _predict_needed(
     return _Pairs(row, code, values, (need.shape[0], need.shape[1]))
 
 
-def _predict_pairs(fit: FittedReward, read: _Reader, positions: Ints, codes: Ints) -> Floats:
+def _predict_pairs(fit: FittedReward, read: _Reader, positions: Ints, codes: Any) -> Floats:
     out = np.empty(len(positions))
     for start in range(0, len(positions), PREDICT_ROWS):
         part = slice(start, start + PREDICT_ROWS)
@@ -182,7 +211,7 @@ def _predict_pairs(fit: FittedReward, read: _Reader, positions: Ints, codes: Int
     return out
 
 
-def _predicted(fit: FittedReward, X: Any, codes: Ints) -> Floats:
+def _predicted(fit: FittedReward, X: Any, codes: Any) -> Floats:
     """One prediction per pair; a user's own model may raise or give another shape."""
     what = f"predicting the rewards of {len(codes):,} pairs of a context and an action"
     with doing(what, ModelError):

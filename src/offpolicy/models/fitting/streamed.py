@@ -156,6 +156,8 @@ def _where_rows_are(source: Any, splits: list[tuple[Split, int]]) -> list[tuple[
 
 def _large_behaviors(source: Any, splits: list[tuple[Split, int]]) -> list[tuple[Split, int]]:
     """Count shares block by block; the splits that are left."""
+    if source.log_is_continuous:
+        return splits
     spec = source.specs.behavior_model
     model = as_behavior_model("auto" if spec is None else spec)
     if not splits or not isinstance(model, Shares):

@@ -96,7 +96,9 @@ class Tables:
 
     def merges(self, model: Any) -> bool:
         """Whether a model is fitted on distinct rows with counts: it says so, and contexts are coarse."""
-        return bool(getattr(model, "merges_rows", False)) and self._single and self._coarse
+        able = bool(getattr(model, "merges_rows", False)) and self._single
+        # Numbers seldom repeat: there is nothing to merge.
+        return able and not self.log.is_continuous and self._coarse
 
     @cached_property
     def _coarse(self) -> bool:

@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from offpolicy.models.fitting.encode import Encoded, LinearDesign
+from offpolicy.models.fitting.learners import are_numbers
 from offpolicy.models.fitting.quiet import quiet
 from offpolicy.models.rewards.boosted import BoostedReward
 from offpolicy.models.rewards.reward import ConstantReward, FittedReward, RewardData
+from offpolicy.models.rewards.spline import SplineReward
 
 if TYPE_CHECKING:
     from offpolicy._arrays import Floats, Ints
@@ -152,7 +154,7 @@ class AutoReward:
             return ConstantReward(data.mean())
         held, train = data.split(self.validation, seed, SELECTION_ROWS)
         best: tuple[float, Any] | None = None
-        for candidate in self._candidates(data.size):
+        for candidate in self._candidates(data):
             model = candidate.fit_reward(train, seed)
             error = held.reward - model.predict(held.X, held.action)
             loss = float(np.average(error * error, weights=held.weight))
@@ -162,9 +164,10 @@ class AutoReward:
         fit: FittedReward = best[1].fit_reward(data, seed)
         return _Chosen(fit, type(best[1]).__name__.strip("_"))
 
-    def _candidates(self, n: float) -> list[Any]:
-        candidates: list[Any] = [_Constant(), LinearReward()]
-        if n >= SMALL and _has_lightgbm():
+    def _candidates(self, data: RewardData) -> list[Any]:
+        linear = SplineReward() if are_numbers(data.action) else LinearReward()
+        candidates: list[Any] = [_Constant(), linear]
+        if data.size >= SMALL and _has_lightgbm():
             candidates.append(BoostedReward(grid=({"num_leaves": 15},)))
         return candidates
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from offpolicy._threads import spin_briefly, threads_for
+from offpolicy.models.fitting.learners import are_numbers
 from offpolicy.models.rewards.reward import ConstantReward, FittedReward, RewardData
 from offpolicy.models.rewards.tree_grid import TreeGrid
 
@@ -58,9 +59,10 @@ def lightgbm() -> Any:
 
 
 def joined(X: Encoded, codes: Ints) -> tuple[Floats, list[int]]:
-    """Context columns and the action code as one matrix, and which columns are categories."""
+    """Context columns and the action as one matrix, and which columns are categories: codes, but not numbers."""
     matrix = np.column_stack([X.matrix, codes.astype(np.float64)])
-    return matrix, [*X.categorical, matrix.shape[1] - 1]
+    coded = [] if are_numbers(codes) else [matrix.shape[1] - 1]
+    return matrix, [*X.categorical, *coded]
 
 
 def objective_of(reward: Floats) -> str:

@@ -14,6 +14,7 @@ import numpy as np
 from offpolicy.errors import ModelError
 from offpolicy.models.fitting.learners import (
     FittedMean,
+    are_numbers,
     fitted_mean,
     is_classifier,
     learner_input,
@@ -153,6 +154,8 @@ class PerAction:
 
     def fit_reward(self, data: RewardData, seed: int) -> FittedReward:
         """Fit a learner for every action that has training rows."""
+        if are_numbers(data.action):
+            raise ModelError("PerAction fits a model for each label. Use a learner as it is.")
         models: dict[int, Any] = {}
         for code in range(len(data.actions)):
             rows = np.flatnonzero(data.action == code)

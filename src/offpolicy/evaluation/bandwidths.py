@@ -1,0 +1,193 @@
+"""Bandwidths of policies over numbers: as given, or chosen by Lepski's rule from the estimates themselves.
+
+A wide window has little noise and much bias, a narrow one the reverse. From narrow to wide, a bandwidth is accepted as
+long as its estimate differs from that of no narrower one by more than `CONTRADICTS` standard errors of their
+difference; the first contradiction ends the search. Wider windows reach where the log is thin, so that they may have
+more noise again: of the accepted ones that with the shortest interval, its allowance for bias included, is taken. All
+candidates share one reward model and one π_b, and are scored on the same units, so that their differences have exact
+standard errors.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from offpolicy.errors import NotIdentifiedError
+from offpolicy.evaluation.pipeline import Pipeline
+from offpolicy.inference.estimate import INTERIOR, UNSEEN
+from offpolicy.inference.family import covariance
+from offpolicy.inference.intervals.tails import effective_size
+from offpolicy.inference.score_table import ScoreTable
+from offpolicy.policies.numbers import Smoothed, has_density, trial_stem
+from offpolicy.scores import catalog
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from offpolicy._arrays import Floats
+    from offpolicy.evaluation.source import Source
+    from offpolicy.inference.estimate import Estimate
+    from offpolicy.policies.kernel import KernelRatio
+    from offpolicy.scores.catalog import Estimator
+
+CONTRADICTS = 2.0
+WIDEST, CANDIDATES, STEP = 0.5, 15, 2**-0.5  # widest as a share of the range of the log
+NORMAL = 1.96
+ENOUGH = 30.0  # units' worth of information that the narrowest window must hold
+
+
+def smoothed(
+    source: Source, named: dict[str, Any], estimators: Sequence[Estimator]
+) -> dict[str, Any]:
+    """Policies with what `ratio=` makes of them: those that name a number get a kernel and its bandwidth."""
+    if not source.log_is_continuous:
+        return named
+    ratio: KernelRatio = source.ratio
+    points = {
+        name: policy
+        for name, policy in named.items()
+        if not has_density(policy) and not isinstance(policy, Smoothed)
+    }
+    if not points:
+        return named
+    if ratio.bandwidth != "auto":
+        kernels = {n: Smoothed(p, ratio, judged=True) for n, p in points.items()}
+        return {**named, **kernels}
+    chosen = _chosen(source, points, ratio, _probes(estimators))
+    kernels = {
+        name: Smoothed(
+            policy,
+            replace(ratio, bandwidth=first),
+            judged=True,
+            alone=second[0] if second else None,
+        )
+        for (name, policy), (first, *second) in zip(points.items(), chosen, strict=True)
+    }
+    return {**named, **kernels}
+
+
+def bandwidths_of(named: dict[str, Any]) -> dict[str, Any]:
+    """Bandwidths of the policies that have one, for the settings of a result."""
+    smooth = {n: p for n, p in named.items() if isinstance(p, Smoothed)}
+    if not smooth:
+        return {}
+    widths = {n: p.ratio.width for n, p in smooth.items()}
+    alone = {n: p.alone for n, p in smooth.items() if p.alone is not None}
+    return {"bandwidths": widths, **({"bandwidths_without_model": alone} if alone else {})}
+
+
+def _probes(estimators: Sequence[Estimator]) -> list[Estimator]:
+    """The estimators whose numbers choose bandwidths: one with a reward model, one without, as they are used."""
+    modeled = [e for e in estimators if e.needs >= catalog.BOTH and e.emphasis is None]
+    alone = [e for e in estimators if e.needs == catalog.BEHAVIOR]
+    probes = []
+    if modeled:
+        first = catalog.headline(modeled)
+        probes.append(replace(catalog.named("DML"), split=first.split))
+    if alone or not modeled:
+        probes.append(catalog.named("SNIPW"))
+    return probes
+
+
+def candidates(span: tuple[float, float]) -> list[float]:
+    """Bandwidths to choose from, widest first; two steps halve one."""
+    return [WIDEST * (span[1] - span[0]) * STEP**j for j in range(CANDIDATES)]
+
+
+def _chosen(
+    source: Source, points: dict[str, Any], ratio: KernelRatio, probes: list[Estimator]
+) -> list[list[float]]:
+    """Bandwidths of each policy by Lepski's rule, one for each probe."""
+    widths = candidates(source.action_range)
+    first = replace(ratio, bandwidth=widths[0])
+    trials = {
+        trial_name(name, widths[0]): Smoothed(
+            policy,
+            first,
+            None if ratio.smooth_model else name,
+            tried=tuple((trial_name(name, h), h) for h in widths[1:]),
+        )
+        for name, policy in points.items()
+    }
+    widest = list(source.resolve(trials).values())
+    source.prepare(widest, probes)
+    resolved = {t.name: t for target in widest for t in target.all}
+    pipeline = Pipeline(source, ScoreTable(source.units()), 1.0)
+    made = pipeline.run(resolved, probes, closes=False)
+    sizes = {name: effective_size(source.columns["pi_e", name], None) for name in resolved}
+    out, renamed = [], {}
+    for name, policy in points.items():
+        own = []
+        for probe in probes:
+            tried = [
+                (h, made[trial_name(name, h), probe.name])
+                for h in reversed(widths)
+                if sizes[trial_name(name, h)] >= ENOUGH
+            ]
+            own.append(_widest(name, [(h, e) for h, e in tried if e.is_defined]))
+        out.append(own)
+        final = Smoothed(
+            policy,
+            replace(ratio, bandwidth=own[0]),
+            None,
+            judged=True,
+            alone=own[1] if own[1:] else None,
+        )
+        for new, each in _named(name, final):
+            width = min(widths, key=lambda h: abs(h - each.ratio.width))
+            renamed[new] = trial_name(name, width)
+    source.adopt(renamed, list(points))
+    return out
+
+
+def _named(name: str, policy: Smoothed) -> list[tuple[str, Smoothed]]:
+    """A policy and all its variants, by name."""
+    others = (_named(*each) for each in policy.variants(name).values())
+    return [(name, policy), *(pair for other in others for pair in other)]
+
+
+def _widest(name: str, tried: list[tuple[float, Estimate]]) -> float:
+    """The bandwidth to take of those tried, from narrow to wide."""
+    # Half of a bandwidth must be there as well: by it the bias is judged.
+    if len(tried) < 3:
+        raise NotIdentifiedError(
+            f"policy {name!r}: too few logged actions lie near its own for any bandwidth up to half of the logged "
+            "range. Evaluate a policy closer to the logging one, or give a bandwidth: "
+            "ratio=KernelRatio(bandwidth=…)."
+        )
+    values = np.array([e.value for _, e in tried])
+    return tried[best_width(values, covariance([e for _, e in tried]))][0]
+
+
+def trial_name(name: str, h: float) -> str:
+    """What a policy is called while its bandwidth is tried."""
+    return f"{trial_stem(name)}{h!r}"
+
+
+def lepski(values: Floats, cov: Floats, bar: float = CONTRADICTS) -> int:
+    """Position of the widest bandwidth before one that a narrower one contradicts; values from narrow to wide.
+
+    >>> lepski(np.array([1.0, 1.1, 5.0, 1.0]), np.eye(4))
+    1
+    """
+    variance = np.diag(cov)
+    for k in range(1, len(values)):
+        spread = np.sqrt(np.maximum(variance[k] + variance[:k] - 2 * cov[k, :k], 0.0))
+        if (np.abs(values[k] - values[:k]) > bar * spread).any():
+            return k - 1
+    return len(values) - 1
+
+
+def best_width(values: Floats, cov: Floats) -> int:
+    """Position of the bandwidth to take: the shortest interval among those that Lepski's rule accepts."""
+    error = np.sqrt(np.diag(cov))
+
+    def length(k: int) -> float:
+        gap = np.sqrt(max(cov[k, k] + cov[k - 2, k - 2] - 2 * cov[k, k - 2], 0.0))
+        room = INTERIOR * (abs(values[k] - values[k - 2]) + UNSEEN * gap)
+        return float(NORMAL * error[k] + room)
+
+    return min(range(2, max(2, lepski(values, cov)) + 1), key=length)

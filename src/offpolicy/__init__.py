@@ -25,6 +25,7 @@ _NAMES = {
     "returns": "offpolicy.evaluation.returns",
     "step_curves": "offpolicy.evaluation.step_curves",
     "position_values": "offpolicy.evaluation.position_values",
+    "value_curve": "offpolicy.evaluation.value_curve",
     "from_d3rlpy": "offpolicy.logs.formats.d3rlpy",
     "from_gymnasium": "offpolicy.logs.formats.gymnasium_rollout",
     "from_minari": "offpolicy.logs.formats.minari",
@@ -88,6 +89,7 @@ if TYPE_CHECKING:
     from offpolicy.evaluation.returns import returns as returns
     from offpolicy.evaluation.scorer import policy_scorer as policy_scorer
     from offpolicy.evaluation.step_curves import step_curves as step_curves
+    from offpolicy.evaluation.value_curve import value_curve as value_curve
     from offpolicy.inference.estimate import Estimate as Estimate
     from offpolicy.logs import formats as formats
     from offpolicy.logs.bandit import BanditLog as BanditLog

@@ -475,3 +475,26 @@ def test_models_of_labels_are_refused():
         )
     with pytest.raises(ModelError, match="'logged'"):
         op.evaluate(log(), {"p": policy}, reward_model={"p": np.zeros(1500)}, estimators=["DM"])
+
+
+# -- value curves ----------------------------------------------------------------------------------
+
+
+def test_a_value_curve_has_a_band_that_holds_together():
+    made = op.value_curve(log(), np.linspace(4, 6.5, 4), reward_model=SPLINE)
+    truth = [float(expected(frame(), a).mean()) for a in made.action]
+    assert ((made.low <= truth) & (truth <= made.high)).all()
+    single = made.evaluation["4", "auto"].interval()
+    assert made.high[0] - made.low[0] >= single.width - 1e-12
+    assert list(made.frame().columns) == ["action", "value", "std_error", "low", "high"]
+    assert made.best == [6.5]
+    axes = made.plot()
+    assert axes.get_xlabel() == "price"
+    assert "4 actions from 4 to 6.5" in repr(made)
+
+
+def test_value_curves_are_for_numbers():
+    with pytest.raises(UsageError, match="action_kind='continuous'"):
+        op.value_curve(op.BanditLog.from_arrays(None, [0, 1] * 9, [0.0, 1.0] * 9, [0.5] * 18))
+    with pytest.raises(UsageError, match="twice"):
+        op.value_curve(log(), [5, 5])

@@ -1,0 +1,156 @@
+"""`value_curve`: what a log of numbers says of every constant action, with a band that holds for all of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from offpolicy.errors import UsageError
+from offpolicy.evaluation.evaluate import evaluate
+from offpolicy.scores.catalog import headline
+
+if TYPE_CHECKING:
+    from offpolicy._arrays import Floats
+    from offpolicy.evaluation.result import Evaluation
+
+POINTS = 15
+SHARE = 0.9  # of the logged actions that a grid of its own spans
+
+
+@dataclass(frozen=True, eq=False)
+class ValueCurve:
+    """Values of constant actions; ``frame()`` is the table, ``plot()`` the picture.
+
+    Attributes
+    ----------
+    action, value, std_error, low, high : (m,) arrays
+        One entry per action of the grid. ``low`` and ``high`` hold for all of them together, and allow for the bias of
+        smoothing; they are NaN where there is too little evidence.
+    evaluation : Evaluation
+        With one policy per action, named after it.
+    """
+
+    action: Floats
+    value: Floats
+    std_error: Floats
+    low: Floats
+    high: Floats
+    level: float
+    estimator: str
+    evaluation: Evaluation
+
+    @property
+    def best(self) -> list[float]:
+        """Actions of the grid that the one with the best estimate does not beat, at the level of the band."""
+        unbeaten = self.evaluation.compare(self.level, self.estimator).best.names
+        names = dict(zip(self.evaluation.policies, self.action.tolist(), strict=True))
+        return [names[name] for name in self.evaluation.policies if name in unbeaten]
+
+    def frame(self) -> Any:
+        """The curve as a pandas table."""
+        import pandas as pd
+
+        columns = ("action", "value", "std_error", "low", "high")
+        return pd.DataFrame({name: getattr(self, name) for name in columns})
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the curve and its band with matplotlib; returns the axes."""
+        from offpolicy.report.plots import ACCENT, LOGGED, new_axes
+
+        axes = new_axes(1, "value_curve().plot()") if ax is None else ax
+        logged = self.evaluation.logged.value
+        names = self.evaluation.problem.log.names
+        axes.fill_between(self.action, self.low, self.high, color=ACCENT, alpha=0.16, lw=0)
+        axes.plot(self.action, self.value, "o-", color=ACCENT, ms=4, label="the same for everyone")
+        axes.axhline(logged, color=LOGGED, lw=1.5, label="as logged")
+        axes.set_xlabel(names.action)
+        axes.set_ylabel(f"{names.reward}, {100 * self.level:g}% band over all actions")
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.legend(frameon=False)
+        return axes
+
+    def __repr__(self) -> str:
+        n = len(self.action)
+        place = int(np.argmin(self.value) if self.evaluation.minimize else np.argmax(self.value))
+        return (
+            f"ValueCurve({n} actions from {self.action[0]:g} to {self.action[-1]:g}, best estimate "
+            f"{self.value[place]:.4g} at {self.action[place]:g}, {100 * self.level:g}% band)"
+        )
+
+
+def value_curve(
+    log: Any,
+    grid: Any = None,
+    *,
+    level: float = 0.95,
+    estimator: str | None = None,
+    **settings: Any,
+) -> ValueCurve:
+    """What the same action for everyone would earn, over a grid of actions: a price, a bid, a dose.
+
+    Parameters
+    ----------
+    log : BanditLog or scan
+        With ``action_kind="continuous"``.
+    grid : sequence of numbers, optional
+        Actions; default: 15 of them over the middle 90% of the logged ones (of a scan: of their range).
+    level : float
+        Probability with which the band holds everywhere on the grid.
+    estimator : str, optional
+        Default: the recommended one.
+    **settings
+        Passed on to `evaluate`: ``reward_model=``, ``ratio=``, ``seed=``, ….
+
+    Examples
+    --------
+    >>> import numpy as np, offpolicy as op
+    >>> rng = np.random.default_rng(0)
+    >>> price = rng.uniform(0, 10, size=2000)
+    >>> sold = (rng.uniform(size=2000) < 1 - price / 10) * 1.0
+    >>> log = op.BanditLog.from_arrays(None, price, price * sold, np.full(2000, 0.1), action_kind="continuous")
+    >>> curve = op.value_curve(log, [2, 5, 8], reward_model=op.SplineReward())
+    >>> curve.frame()["action"].tolist(), bool(curve.value[1] > curve.value[0])
+    ([2.0, 5.0, 8.0], True)
+    """
+    if not getattr(log, "is_continuous", False):
+        raise UsageError(
+            "value_curve() is for a log whose actions are numbers: build it with action_kind='continuous'."
+        )
+    points = _grid(log) if grid is None else np.asarray(grid, dtype=np.float64)
+    if points.ndim != 1 or len(points) == 0 or not np.isfinite(points).all():
+        raise UsageError(f"grid= must be a list of numbers. Got {grid!r:.60} instead.")
+    if len(np.unique(points)) < len(points):
+        raise UsageError("grid= lists an action twice. List each once.")
+    points = np.sort(points)
+    if "estimators" not in settings and estimator is not None:
+        settings["estimators"] = [estimator]
+    elif "estimators" not in settings:
+        settings["estimators"] = ["auto"]
+    ev = evaluate(log, {f"{a:.10g}": float(a) for a in points}, **settings)
+    name = headline(ev.estimators).name if estimator is None else estimator
+    ends = ev.compare(level, name).values
+    estimates = [ev[policy, name] for policy in ev.policies]
+    low, high = np.array([ends[policy].shown for policy in ev.policies]).T
+    return ValueCurve(
+        points,
+        np.array([e.value for e in estimates]),
+        np.array([e.std_error for e in estimates]),
+        low,
+        high,
+        level,
+        name,
+        ev,
+    )
+
+
+def _grid(log: Any) -> Floats:
+    """Actions over the middle of the logged ones."""
+    if log.in_memory:
+        ends = np.quantile(log.action, ((1 - SHARE) / 2, (1 + SHARE) / 2))
+    else:
+        low, high = log.facts.action_range
+        margin = (1 - SHARE) / 2 * (high - low)
+        ends = np.array([low + margin, high - margin])
+    return np.linspace(ends[0], ends[1], POINTS)

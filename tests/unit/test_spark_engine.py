@@ -128,6 +128,18 @@ def test_scores_summed_by_executors_are_those_of_duckdb(session, files):
     assert_same(ours, theirs)
 
 
+@pytest.mark.parametrize("way", ["cells", "stream"])
+def test_several_metrics_by_spark_are_those_of_duckdb(session, files, way):
+    model = op.BoostedReward(rounds=5, validation=0, threads=1)
+    settings = {"estimators": ["DML", "IPW"], "reward_model": model}
+    options = {**NAMED, "reward": ["r", "hour"], "way": way, "chunk_rows": 700}
+    ours, theirs = both(session, files, op.policies.Fixed("v"), settings, **options)
+    for metric in ("r", "hour"):
+        assert_same(ours.metric(metric), theirs.metric(metric))
+    pair = [ev["DML"] - 0.5 * ev.metric("hour")["DML"] for ev in (ours, theirs)]
+    assert pair[0].std_error == pytest.approx(pair[1].std_error, rel=1e-9)
+
+
 @pytest.mark.skipif(not Path("/proc").exists(), reason="finds the executor in /proc")
 def test_an_executor_killed_in_the_middle_changes_nothing(session, files, tmp_path):
     folder = str(tmp_path)

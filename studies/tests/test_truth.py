@@ -86,7 +86,7 @@ def test_episodes_are_not_streamed():
 
 
 def test_a_log_with_many_seeds():
-    world = seeds.World(200, "cubic", "DML", 3)
+    world = seeds.World(200, "cubic", "DML", seeds=3)
     found = seeds.replicate(world, np.random.default_rng(37))
     assert found["moves"] > 0.1
     assert found["bare"] or not found["best"]

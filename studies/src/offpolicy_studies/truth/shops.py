@@ -205,6 +205,8 @@ class Shop:
             made = [(table * of(town.score + c)).sum(axis=1).mean() for c in causes]
             return float(np.mean(made))
 
+        if not np.isfinite(self.law.square(town.score)).all():
+            return math.inf
         season = 0.5 if self.days else 0.0
         return average(self.law.square) - average(self.law.mean) ** 2 + season
 

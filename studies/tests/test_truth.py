@@ -58,7 +58,7 @@ def test_bounds_that_leave_out_sampling_error_are_seen_to_miss():
     q = SHOPS["unknown / clicks of 38%"].ask(np.random.default_rng(2))
     ev = op.evaluate(q.log, q.policies, **q.models)
     assert answers(ev, q)["held"]["Γ"] == [True] * len(LEVELS)
-    narrow = Question(q.log, q.policies, q.truths, q.logged, gamma=1.01, bounds=q.bounds)
+    narrow = Question(q.log, q.policies, q.truths, q.logged, gamma=1.01, worst=q.worst)
     assert answers(ev, narrow)["held"]["Γ"] == [False] * len(LEVELS)
 
 

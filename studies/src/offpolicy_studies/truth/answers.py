@@ -145,14 +145,14 @@ def _gates(ev: op.Evaluation, name: str, truth: float, level: float) -> Held:
 
 
 def _hidden(ev: op.Evaluation, name: str, q: Question, level: float) -> Held:
-    """Whether the bounds at the true Γ hold what hidden causes have done, or the worst they could have."""
+    """Whether the bounds at the true Γ hold the value that hidden causes have made, or the worst they could have."""
     if q.gamma == 1:
         return None
     view = View.of(ev.problem, ev.targets[name])
     if not view.weight.any():
         return None
     low, high = Sensitivity.of(view).ends(q.gamma, level)
-    return _at_most(low, q.bounds[0]) and _at_most(q.bounds[1], high)
+    return _at_most(low, q.worst) and _at_most(q.worst, high)
 
 
 def _trial(ev: op.Evaluation, name: str, q: Question) -> float | None:

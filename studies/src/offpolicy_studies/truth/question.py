@@ -34,8 +34,8 @@ class Question:
         impressions, or users where those are what a test would assign. Infinite where rewards have none.
     gamma : float
         By how much hidden causes moved the odds of an action, or could have; 1 where that is not asked.
-    bounds : (float, float)
-        Value of the first policy where hidden causes have done their worst within ``gamma``, either way.
+    worst : float
+        Value of the first policy where hidden causes have done what they did, or the worst within ``gamma``.
     """
 
     log: Any
@@ -46,7 +46,7 @@ class Question:
     segments: dict[str, float] = field(default_factory=dict)
     spread: Callable[[str | None], float] | None = None
     gamma: float = 1.0
-    bounds: tuple[float, float] = (math.nan, math.nan)
+    worst: float = math.nan
 
 
 class Asker(Protocol):

@@ -116,7 +116,7 @@ class Shop:
             learners(self.model, self.propensities),
             self._segments(town, mean),
             partial(_spread, self),
-            *self._hidden(town, truths["new"]),
+            *self._hidden(town, truths["new"], rng),
         )
 
     def visits(self, rng: np.random.Generator) -> tuple[Ints, Ints | None, Ints]:
@@ -142,20 +142,17 @@ class Shop:
         down = _moved(town.logging, town.best, np.full(KINDS, self.hidden**-0.5))
         return (up + down) / 2
 
-    def _hidden(self, town: Town, truth: float) -> tuple[float, tuple[float, float]]:
-        """Γ and the values that it allows: the true one with a hidden cause, else the worst there could be."""
+    def _hidden(self, town: Town, truth: float, rng: np.random.Generator) -> tuple[float, float]:
+        """Γ and a value that it allows: the true one with a hidden cause, else the highest or lowest there could be."""
         if self.hidden > 1:
-            return self._gamma(town), (truth, truth)
+            return self._gamma(town), truth
         plain = self.dependence == "rows" and not self.days
         if self.propensities == "logged" or not plain or not isinstance(self.law, BOUNDED):
-            return 1.0, (math.nan, math.nan)
-        seen, target = self.law.mean(town.score), town.targets["new"]
-        ends = [
-            target * (town.logging * seen + (1 - town.logging) * self.law.largest(town.score, g))
-            for g in (1 / ASKED_GAMMA, ASKED_GAMMA)
-        ]
-        low, high = (float(e.sum(axis=1).mean()) for e in ends)
-        return ASKED_GAMMA, (low, high)
+            return 1.0, math.nan
+        factor = ASKED_GAMMA if rng.random() < 0.5 else 1 / ASKED_GAMMA
+        unseen = (1 - town.logging) * self.law.largest(town.score, factor)
+        value = town.targets["new"] * (town.logging * self.law.mean(town.score) + unseen)
+        return ASKED_GAMMA, float(value.sum(axis=1).mean())
 
     def _gamma(self, town: Town) -> float:
         """Largest factor between the odds of an action given the hidden cause and those given the context."""

@@ -13,6 +13,7 @@ import matplotlib as mpl
 mpl.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 from sklearn.tree import DecisionTreeRegressor
 
 import offpolicy as op
@@ -138,10 +139,36 @@ def overlap(replications: int = 400, n: int = 2_000) -> None:
     save("overlap")
 
 
+def slates(n: int = 5_000) -> None:
+    """Clicks by position of a ranking policy, from a log that shuffles."""
+    rng = np.random.default_rng(0)
+    young = rng.random(n) < 0.5
+    appeal = np.where(young[:, None], [0.1, 0.4, 0.6, 0.5], [0.7, 0.6, 0.1, 0.2])
+    shown = np.array([rng.permutation(4)[:3] for _ in range(n)])
+    columns: dict[str, list[Any]] = {"request": [], "pos": [], "young": [], "item": [], "click": [], "p": []}
+    for k in range(3):
+        tired = (np.take_along_axis(appeal, shown[:, :k], axis=1) > 0.5).sum(axis=1)
+        click = rng.random(n) < appeal[np.arange(n), shown[:, k]] * 0.6**tired
+        parts = (np.arange(n), np.full(n, k + 1), young, shown[:, k], click * 1.0, np.full(n, 1 / (4 - k)))
+        for name, values in zip(columns, parts, strict=True):
+            columns[name].append(values)
+    frame = pd.DataFrame({name: np.concatenate(values) for name, values in columns.items()})
+    log = op.Slates.from_frame(
+        frame, slate="request", position="pos", context=["young"], action="item", reward="click", propensity="p",
+    )  # fmt: skip
+
+    def scorer(rows: Any) -> Any:
+        return np.where(rows["young"].to_numpy()[:, None], [0.1, 0.4, 0.6, 0.5], [0.7, 0.6, 0.1, 0.2])
+
+    ev = op.evaluate(log, op.policies.PlackettLuce(scorer, temperature=0.3), estimators=["SNIPW"])
+    ev.plot("positions").set_ylabel("clicks")
+    save("slates")
+
+
 def main() -> None:
     """Draw them all."""
     PICTURES.mkdir(exist_ok=True)
-    pictures: tuple[Any, ...] = (cross_fitting, orthogonality, horizon, overlap)
+    pictures: tuple[Any, ...] = (cross_fitting, orthogonality, horizon, overlap, slates)
     for picture in pictures:
         picture()
         print(f"{picture.__name__}.svg")

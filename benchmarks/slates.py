@@ -42,7 +42,8 @@ def main() -> None:
     for other in ("numpy", "obp"):
         if "cpu_s" in results.get("ours", {}) and "cpu_s" in results.get(other, {}):
             a, b = results["ours"], results[other]
-            print(f"ours / {other}: {a['cpu_s'] / b['cpu_s']:.2f}× the CPU, {a['peak_gb'] / b['peak_gb']:.2f}× the memory")
+            cpu, memory = (a[what] / b[what] for what in ("cpu_s", "peak_gb"))
+            print(f"ours / {other}: {cpu:.2f}× the CPU, {memory:.2f}× the memory")
 
 
 def measured(job: str, arguments: list[str]) -> dict[str, object]:

@@ -145,11 +145,25 @@ def slates(n: int = 5_000) -> None:
     young = rng.random(n) < 0.5
     appeal = np.where(young[:, None], [0.1, 0.4, 0.6, 0.5], [0.7, 0.6, 0.1, 0.2])
     shown = np.array([rng.permutation(4)[:3] for _ in range(n)])
-    columns: dict[str, list[Any]] = {"request": [], "pos": [], "young": [], "item": [], "click": [], "p": []}
+    columns: dict[str, list[Any]] = {
+        "request": [],
+        "pos": [],
+        "young": [],
+        "item": [],
+        "click": [],
+        "p": [],
+    }
     for k in range(3):
         tired = (np.take_along_axis(appeal, shown[:, :k], axis=1) > 0.5).sum(axis=1)
         click = rng.random(n) < appeal[np.arange(n), shown[:, k]] * 0.6**tired
-        parts = (np.arange(n), np.full(n, k + 1), young, shown[:, k], click * 1.0, np.full(n, 1 / (4 - k)))
+        parts = (
+            np.arange(n),
+            np.full(n, k + 1),
+            young,
+            shown[:, k],
+            click * 1.0,
+            np.full(n, 1 / (4 - k)),
+        )
         for name, values in zip(columns, parts, strict=True):
             columns[name].append(values)
     frame = pd.DataFrame({name: np.concatenate(values) for name, values in columns.items()})
@@ -158,7 +172,9 @@ def slates(n: int = 5_000) -> None:
     )  # fmt: skip
 
     def scorer(rows: Any) -> Any:
-        return np.where(rows["young"].to_numpy()[:, None], [0.1, 0.4, 0.6, 0.5], [0.7, 0.6, 0.1, 0.2])
+        return np.where(
+            rows["young"].to_numpy()[:, None], [0.1, 0.4, 0.6, 0.5], [0.7, 0.6, 0.1, 0.2]
+        )
 
     ev = op.evaluate(log, op.policies.PlackettLuce(scorer, temperature=0.3), estimators=["SNIPW"])
     ev.plot("positions").set_ylabel("clicks")

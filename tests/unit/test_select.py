@@ -10,7 +10,8 @@ import pytest
 import offpolicy as op
 from offpolicy.errors import UsageError
 from offpolicy.inference.intervals import Sample, empirical_bernstein
-from offpolicy.inference.intervals.sequence import FRACTIONS, betting_lower_bound
+from offpolicy.inference.intervals.concentration import implicit_exploration
+from offpolicy.inference.intervals.sequence import STAKES, betting_lower_bound
 
 
 def world(rng, n=1500, gain=0.0):
@@ -38,7 +39,9 @@ def test_the_smoothed_bound_inverts_its_own_product():
     def product(mean, c):
         return np.prod(1 + c * (z / mean - 1))
 
-    assert np.mean([product(bound, c) for c in FRACTIONS]) == pytest.approx(20, rel=1e-6)
+    assert np.mean([product(bound, c) for c in STAKES / np.sqrt(200)]) == pytest.approx(
+        20, rel=1e-6
+    )
 
 
 def test_counts_are_repeated_rows():
@@ -48,7 +51,7 @@ def test_counts_are_repeated_rows():
     assert betting_lower_bound(z, 0.05, count) == pytest.approx(betting_lower_bound(rows, 0.05))
 
 
-@pytest.mark.parametrize("method", ["smoothed", "bernstein"])
+@pytest.mark.parametrize("method", ["smoothed", "exploration", "bernstein"])
 def test_bounds_fail_no_more_often_than_they_say(method):
     rng = np.random.default_rng(1)
     wrong = 0
@@ -59,6 +62,7 @@ def test_bounds_fail_no_more_often_than_they_say(method):
         z = drawn * r / p
         bound = {
             "smoothed": lambda z=z: betting_lower_bound(z, 0.1),
+            "exploration": lambda z=z: implicit_exploration(z, 0.1),
             "bernstein": lambda z=z: (
                 empirical_bernstein(Sample.of_mean(z), 0.8, low=0, high=10).low
             ),
@@ -102,7 +106,10 @@ def test_bernstein_is_there_where_the_largest_weight_is_known():
     r = (rng.random(4000) < 0.1 + 0.5 * (a == 0)).astype(float)
     log = op.BanditLog.from_arrays(None, a, r, np.full((4000, 2), 0.5))
     ev = op.evaluate(log, {"good": op.policies.Fixed(0)})
-    found = {m: op.select(ev, method=m).candidates[0] for m in ("smoothing", "bernstein")}
+    methods = ("smoothing", "exploration", "bernstein")
+    found = {m: op.select(ev, method=m).candidates[0] for m in methods}
+    assert found["exploration"].method == "implicit exploration"
+    assert 0 < found["exploration"].bound < found["smoothing"].bound
     assert found["bernstein"].method == "empirical Bernstein"
     assert 0 < found["bernstein"].bound < found["bernstein"].difference
     assert 0 < found["smoothing"].bound < found["smoothing"].difference
@@ -136,3 +143,25 @@ def test_bad_arguments_are_named(change):
     ev = op.evaluate(log, op.policies.Fixed(1))
     with pytest.raises(UsageError, match=next(iter(change))):
         op.select(ev, **change)
+
+
+def test_an_exact_bound_asks_for_no_large_sample_and_for_weights_of_mean_one():
+    """Few rows carry the weight, which a normal interval could not use; wrong propensities are found out."""
+    rng = np.random.default_rng(3)
+    a = (rng.random(3000) < 0.005).astype(int)
+    r = np.where(a == 1, 1.0, rng.random(3000) < 0.05).astype(float)
+    p = np.where(a == 1, 0.005, 0.995)
+    for wrong, chosen in ((1.0, "one"), (0.2, "(logging policy)")):
+        log = op.BanditLog.from_arrays(None, a, r, np.where(a == 1, wrong * p, p))
+        ev = op.evaluate(log, {"one": op.policies.Fixed(1)}, estimators=["IPW"])
+        found = op.select(ev)
+        assert found.chosen == chosen
+    assert found.candidates[0].method == "not enough evidence"
+
+
+def test_values_are_bounded_too():
+    rng = np.random.default_rng(0)
+    log = world(rng, 2000, gain=0.3)
+    best = op.select(op.evaluate(log, {"good": op.policies.Fixed(0)})).candidates[0]
+    assert 0.3 < best.value_bound < 0.4 < best.value < 0.5
+    assert best.value - log.reward.mean() == pytest.approx(best.difference, abs=1e-9)

@@ -21,7 +21,7 @@ import numpy as np
 from offpolicy.errors import UsageError, did_you_mean
 from offpolicy.evaluation.result import Evaluation
 from offpolicy.inference.family import adjusted
-from offpolicy.inference.intervals.concentration import empirical_bernstein
+from offpolicy.inference.intervals.concentration import empirical_bernstein, implicit_exploration
 from offpolicy.inference.intervals.sample import Sample
 from offpolicy.inference.intervals.sequence import betting_lower_bound
 from offpolicy.policies.target import LOGGING_POLICY
@@ -30,8 +30,13 @@ from offpolicy.scores.catalog import headline
 if TYPE_CHECKING:
     from offpolicy.inference.estimate import Estimate
 
-Method = Literal["auto", "smoothing", "bernstein", "interval"]
-METHODS = ("auto", "smoothing", "bernstein", "interval")
+Method = Literal["auto", "smoothing", "exploration", "bernstein", "interval"]
+METHODS = ("auto", "smoothing", "exploration", "bernstein", "interval")
+NOT_ENOUGH = "not enough evidence"
+#: Rate at which correct propensities are taken for wrong ones.
+CONTRADICTED = 0.001
+#: Those that hold at any sample size, where weights are known and units independent.
+EXACT = ("smoothing", "exploration", "bernstein")
 
 
 @dataclass(frozen=True)
@@ -47,12 +52,16 @@ class Candidate:
         Its lower bound; −∞ where the log says nothing.
     method : str
         How the bound came about.
+    value, value_bound : float
+        Estimate of the policy's own value, and its lower bound; these hold together for all policies as well.
     """
 
     policy: str
     difference: float
     bound: float
     method: str
+    value: float = math.nan
+    value_bound: float = -math.inf
 
 
 @dataclass(frozen=True)
@@ -109,10 +118,11 @@ def select(
         Of one or more policies on a bandit log.
     rate : float
         Probability, at most, of adopting a policy that earns no more than the logging policy.
-    method : {"auto", "smoothing", "bernstein", "interval"}
-        "smoothing" (logarithmic smoothing) and "bernstein" hold at any sample size, for logged propensities
-        and independent units; "bernstein" needs a largest possible weight. "interval" takes the lower end of
-        the difference's interval. "auto": smoothing where it holds, else the interval.
+    method : {"auto", "smoothing", "exploration", "bernstein", "interval"}
+        "smoothing" (logarithmic smoothing), "exploration" (implicit exploration) and "bernstein" (empirical
+        Bernstein) hold at any sample size, for logged propensities and independent units; "bernstein" needs a
+        largest possible weight. "interval" takes the lower end of the difference's interval. "auto": smoothing,
+        the tightest of the three, where they hold, else the interval.
     estimator : str, optional
         Whose estimates to show, and whose intervals to take; default: the recommended one.
 
@@ -145,21 +155,41 @@ def select(
 
 def _candidate(ev: Evaluation, policy: str, estimator: str, rate: float, method: str) -> Candidate:
     e = ev[policy, estimator]
-    if not e.is_defined or ev.verdict(policy, estimator).level == "insufficient evidence":
-        return Candidate(policy, e.value - ev.logged.value, -math.inf, "not enough evidence")
+    difference = e - ev.logged
     exact = _is_exact(ev, e)
-    if method in {"smoothing", "bernstein"} and not exact:
+    if method in EXACT and not exact:
         raise UsageError(
             f"method={method!r} needs logged propensities and independent units without weights; this log "
             "has other ones. Leave method= out."
         )
-    difference = e - ev.logged
-    if method == "interval" or not exact:
-        interval = difference.interval(1 - 2 * rate)
-        bound = interval.low if interval.sufficient else -math.inf
-        return Candidate(policy, difference.value, bound, interval.method)
-    bound, how = _bound(e.known(), rate, method)
-    return Candidate(policy, difference.value, bound, how)
+    by_interval = method == "interval" or not exact
+    if not e.is_defined or not _is_sound(ev, policy, estimator, by_interval=by_interval):
+        return Candidate(policy, difference.value, -math.inf, NOT_ENOUGH, e.value, -math.inf)
+    if by_interval:
+        intervals = [x.interval(1 - 2 * rate) for x in (difference, e)]
+        low = [i.low if i.sufficient else -math.inf for i in intervals]
+        return Candidate(policy, difference.value, low[0], intervals[0].method, e.value, low[1])
+    evidence = e.known()
+    bound, how = _bound(evidence, rate, method, less_logged=True)
+    worst, _ = _bound(evidence, rate, method, less_logged=False)
+    return Candidate(policy, difference.value, bound, how, e.value, worst)
+
+
+def _is_sound(ev: Evaluation, policy: str, estimator: str, *, by_interval: bool) -> bool:
+    """Whether nothing speaks against the bound.
+
+    An exact bound needs no large sample, and what the log does not hold counts as earning the least possible reward;
+    that the weights have no mean above 1 is tested by the bound itself, so that too small propensities are found out.
+    """
+    verdict = ev.verdict(policy, estimator)
+    if by_interval:
+        return verdict.level != "insufficient evidence"
+    if any(f.decides and not f.about_reach for f in verdict.findings):
+        return False
+    evidence = ev[policy, estimator].known()
+    if evidence is None:
+        return False
+    return betting_lower_bound(evidence.weights, CONTRADICTED, evidence.count) <= 1
 
 
 def _is_exact(ev: Evaluation, e: Estimate) -> bool:
@@ -168,21 +198,26 @@ def _is_exact(ev: Evaluation, e: Estimate) -> bool:
     return problem.log.kind == "bandit" and problem.source.weights_known and e.known() is not None
 
 
-def _bound(evidence: Any, rate: float, method: str) -> tuple[float, str]:
+def _bound(evidence: Any, rate: float, method: str, *, less_logged: bool) -> tuple[float, str]:
+    """Lower bound of the difference to the logging policy, or of the value itself."""
     weight, reward, count = evidence.weights, evidence.rewards, evidence.count
     low = float(reward.min()) if evidence.reward_low is None else evidence.reward_low
     high = float(reward.max()) if evidence.reward_high is None else evidence.reward_high
     scale = high - low
     if scale <= 0:
-        return -math.inf, "all rewards are equal"
-    z = np.maximum(1 + (weight - 1) * (reward - low) / scale, 0.0)
+        return -math.inf if less_logged else low, "all rewards are equal"
+    earned = (reward - low) / scale
+    z = np.maximum(1 + (weight - 1) * earned, 0.0) if less_logged else weight * earned
+    least = -scale if less_logged else low
     if method == "bernstein":
         if evidence.weight_high is None:
             raise UsageError(
                 "method='bernstein' needs the largest weight that can occur, which follows from propensities "
                 "of all actions. Use method='smoothing'."
             )
-        high = max(1.0, evidence.weight_high)
-        interval = empirical_bernstein(Sample.of_mean(z, count), 1 - 2 * rate, low=0.0, high=high)
-        return scale * (interval.low - 1), "empirical Bernstein"
-    return scale * (betting_lower_bound(z, rate, count) - 1), "logarithmic smoothing"
+        top = max(1.0, evidence.weight_high)
+        interval = empirical_bernstein(Sample.of_mean(z, count), 1 - 2 * rate, low=0.0, high=top)
+        return least + scale * interval.low, "empirical Bernstein"
+    if method == "exploration":
+        return least + scale * implicit_exploration(z, rate, count), "implicit exploration"
+    return least + scale * betting_lower_bound(z, rate, count), "logarithmic smoothing"

@@ -78,6 +78,11 @@ class Finding:
         """Whether it speaks of ratios of marginals."""
         return THRESHOLDS[self.name].about_marginals
 
+    @property
+    def about_reach(self) -> bool:
+        """Whether it speaks of how little of the target the log holds."""
+        return THRESHOLDS[self.name].about_reach
+
     def __str__(self) -> str:
         return f"{MARKS[self.level] if self.ran else NOT_RUN} {self.name}: {self.sentence}"
 

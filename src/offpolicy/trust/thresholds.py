@@ -41,6 +41,9 @@ class Threshold:
         Chance of a caution where nothing is wrong; None for a limit, which is no test.
     about_marginals : bool
         Whether it is about ratios of marginals, which says nothing of an estimator that multiplies ratios.
+    about_reach : bool
+        Whether it is about how little of the target the log holds, which makes a lower bound that holds at any
+        sample size lower, and not wrong.
     """
 
     caution: float
@@ -52,6 +55,7 @@ class Threshold:
     advice: bool = False
     false_alarms: float | None = None
     about_marginals: bool = False
+    about_reach: bool = False
 
     def level(self, value: float) -> Level:
         """Judge a value; what is not defined is not judged."""
@@ -83,27 +87,33 @@ MODEL = "Try another model, more features, or leave the choice to 'auto'."
 THRESHOLDS: dict[str, Threshold] = {
     # Weights. Correct propensities and full support give a mean weight of 1 whatever the policy.
     "mean_weight": Threshold(
-        0.02, 0.1, "above", PROPENSITIES, decides=True, about_products=True, false_alarms=0.001
+        0.02, 0.1, "above", PROPENSITIES, decides=True, about_products=True, false_alarms=0.001,
+        about_reach=True,
     ),
     "mean_weight_z": Threshold(
         3.3, 5.0, "above", PROPENSITIES, about_products=True, false_alarms=0.001
     ),
     "mean_weight_by_action": Threshold(4.0, 6.0, "above", PROPENSITIES, false_alarms=0.001),
     "mean_weight_by_batch": Threshold(4.0, 6.0, "above", PROPENSITIES, false_alarms=0.001),
-    "effective_sample_size": Threshold(100.0, 10.0, "below", OVERLAP, decides=True, about_products=True),
+    "effective_sample_size": Threshold(
+        100.0, 10.0, "below", OVERLAP, decides=True, about_products=True, about_reach=True
+    ),
     "largest_weight": Threshold(math.inf, math.inf, "above", OVERLAP),
-    "largest_weight_share": Threshold(0.05, 0.3, "above", OVERLAP, decides=True, about_products=True),
+    "largest_weight_share": Threshold(
+        0.05, 0.3, "above", OVERLAP, decides=True, about_products=True, about_reach=True
+    ),
     "top_share": Threshold(0.2, math.inf, "above", OVERLAP, about_products=True, advice=True),
     "top_unit_share": Threshold(0.2, 0.5, "above", OVERLAP, about_products=True),
     # Moments of order below 1/k exist: above 0.5 there is no variance. What is judged is a lower 99% bound.
     "pareto_k": Threshold(
-        0.5, 0.7, "above", OVERLAP, decides=True, about_products=True, false_alarms=0.01
+        0.5, 0.7, "above", OVERLAP, decides=True, about_products=True, false_alarms=0.01,
+        about_reach=True,
     ),
     "unsupported_mass": Threshold(
         0.001, 0.05, "above",
         "The data say nothing about these actions there: restrict the policy to actions that were "
         "logged, or collect data with them.",
-        decides=True, false_alarms=0.001,
+        decides=True, false_alarms=0.001, about_reach=True,
     ),
     # Nuisances.
     "reward_model_r2": Threshold(-0.01, -math.inf, "below", MODEL, advice=True),

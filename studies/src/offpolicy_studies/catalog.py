@@ -57,10 +57,25 @@ false_alarms = Study(
     "how often each check finds fault with a clean log",
     "offpolicy_studies.trust.false_alarms",
 )
+learning = Study(
+    "learning",
+    "policies learned from logs: honest and naive values, regret, and the paper's Figure 2",
+    "offpolicy_studies.decide.learning",
+)
 obd = Study(
     "obd",
     "the Open Bandit sample, each arm predicted from the other's log",
     "offpolicy_studies.obd",
+)
+routing = Study(
+    "routing",
+    "routing among language models: coverage, error, advice, and logs without exploration",
+    "offpolicy_studies.decide.routing",
+)
+selection = Study(
+    "selection",
+    "a published comparison of lower bounds and of which policy to adopt",
+    "offpolicy_studies.decide.selection",
 )
 seeds = Study(
     "seeds",

@@ -2,7 +2,8 @@
 
 Hoeffding (1963): half width (high − low)·√(log(2/α) / 2N). Empirical Bernstein (Maurer & Pontil
 2009, Theorem 4, both sides): √(2V log(4/α)/N) + 7(high − low) log(4/α) / 3(N − 1), with V the
-sample variance.
+sample variance. Implicit exploration (Gabbianelli, Neu and Papini 2024), for units x ≥ 0 without an upper end: since
+log(1 + 2γx) ≥ 2γx/(1 + γx), the mean lies below mean(x/(1 + γx)) − log(1/α)/(2γN) with probability at most α.
 """
 
 from __future__ import annotations
@@ -51,6 +52,21 @@ def empirical_bernstein(
     half += 7 * (high - low) * log_term / (3 * (total - 1))
     ends = max(sample.estimate - half, low), min(sample.estimate + half, high)
     return Interval(*ends, level, "empirical-bernstein", GUARANTEE)
+
+
+def implicit_exploration(x: Floats, rate: float, count: Floats | None = None) -> float:
+    """Lower bound of the mean of units x ≥ 0 that lies above it with probability at most ``rate``.
+
+    γ = 1/(2√N), as published, of units divided by nothing: rewards should be scaled to [0, 1].
+
+    >>> round(implicit_exploration(np.array([0.0, 1.0]), 0.05, np.array([500.0, 500.0])), 2)
+    0.4
+    """
+    c = np.ones(len(x)) if count is None else count
+    total = float(c.sum())
+    gamma = 0.5 / math.sqrt(total)
+    smoothed = float(c @ (x / (1 + gamma * x))) / total
+    return max(0.0, smoothed - math.log(1 / rate) / (2 * gamma * total))
 
 
 def _bounded_scores(sample: Sample, low: float, high: float) -> Floats:

@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
 FRACTIONS = np.concatenate([[0.99], 0.5 ** np.arange(1, 22)])
+#: Fractions for one look at n units, times √n: the best for units of relative variance V is √(2 log(1/rate) / V).
+STAKES = np.array([0.25, 1.0, 4.0])
+LARGEST_STAKE = 0.9
 DISTINCT = (
     20_000  # more distinct values than this become fewer points, in the conservative direction
 )
@@ -98,20 +101,28 @@ def betting_lower_bound(x: Floats, rate: float, count: Floats | None = None) -> 
 
     The lower half of the sequence, for any non-negative units: (1 − f + f x/m) is (1 + λx)/(1 + λm) for
     λ = f / ((1 − f) m), so that this is the bound of logarithmic smoothing (Sakhi, Aouali, Alquier and Chopin
-    2024) without its inequality log(1 + λm) ≤ λm, averaged over λ.
+    2024), averaged over three λ of the order of 1/√n. It holds for one look at n units; the sequence, which may be
+    looked at after every unit, bets on a wider range of fractions and is wider.
 
-    >>> round(betting_lower_bound(np.array([0.0, 1.0]), 0.05, np.array([500.0, 500.0])), 2)
-    0.45
+    >>> round(betting_lower_bound(np.array([0.0, 1.0]), 0.05, np.array([500.0, 500.0])), 3)
+    0.452
     """
     count = np.ones(len(x)) if count is None else count
-    mean = float(count @ x) / float(count.sum())
+    total = float(count.sum())
+    mean = float(count @ x) / total
     if mean <= 0:
         return 0.0
-    return mean * _lower(x / mean, x, count, None, math.log(1 / rate))
+    fractions = np.minimum(STAKES / math.sqrt(total), LARGEST_STAKE)
+    return mean * _lower(x / mean, x, count, None, math.log(1 / rate), fractions)
 
 
 def _lower(
-    gain: Floats, loss: Floats, c: Floats, weight_high: float | None, threshold: float
+    gain: Floats,
+    loss: Floats,
+    c: Floats,
+    weight_high: float | None,
+    threshold: float,
+    fractions: Floats = FRACTIONS,
 ) -> float:
     """Smallest mean of ``gain`` in [0, 1] that the bettors have not refuted."""
     x, cx = _coarsen(gain, c)
@@ -125,7 +136,7 @@ def _lower(
 
     def shortage(log_m: float) -> tuple[float, float]:
         m = math.exp(log_m)
-        parts = [_log_wealth(x, c, shift + m) for x, c, shift in families]
+        parts = [_log_wealth(x, c, shift + m, fractions) for x, c, shift in families]
         values = np.array([p[0] for p in parts])
         top = float(special.logsumexp(values))
         slope = float(np.exp(values - top) @ np.array([p[1] for p in parts]))
@@ -142,16 +153,16 @@ def _lower(
     return math.exp(root)
 
 
-def _log_wealth(x: Floats, c: Floats, m: float) -> tuple[float, float]:
+def _log_wealth(x: Floats, c: Floats, m: float, fractions: Floats) -> tuple[float, float]:
     """Log of the mixture's wealth against mean ``m``, and its derivative in m."""
     ratio = x / m
-    stake = FRACTIONS[:, None] * ratio
-    factor = (1 - FRACTIONS)[:, None] + stake
+    stake = fractions[:, None] * ratio
+    factor = (1 - fractions)[:, None] + stake
     logs = np.log(factor) @ c
     slopes = -((stake / factor) @ c) / m
     top = float(special.logsumexp(logs))
     share = np.exp(logs - top)
-    return top - math.log(len(FRACTIONS)), float(share @ slopes)
+    return top - math.log(len(fractions)), float(share @ slopes)
 
 
 def _coarsen(x: Floats, c: Floats) -> tuple[Floats, Floats]:

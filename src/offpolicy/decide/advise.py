@@ -6,8 +6,11 @@ of the decisions been drawn uniformly among the eligible actions, the others as 
     σ²(λ) = Var v(S) + E[ w · π_e / π_b' · (R − q)² ],      π_b' = (1 − λ) π_b + λ / K,
 
 an average over the log as it is. What the target does where the log has nothing (mean weight below 1) adds
-(1 − mean weight) · K / λ · Var R, which is not finite for λ = 0: such a log is refused whatever its length. Widths are
-those of the estimate's own interval times √(σ²(λ)/σ²(0)); where it is refused, those of a normal interval.
+(1 − mean weight) · K / λ · Var R, which is not finite for λ = 0: such a log is refused whatever its length.
+
+With σ²(λ)/n the estimate's own squared standard error times σ²(λ)/σ²(0), a log of n' rows has an interval of width
+2 z √(σ²(λ)/n') (1 + c (σ²(λ) n / (σ²(0) n'))²): intervals of few informative rows are wider than normal ones by c, the
+excess of this log's own interval, which falls fast as information grows (how fast was seen in the study of routing).
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import special
+from scipy.optimize import brentq
 
 from offpolicy.errors import UsageError
 from offpolicy.evaluation.evaluate import evaluate
@@ -45,6 +49,35 @@ NO_EXPLORATION = (
 
 
 @dataclass(frozen=True)
+class Curve:
+    """Width by rows: scale / √n · (1 + (excess / n)²)."""
+
+    scale: float
+    excess: float = 0.0
+
+    def width(self, n: float) -> float:
+        """Of the interval of a log of n rows."""
+        return self.scale / math.sqrt(n) * (1 + (self.excess / n) ** 2)
+
+    def rows(self, width: float) -> float:
+        """Rows for a width; ∞ where none are enough.
+
+        >>> Curve(2.0).rows(0.1), Curve(math.inf).rows(0.1)
+        (400, inf)
+        """
+        if not math.isfinite(self.scale) or not width > 0:
+            return math.inf
+        if self.scale == 0:
+            return 1
+        first = (self.scale / width) ** 2
+        last = max(4 * first, 4 * self.excess, 1.0)
+        n = brentq(
+            lambda t: math.log(self.width(math.exp(t)) / width), math.log(first) - 1, math.log(last)
+        )
+        return rounded_up(math.exp(n))
+
+
+@dataclass(frozen=True)
 class Plan:
     """What one amount of exploration would give.
 
@@ -56,11 +89,14 @@ class Plan:
         Of the interval of a log as long as this one; ∞ where no log of any length would answer.
     rows : float
         Rows (episodes) for the wanted width.
+    curve : Curve
+        Width by rows: ``plan.curve.width(10_000)``.
     """
 
     exploration: float
     width: float
     rows: float
+    curve: Curve
 
 
 @dataclass(frozen=True)
@@ -254,25 +290,16 @@ def _advice(
     interval = e.interval(level) if answered else None
     n = float(ev.logged.sample().total)
     view = None if ev.problem.log.kind != "bandit" else _view(ev, policy, whole=answered)
-    uncovered = 0.0 if view is None else view.uncovered
-    if interval is not None:
-        now = interval.width
-        widths = [
-            now * (1.0 if view is None else math.sqrt(view.variance(x) / view.variance(0)))
-            for x in shares
-        ]
-    else:
-        now, z = math.inf, float(special.ndtri(0.5 + level / 2))
-        widths = [
-            math.inf if view is None or x == 0 else 2 * z * math.sqrt(view.variance(x) / n)
-            for x in shares
-        ]
+    z = float(special.ndtri(0.5 + level / 2))
+    curves = [
+        _curve(None if interval is None else (interval.width, e.std_error), z, n, view, x)
+        for x in shares
+    ]
+    widths = [c.width(n) for c in curves]
+    now = widths[0]
     wanted = width if width is not None else (now if math.isfinite(now) else min(widths)) / 2
     plans = tuple(
-        Plan(
-            x, w, rounded_up(n * (w / wanted) ** 2) if math.isfinite(w) and wanted > 0 else math.inf
-        )
-        for x, w in zip(shares, widths, strict=True)
+        Plan(x, w, c.rows(wanted), c) for x, w, c in zip(shares, widths, curves, strict=True)
     )
     return PolicyAdvice(
         policy,
@@ -280,10 +307,27 @@ def _advice(
         "" if answered else verdict.reasons[0],
         e.value if answered else None,
         now if answered else None,
-        uncovered,
+        0.0 if view is None else view.uncovered,
         wanted,
         plans,
     )
+
+
+def _curve(
+    own: tuple[float, float] | None, z: float, n: float, view: View | None, share: float
+) -> Curve:
+    """From the width and standard error of the log's own interval, or from the variance alone."""
+    if own is None:
+        finite = view is not None and (share > 0 or view.uncovered == 0)
+        return Curve(
+            2 * z * math.sqrt(view.variance(share)) if view is not None and finite else math.inf
+        )
+    width, error = own
+    ratio = 1.0 if view is None else view.variance(share) / view.variance(0)
+    if not error > 0:
+        return Curve(width * math.sqrt(n * ratio))
+    excess = max(0.0, width / (2 * z * error) - 1)
+    return Curve(2 * z * error * math.sqrt(n * ratio), math.sqrt(excess) * n * ratio)
 
 
 @dataclass(frozen=True, eq=False)

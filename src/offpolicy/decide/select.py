@@ -187,7 +187,7 @@ def _is_sound(ev: Evaluation, policy: str, estimator: str, *, by_interval: bool)
     if any(f.decides and not f.about_reach for f in verdict.findings):
         return False
     evidence = ev[policy, estimator].known()
-    if evidence is None:
+    if evidence is None or evidence.weights is None:
         return False
     return betting_lower_bound(evidence.weights, CONTRADICTED, evidence.count) <= 1
 

@@ -30,11 +30,12 @@ from offpolicy_studies.folder import write_results
 from offpolicy_studies.monte_carlo import share, simulate
 
 if TYPE_CHECKING:
+    from offpolicy.decide.select import Method
     from offpolicy_studies.arrays import Floats
 
 LOGGING, TARGETS, NOISES = (0.3, 0.25, 0.2), (0.1, 0.2, 0.3, 0.4, 0.5), (0.0, 0.1, 0.2)
 DELTA, FAULTY, NOISE = 0.05, (0, 1), 0.2
-METHODS = ("auto", "exploration", "bernstein", "interval")
+METHODS: tuple[Method, ...] = ("auto", "exploration", "bernstein", "interval")
 OURS, KNOWN = "op.select, auto", "op.select, bernstein"
 PUBLISHED = {
     "logarithmic smoothing": 0.305,
@@ -93,7 +94,8 @@ def radii(cell: Cell, rng: np.random.Generator) -> list[dict[str, float]]:
                 bounds = {
                     b: f(pi_e, drawn.propensity, drawn.reward, DELTA) for b, f in BOUNDS.items()
                 }
-                for ours, method in ((OURS, "auto"), (KNOWN, "bernstein")):
+                used: dict[str, Method] = {OURS: "auto", KNOWN: "bernstein"}
+                for ours, method in used.items():
                     ev = op.evaluate(logs[ours], {"policy": pi}, estimators=["IPW"])
                     low = op.select(ev, rate=DELTA, method=method).candidates[0].value_bound
                     bounds[ours] = max(low, 0.0)
@@ -185,7 +187,8 @@ def null(p: tuple[float, ...], rng: np.random.Generator) -> dict[str, float]:
     log = op.BanditLog.from_arrays(x, action, reward, np.tile(p, (n, 1)))
     policies = {f"p{i}": softmax(x @ (2 * rng.normal(size=(2, k)))) for i in range(10)}
     ev = op.evaluate(log, policies, estimators=["IPW"])
-    found = {m: op.select(ev, method=m) for m in METHODS}
+    found: dict[str, Any] = {}
+    found |= {m: op.select(ev, method=m) for m in METHODS}
     fitted = op.evaluate(
         log, policies, estimators=["SNIPW"], behavior_model="shares", randomized=True
     )

@@ -181,10 +181,9 @@ def _is_sound(ev: Evaluation, policy: str, estimator: str, *, by_interval: bool)
     An exact bound needs no large sample, and what the log does not hold counts as earning the least possible reward;
     that the weights have no mean above 1 is tested by the bound itself, so that too small propensities are found out.
     """
-    verdict = ev.verdict(policy, estimator)
     if by_interval:
-        return verdict.level != "insufficient evidence"
-    if any(f.decides and not f.about_reach for f in verdict.findings):
+        return ev.verdict(policy, estimator).level != "insufficient evidence"
+    if any(f.decides and not f.about_reach for f in ev.diagnostics[policy].worst()):
         return False
     evidence = ev[policy, estimator].known()
     if evidence is None or evidence.weights is None:

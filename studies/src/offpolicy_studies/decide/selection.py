@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 LOGGING, TARGETS, NOISES = (0.3, 0.25, 0.2), (0.1, 0.2, 0.3, 0.4, 0.5), (0.0, 0.1, 0.2)
 DELTA, FAULTY, NOISE = 0.05, (0, 1), 0.2
 METHODS: tuple[Method, ...] = ("auto", "exploration", "bernstein", "interval")
+ADOPTING: tuple[Method, ...] = ("auto", "interval")
 OURS, KNOWN = "op.select, auto", "op.select, bernstein"
 PUBLISHED = {
     "logarithmic smoothing": 0.305,
@@ -188,7 +189,7 @@ def null(p: tuple[float, ...], rng: np.random.Generator) -> dict[str, float]:
     policies = {f"p{i}": softmax(x @ (2 * rng.normal(size=(2, k)))) for i in range(10)}
     ev = op.evaluate(log, policies, estimators=["IPW"])
     found: dict[str, Any] = {}
-    found |= {m: op.select(ev, method=m) for m in METHODS}
+    found |= {m: op.select(ev, method=m) for m in ADOPTING}
     fitted = op.evaluate(
         log, policies, estimators=["SNIPW"], behavior_model="shares", randomized=True
     )

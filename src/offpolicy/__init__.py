@@ -36,6 +36,7 @@ _NAMES = {
     "roll_out": "offpolicy.logs.formats.gymnasium_rollout",
     "advise": "offpolicy.decide.advise",
     "learn_policy": "offpolicy.decide.learn",
+    "PolicyLearner": "offpolicy.decide.search",
     "select": "offpolicy.decide.select",
     "policy_scorer": "offpolicy.evaluation.scorer",
     "scan": "offpolicy.engines.scan",
@@ -79,6 +80,7 @@ if TYPE_CHECKING:
     from offpolicy import policies as policies
     from offpolicy.decide.advise import advise as advise
     from offpolicy.decide.learn import learn_policy as learn_policy
+    from offpolicy.decide.search import PolicyLearner as PolicyLearner
     from offpolicy.decide.select import select as select
     from offpolicy.engines.scan import scan as scan
     from offpolicy.engines.spark_boosted import SparkBoosted as SparkBoosted

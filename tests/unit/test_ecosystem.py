@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from sklearn.dummy import DummyRegressor
 from sklearn.linear_model import Ridge
 from sklearn.model_selection import GridSearchCV
 from sklearn.tree import DecisionTreeClassifier
@@ -67,6 +68,37 @@ def test_an_active_run_is_used_and_left_open(tracking):
     assert "new/IPW/value" not in logged  # not identified: nothing to log
     files = {f.path for f in tracking.list_artifacts(run.info.run_id, "offpolicy")}
     assert files == {"offpolicy/result.json"}
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning")
+def test_a_learned_policy_and_a_choice_go_to_mlflow_with_their_report(tracking):
+    learned = op.learn_policy(LOG, max_depth=1, reward_model=DummyRegressor(), folds=2)
+    run = tracking.get_run(learned.log_mlflow())
+    assert run.data.metrics["learned/DML/value"] == learned.value.value
+    assert run.data.metrics["learned/naive"] == learned.naive.value
+    files = {Path(f.path).name for f in tracking.list_artifacts(run.info.run_id, "offpolicy")}
+    assert files == {"result.json", "report.html", "policy.txt", "policy.json", "policy.sql"}
+    page = Path(tracking.download_artifacts(run.info.run_id, "offpolicy/report.html"))
+    assert 'aria-label="the learned tree"' in page.read_text("utf-8")
+    ev = op.evaluate(LOG, {"one": "always:1", "rule": learned}, estimators=["IPW"])
+    choice = op.select(ev)
+    run = tracking.get_run(ev.log_mlflow(decision=choice))
+    assert run.data.tags["offpolicy.adopted"] == choice.chosen == "rule"
+    assert run.data.metrics["rule/adoption bound"] == choice.candidates[0].bound
+    page = Path(tracking.download_artifacts(run.info.run_id, "offpolicy/report.html"))
+    assert "What to adopt" in page.read_text("utf-8")
+
+
+def test_grid_search_over_learned_policies():
+    model = op.PolicyLearner(LOG, reward_model=DummyRegressor())
+    search = GridSearchCV(model, {"max_depth": [0, 1]}, scoring=op.policy_scorer(LOG), cv=2)
+    search.fit(FRAME[["x", "z"]])
+    assert search.best_params_ == {"max_depth": 1}
+    assert search.best_score_ > 0.95
+    assert search.best_estimator_.log is LOG
+    assert set(search.predict(FRAME[["x", "z"]])) == {0, 1}
+    with pytest.raises(UsageError, match="PolicyLearner: the label 'other'"):
+        model.fit(FRAME[["x", "z"]].rename(index={"row 0": "other"}))
 
 
 def test_grid_search_finds_the_policy_that_earns_most():

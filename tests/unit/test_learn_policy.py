@@ -11,10 +11,11 @@ import pandas as pd
 import pytest
 
 import offpolicy as op
+from offpolicy.cli import main
 from offpolicy.decide.features import Feature, coded, learn_features
-from offpolicy.decide.policies import leaves
+from offpolicy.decide.policies import TreePolicy, leaves
 from offpolicy.decide.tree import Leaf, Search, choose
-from offpolicy.errors import UsageError
+from offpolicy.errors import PolicyError, UsageError
 
 N = 900
 
@@ -72,6 +73,46 @@ def test_the_tree_is_told_in_words_sql_and_json(learned):
     assert (by_sql == chosen).all()
     root = json.loads(learned.policy.to_json())
     assert {"column", "yes", "no"} <= set(root)
+
+
+def test_a_tree_comes_back_from_json_and_answers_on_the_command_line(learned, tmp_path, capsys):
+    fresh = shop(4, 400)
+    odd = pd.DataFrame({"age": [np.nan, 20.0, np.nan], "device": ["phone", None, "fridge"]})
+    again = TreePolicy.from_json(learned.policy.to_json()).bind(learned.policy.labels)
+    for rows in (fresh[["age", "device"]], odd):
+        assert (again.choices(rows) == learned.policy.choices(rows)).all()
+    (tmp_path / "tree.json").write_text(learned.policy.to_json(), encoding="utf-8")
+    fresh.to_csv(tmp_path / "log.csv", index=False)
+    flags = [
+        "--context",
+        "age,device",
+        "--action",
+        "ad",
+        "--reward",
+        "r",
+        "--propensity",
+        "p",
+        "--estimator",
+        "IPW",
+    ]
+    out = tmp_path / "result.json"
+    question = ["--policy", f"tree={tmp_path / 'tree.json'}", "--json", str(out)]
+    assert main(["evaluate", str(tmp_path / "log.csv"), *flags, *question]) == 0
+    ev = op.evaluate(log_of(fresh), {"tree": learned}, estimators=["IPW"])
+    found = json.loads(out.read_text("utf-8"))["estimates"]
+    assert found[0]["value"] == pytest.approx(ev["tree", "IPW"].value, rel=1e-12)
+    with pytest.raises(PolicyError, match="neither a leaf"):
+        TreePolicy.from_json('{"column": "age"}')
+
+
+def test_the_report_draws_the_tree(learned, tmp_path):
+    text = learned.report(tmp_path / "learned.html").read_text("utf-8")
+    drawing = text[text.index("<svg viewBox") :]
+    drawing = drawing[: drawing.index("</svg>")]
+    assert "device is phone?" in drawing
+    assert drawing.count(" rows</text>") == len(learned.policy.table())
+    assert "which flatters it by" in text
+    assert "WHEN &quot;device&quot;" in text
 
 
 def test_sql_sends_missing_and_unseen_values_where_the_tree_does(learned):

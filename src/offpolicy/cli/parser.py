@@ -26,6 +26,7 @@ a policy is name=SPEC, where SPEC is one of
   COLUMN                    a column of the log that holds the action the policy would take
   COL_1,COL_2,…             probability columns, one for each action in sorted order
   FILE.csv, FILE.parquet    a table of (context columns, action column, probability)
+  TREE.json                 a policy tree, as learned.policy.to_json() writes it
   package.module:function   a function of the context: K probabilities or one label per row
   uniform, always:LABEL     the simplest policies
 

@@ -13,6 +13,8 @@ from offpolicy.policies.words import from_words
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+TREE_FILES = (".json",)
+
 
 def parse_policies(specs: Sequence[str] | None, log: Any) -> dict[str, Any]:
     """Resolve every ``name=SPEC``; the words are those of `offpolicy.policies.words`."""
@@ -33,5 +35,17 @@ def parse_policies(specs: Sequence[str] | None, log: Any) -> dict[str, Any]:
             )
         if name.strip() in policies:
             raise UsageError(f"--policy: the name {name.strip()!r} is used twice.")
-        policies[name.strip()] = from_words(spec.strip(), surface)
+        policies[name.strip()] = _policy(spec.strip(), surface)
     return policies
+
+
+def _policy(spec: str, surface: Surface) -> Any:
+    """A tree that `learn_policy` left as JSON, or what the library's words say."""
+    if not spec.lower().endswith(TREE_FILES):
+        return from_words(spec, surface)
+    from offpolicy.decide.policies import TreePolicy
+
+    path = Path(spec)
+    if not path.is_file():
+        raise UsageError(f"there is no file {spec!r} with a policy tree.")
+    return TreePolicy.from_json(path.read_text(encoding="utf-8"))

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from offpolicy.cli.arguments import file_path, names
+from offpolicy.cli.policies import TREE_FILES
 from offpolicy.errors import UsageError, did_you_mean
 from offpolicy.policies.words import TABLE_FILES
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     import argparse
 
 RENAMED = {"estimators": "estimator", "policies": "policy", "gates": "gate"}
+FILES = (*TABLE_FILES, *TREE_FILES)
 REPEATED = {"estimator", "gate"}  # flags that may be given several times are lists here
 WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "text in quotes"}
 
@@ -90,7 +92,7 @@ def _policies(value: Any, path: Path) -> list[str]:
         text = ",".join(spec) if _all_text(spec) else spec
         if not isinstance(text, str) or not text.strip():
             raise UsageError(f"[policies] {name} = {spec!r}: must be text in quotes.")
-        specs.append(f"{name}={beside(path, text) if text.lower().endswith(TABLE_FILES) else text}")
+        specs.append(f"{name}={beside(path, text) if text.lower().endswith(FILES) else text}")
     return specs
 
 

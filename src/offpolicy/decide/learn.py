@@ -15,15 +15,18 @@ import numpy as np
 
 from offpolicy.decide.features import coded, learn_features
 from offpolicy.decide.policies import BoostedPolicy, TreePolicy
+from offpolicy.decide.showing import learned_section
 from offpolicy.decide.tree import Search
 from offpolicy.errors import UsageError, did_you_mean
 from offpolicy.evaluation.evaluate import evaluate
 from offpolicy.models.rewards.boosted import BoostedReward, lightgbm
 from offpolicy.policies.distribution import one_hot
 from offpolicy.policies.simple import Fixed
+from offpolicy.report.decision import Tracked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
+    from pathlib import Path
 
     from offpolicy._arrays import Floats, Ints
     from offpolicy.decide.features import Feature
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
     from offpolicy.inference.estimate import Estimate
     from offpolicy.logs.bandit import BanditLog
     from offpolicy.models.rewards.reward import FittedReward, RewardData
+    from offpolicy.report.sections import Section
 
 LEARNED, NAIVE = "learned", "learned, on its own rows"
 SCORE = "DML"
@@ -84,6 +88,30 @@ class Learned:
     def probabilities(self, context: Any) -> Floats:
         """(n, K) probabilities of the policy learned from all rows."""
         return self.policy.probabilities(context)
+
+    def report(self, path: str | Path, **options: Any) -> Path:
+        """Write the report of the evaluation with the tree drawn in it; see `Evaluation.report`."""
+        return self.evaluation.report(path, decision=self, **options)
+
+    def log_mlflow(self, **options: Any) -> str:
+        """Log the policy and its evaluation to MLflow; see `Evaluation.log_mlflow`."""
+        return self.evaluation.log_mlflow(decision=self, **options)
+
+    def sections(self) -> list[Section]:
+        """The learned policy in a report."""
+        return [learned_section(self)]
+
+    def tracked(self) -> Tracked:
+        """What a tracker is told of the policy."""
+        numbers = {
+            "learned/naive": self.naive.value,
+            "learned/optimism": self.optimism,
+            "learned/gain": self.gain.value,
+        }
+        files = {"policy.txt": str(self)}
+        if isinstance(self.policy, TreePolicy):
+            files |= {"policy.json": self.policy.to_json(), "policy.sql": self.policy.to_sql()}
+        return Tracked(numbers, {"offpolicy.policy": type(self.policy).__name__}, files)
 
     def __str__(self) -> str:
         i, g = self.value.interval(), self.gain.interval()

@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from offpolicy.decide.drawing import tree_svg
 from offpolicy.decide.features import Feature, coded
-from offpolicy.decide.tree import Leaf, Node, choose
+from offpolicy.decide.questions import condition, condition_in_sql, sql_literal, sql_name
+from offpolicy.decide.tree import Leaf, Node, Split, choose
+from offpolicy.errors import PolicyError
 from offpolicy.policies.context import n_rows
 from offpolicy.policies.distribution import one_hot
 from offpolicy.policies.labels import require_actions
@@ -89,6 +92,31 @@ class TreePolicy:
         """The tree as JSON: nested objects with column, at_most or equals, yes and no."""
         return json.dumps(_as_json(self.root, self), indent=1, default=str)
 
+    @classmethod
+    def from_json(cls, text: str) -> TreePolicy:
+        """The tree that `to_json` wrote; trees written by hand will do as well.
+
+        >>> import pandas as pd
+        >>> tree = TreePolicy.from_json('{"column": "x", "at_most": 1, "yes": {"action": "a"}, "no": {"action": "b"}}')
+        >>> tree.choices(pd.DataFrame({"x": [0.0, 2.0]})).tolist()
+        [0, 1]
+        """
+        try:
+            root = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise PolicyError(f"the tree is not valid JSON: {error}.") from error
+        features: list[Feature] = []
+        labels: list[Hashable] = []
+        node = _from_json(root, features, labels)
+        return cls(node, tuple(features), tuple(labels))
+
+    def drawn(self) -> str:
+        """The tree as an SVG drawing."""
+        return tree_svg(self.root, self.features, self.labels)
+
+    def _repr_html_(self) -> str:
+        return self.drawn()
+
     def __str__(self) -> str:
         lines = [f"{row['when']}: {row['action']} ({row['rows']:,} rows)" for row in self.table()]
         return "\n".join(lines)
@@ -113,54 +141,6 @@ def paths(
     ]
 
 
-def condition(feature: Feature, at: int) -> tuple[str, str]:
-    """A question's yes and no, in words.
-
-    >>> condition(Feature("age", cuts=(30.0, 50.0)), 0)
-    ('age ≤ 30', 'age > 30')
-    """
-    if feature.is_text:
-        return (
-            f"{feature.label} is {feature.levels[at]}",
-            f"{feature.label} is not {feature.levels[at]}",
-        )
-    if at >= len(feature.cuts):
-        return f"{feature.label} is known", f"{feature.label} is missing"
-    cut = f"{feature.cuts[at]:.6g}"
-    missing = " or missing" if feature.has_missing else ""
-    return f"{feature.label} ≤ {cut}", f"{feature.label} > {cut}{missing}"
-
-
-def condition_in_sql(feature: Feature, at: int) -> tuple[str, str]:
-    """A question's yes and no as SQL; a missing value goes right.
-
-    >>> print(*condition_in_sql(Feature("device", levels=("it's", "tv")), 0))
-    "device" = 'it''s' ("device" <> 'it''s' OR "device" IS NULL)
-    """
-    name = sql_name(feature.label)
-    if feature.is_text:
-        text = sql_literal(feature.levels[at])
-        return f"{name} = {text}", f"({name} <> {text} OR {name} IS NULL)"
-    if at >= len(feature.cuts):
-        return f"{name} IS NOT NULL", f"{name} IS NULL"
-    cut = repr(feature.cuts[at])
-    return f"{name} <= {cut}", f"({name} > {cut} OR {name} IS NULL)"
-
-
-def sql_name(name: str) -> str:
-    """A quoted identifier."""
-    return '"' + name.replace('"', '""') + '"'
-
-
-def sql_literal(value: Any) -> str:
-    """A literal: numbers as they are, text quoted."""
-    if isinstance(value, bool | np.bool_):
-        return "TRUE" if value else "FALSE"
-    if isinstance(value, int | float | np.integer | np.floating):
-        return repr(value.item() if isinstance(value, np.generic) else value)
-    return "'" + str(value).replace("'", "''") + "'"
-
-
 def _as_json(node: Node, tree: TreePolicy) -> dict[str, Any]:
     if isinstance(node, Leaf):
         return {"action": tree.labels[node.action], "rows": node.rows}
@@ -172,6 +152,30 @@ def _as_json(node: Node, tree: TreePolicy) -> dict[str, Any]:
     else:
         asked["at_most"] = feature.cuts[node.at] if known else None
     return {**asked, "yes": _as_json(node.left, tree), "no": _as_json(node.right, tree)}
+
+
+def _from_json(value: Any, features: list[Feature], labels: list[Hashable]) -> Node:
+    """A node; its feature and its action are added to the lists."""
+    if isinstance(value, dict) and "action" in value:
+        if value["action"] not in labels:
+            labels.append(value["action"])
+        return Leaf(labels.index(value["action"]), int(value.get("rows", 0)))
+    if not isinstance(value, dict) or not {"column", "yes", "no"} <= set(value):
+        raise PolicyError(
+            f"the tree has a node {str(value)[:80]!r}, which is neither a leaf (action) nor a question (column, "
+            "at_most or equals, yes, no)."
+        )
+    name, at = value["column"], 0
+    if "equals" in value:
+        feature = Feature(name, levels=(str(value["equals"]),))
+    elif value.get("at_most") is None:
+        feature, at = Feature(name, cuts=(0.0,)), 1
+    else:
+        feature = Feature(name, cuts=(float(value["at_most"]),))
+    features.append(feature)
+    place = len(features) - 1
+    yes, no = (_from_json(value[side], features, labels) for side in ("yes", "no"))
+    return Split(place, at, yes, no)
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,10 +25,13 @@ from offpolicy.inference.intervals.concentration import empirical_bernstein, imp
 from offpolicy.inference.intervals.sample import Sample
 from offpolicy.inference.intervals.sequence import betting_lower_bound
 from offpolicy.policies.target import LOGGING_POLICY
+from offpolicy.report.decision import Tracked
+from offpolicy.report.tracking import name_of
 from offpolicy.scores.catalog import headline
 
 if TYPE_CHECKING:
     from offpolicy.inference.estimate import Estimate
+    from offpolicy.report.sections import Section
 
 Method = Literal["auto", "smoothing", "exploration", "bernstein", "interval"]
 METHODS = ("auto", "smoothing", "exploration", "bernstein", "interval")
@@ -86,6 +89,18 @@ class Selection:
     def keeps_logging(self) -> bool:
         """Whether nothing is adopted."""
         return self.chosen == LOGGING_POLICY
+
+    def sections(self) -> list[Section]:
+        """The choice in a report."""
+        from offpolicy.decide.showing import selection_section
+
+        return [selection_section(self)]
+
+    def tracked(self) -> Tracked:
+        """What a tracker is told of the choice."""
+        bounds = {f"{name_of(c.policy)}/adoption bound": c.bound for c in self.candidates}
+        tags = {"offpolicy.adopted": self.chosen, "offpolicy.adoption_rate": f"{self.rate:g}"}
+        return Tracked(bounds, tags, {"selection.txt": str(self)})
 
     def __str__(self) -> str:
         lines = [

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from offpolicy.inference.estimate import Estimate
     from offpolicy.inference.pareto import Pareto
     from offpolicy.policies.target import Target
+    from offpolicy.report.decision import Decision
     from offpolicy.report.provenance import Origin
     from offpolicy.scores.catalog import Estimator
     from offpolicy.trust import Diagnostics
@@ -454,6 +455,7 @@ class Evaluation:
         level: float = 0.95,
         title: str | None = None,
         command: str | None = None,
+        decision: Decision | None = None,
     ) -> Path:
         """Write one HTML file that answers the question and shows what the answer rests on.
 
@@ -472,6 +474,8 @@ class Evaluation:
             What to call the report.
         command : str, optional
             The command that made it, shown for reproduction; default: the call of `evaluate`.
+        decision : Learned or Selection, optional
+            What was decided from this evaluation: the tree is drawn, the bounds are listed.
 
         Returns
         -------
@@ -480,10 +484,23 @@ class Evaluation:
         """
         from offpolicy.report.html import write
 
-        return write(self, path, segments=segments, level=level, title=title, command=command)
+        return write(
+            self,
+            path,
+            segments=segments,
+            level=level,
+            title=title,
+            command=command,
+            decision=decision,
+        )
 
     def log_mlflow(
-        self, *, level: float = 0.95, report: bool = True, folder: str = "offpolicy"
+        self,
+        *,
+        level: float = 0.95,
+        report: bool = True,
+        folder: str = "offpolicy",
+        decision: Decision | None = None,
     ) -> str:
         """Log the result to MLflow: the active run, or a run of its own.
 
@@ -499,6 +516,8 @@ class Evaluation:
             Whether to make the HTML report too.
         folder : str
             Of the artifacts.
+        decision : Learned or Selection, optional
+            What was decided from this evaluation: its numbers, tags and files (a tree as JSON and SQL) go along.
 
         Returns
         -------
@@ -507,7 +526,7 @@ class Evaluation:
         """
         from offpolicy.report.tracking import log_mlflow
 
-        return log_mlflow(self, level=level, report=report, folder=folder)
+        return log_mlflow(self, level=level, report=report, folder=folder, decision=decision)
 
     def plot(
         self,

@@ -29,26 +29,27 @@ class PolicyScorer:
 
         ``y`` and ``sample_weight`` are what the policy was fitted with, and have no part in what it earns.
         """
-        part = self.log.take(self._rows(X))
+        part = self.log.take(rows_in(self.log, X, "policy_scorer"))
         ev = evaluate(part, {"model": model}, estimators=[self.estimator], **self.settings)
         e = ev["model", self.estimator]
         return float(e.value if self.level is None else e.interval(self.level).low)
 
-    def _rows(self, X: Any) -> Ints:
-        """Positions in the log of the rows that a search holds out, by the labels of their index."""
-        mine, theirs = getattr(self.log.source, "index", None), getattr(X, "index", None)
-        if mine is None or theirs is None or not mine.is_unique:
-            raise UsageError(
-                "policy_scorer finds held-out rows by the index of a pandas frame. Build the log from a frame "
-                "with a unique index, and give the search rows of that frame: search.fit(frame[columns], y)."
-            )
-        rows = mine.get_indexer(theirs)
-        if (rows < 0).any():
-            raise UsageError(
-                f"policy_scorer: the label {theirs[int((rows < 0).argmax())]!r} is not in the index of the "
-                "log's frame. Give the search rows of that frame."
-            )
-        return np.asarray(rows, dtype=np.int64)
+
+def rows_in(log: BanditLog, X: Any, who: str) -> Ints:
+    """Positions in the log of the rows that a search hands out, by the labels of their index."""
+    mine, theirs = getattr(log.source, "index", None), getattr(X, "index", None)
+    if mine is None or theirs is None or not mine.is_unique:
+        raise UsageError(
+            f"{who} finds rows by the index of a pandas frame. Build the log from a frame "
+            "with a unique index, and give the search rows of that frame: search.fit(frame[columns], y)."
+        )
+    rows = mine.get_indexer(theirs)
+    if (rows < 0).any():
+        raise UsageError(
+            f"{who}: the label {theirs[int((rows < 0).argmax())]!r} is not in the index of the "
+            "log's frame. Give the search rows of that frame."
+        )
+    return np.asarray(rows, dtype=np.int64)
 
 
 def policy_scorer(

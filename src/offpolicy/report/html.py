@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from offpolicy.evaluation.result import Evaluation
     from offpolicy.report.answer import Answer, Reason
+    from offpolicy.report.decision import Decision
     from offpolicy.report.sections import Section
     from offpolicy.report.segments import Column, Segments
 
@@ -48,12 +49,20 @@ def write(
     level: float = 0.95,
     title: str | None = None,
     command: str | None = None,
+    decision: Decision | None = None,
 ) -> Path:
     """Write the report to ``path``; see `Evaluation.report`."""
     target = Path(path)
     if target.suffix.lower() not in {".html", ".htm"}:
         raise UsageError(f"report() writes HTML: name the file .html. Got {str(path)!r} instead.")
-    text = page(evaluation, segments=segments, level=level, title=title, command=command)
+    text = page(
+        evaluation,
+        segments=segments,
+        level=level,
+        title=title,
+        command=command,
+        decision=decision,
+    )
     write_text(target, text)
     return target
 
@@ -65,6 +74,7 @@ def page(
     level: float = 0.95,
     title: str | None = None,
     command: str | None = None,
+    decision: Decision | None = None,
 ) -> str:
     """The whole report as text."""
     with track("writing the report", 4 + len(panels.PANELS) * len(evaluation.policies)) as advance:
@@ -72,7 +82,8 @@ def page(
         ordered = answers(evaluation, level)
         advance(note="estimates")
         several = evaluation.asked.are_several and evaluation.root is None
-        parts = [metrics.section(evaluation, level)] if several else []
+        parts = [] if decision is None else decision.sections()
+        parts += [metrics.section(evaluation, level)] if several else []
         parts.append(sections.estimates(evaluation, level))
         advance(note="differences")
         parts.append(sections.differences(evaluation, level, ordered[0].policy))

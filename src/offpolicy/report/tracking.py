@@ -10,15 +10,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from offpolicy.errors import missing_dependency
+from offpolicy.report.decision import Tracked
 
 if TYPE_CHECKING:
     from offpolicy.evaluation.result import Evaluation
+    from offpolicy.report.decision import Decision
 
 NUMBERS = ("value", "std_error", "low", "high")
 LONGEST = 500  # characters that every tracking server takes as a parameter
 
 
-def log_mlflow(ev: Evaluation, *, level: float, report: bool, folder: str) -> str:
+def log_mlflow(
+    ev: Evaluation, *, level: float, report: bool, folder: str, decision: Decision | None = None
+) -> str:
     """Log a result to the active MLflow run, or to a run of its own; the run's id."""
     try:
         import mlflow
@@ -27,12 +31,16 @@ def log_mlflow(ev: Evaluation, *, level: float, report: bool, folder: str) -> st
     with ExitStack() as stack:
         run = mlflow.active_run() or stack.enter_context(mlflow.start_run())
         mlflow.log_params(parameters(ev))
-        mlflow.log_metrics(metrics(ev, level))
-        mlflow.set_tags(verdicts(ev))
+        more = Tracked() if decision is None else decision.tracked()
+        decided = {name: x for name, x in more.metrics.items() if math.isfinite(x)}
+        mlflow.log_metrics(decided | metrics(ev, level))
+        mlflow.set_tags(verdicts(ev) | more.tags)
         with tempfile.TemporaryDirectory() as made:
             ev.to_json(Path(made) / "result.json", level=level)
             if report:
-                ev.report(Path(made) / "report.html", level=level)
+                ev.report(Path(made) / "report.html", level=level, decision=decision)
+            for name, text in more.files.items():
+                (Path(made) / name).write_text(text, encoding="utf-8")
             mlflow.log_artifacts(made, folder)
         return str(run.info.run_id)
 

@@ -37,6 +37,7 @@ LOGGING, TARGETS, NOISES = (0.3, 0.25, 0.2), (0.1, 0.2, 0.3, 0.4, 0.5), (0.0, 0.
 DELTA, FAULTY, NOISE = 0.05, (0, 1), 0.2
 METHODS: tuple[Method, ...] = ("auto", "exploration", "bernstein", "interval")
 ADOPTING: tuple[Method, ...] = ("auto", "interval")
+AS_LOGGED = "as logged"
 OURS, KNOWN = "op.select, auto", "op.select, bernstein"
 PUBLISHED = {
     "logarithmic smoothing": 0.305,
@@ -129,6 +130,15 @@ def choices(cell: Cell, rng: np.random.Generator) -> dict[str, str]:
         estimators=["IPW"],
     )
     adopted = {f"op.select, {m}": op.select(ev, method=m).chosen for m in METHODS}
+    logged = pi_b[pool][log.rows]
+    both = op.evaluate(
+        op.BanditLog.from_arrays(None, log.action, log.reward, logged, actions=range(k)),
+        {AS_LOGGED: logged, **at},
+        estimators=["IPW"],
+    )
+    lows = {c.policy: c.value_bound for c in op.select(both).candidates}
+    highest = max((AS_LOGGED, *at), key=lambda name: lows[name])
+    adopted["highest bound by op.select"] = LOGGING_POLICY if highest == AS_LOGGED else highest
     rows = np.arange(len(log.rows))
     # Ties, such as of bounds of 0, go to the logging policy, as published.
     chances = {LOGGING_POLICY: log.propensity}

@@ -1,0 +1,58 @@
+"""Decisions in a report: the learned tree with its rules, and the bounds of a choice."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from offpolicy.decide.policies import TreePolicy
+from offpolicy.inference.figures import plain
+from offpolicy.report.markup import esc, table
+from offpolicy.report.sections import Section, figure
+
+if TYPE_CHECKING:
+    from offpolicy.decide.learn import Learned
+    from offpolicy.decide.select import Selection
+
+
+def learned_section(learned: Learned) -> Section:
+    """The policy, drawn where it is a tree, with its honest value and the one on its own rows."""
+    i = learned.value.interval()
+    ends = f"95% {plain(i.low)} to {plain(i.high)}"
+    worth = (
+        f"Its honest value is {plain(learned.value.value)} ({ends}): each row is scored by a policy that was learned "
+        f"without it. On the rows it was learned from it is {plain(learned.naive.value)}, which flatters it by "
+        f"{plain(learned.optimism)}."
+    )
+    body = f"<p>{esc(str(learned.policy))}</p>"
+    if isinstance(learned.policy, TreePolicy):
+        rows = [
+            (str(r["when"]), str(r["action"]), f"{r['rows']:,}") for r in learned.policy.table()
+        ]
+        rules = table(("When", "Action", "Rows"), rows, caption="The rules of the tree", words=2)
+        sql = (
+            f"<details><summary>As SQL</summary><pre>{esc(learned.policy.to_sql())}</pre></details>"
+        )
+        drawing = learned.policy.drawn()
+        body = (
+            figure("tree", drawing, "The learned tree: left where the answer is yes.", data=rules)
+            + sql
+        )
+    return Section("learned", "The learned policy", worth, body)
+
+
+def selection_section(selection: Selection) -> Section:
+    """What to adopt, and the bound of every candidate."""
+    said = str(selection).splitlines()[-1]
+    rows = [
+        (
+            c.policy,
+            c.method,
+            f"{c.difference:+.4g}",
+            f"{c.bound:+.4g}" if math.isfinite(c.bound) else "none",
+        )
+        for c in selection.candidates
+    ]
+    headings = ("Policy", "Bound by", "Difference to the logging policy", "At least")
+    body = table(headings, rows, caption="Lower bounds that hold together", words=2)
+    return Section("adopt", "What to adopt", said, body)

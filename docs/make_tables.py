@@ -25,7 +25,7 @@ WHAT = {
     "efficiency_ratio": "variance of the doubly robust score over the estimated efficiency bound",
     "horizon": "share of an episode's steps that products of ratios support",
     "beyond_log": "share of the target's episodes that reach the last step of which the log can tell",
-    "left_out_slots": "z: rewards of slates against the items of slots that `interaction=` leaves out, largest of all",
+    "left_out_slots": "p-value: rewards of slates against the items of slots that `interaction=` leaves out",
     "interaction_bias": "standard errors between weights of the assumed interaction and of a wider one",
     "marginal_ratios": "standard errors between DRL and its reference (DML, or the ratios alone)",
     "unseen_pairs": "share of the target's probability on state-action pairs that no training fold saw",

@@ -321,7 +321,7 @@ def test_several_rewards():
 
 @pytest.mark.parametrize(("below", "name"), [(False, "cascade"), (True, "full")])
 def test_auto_finds_what_rewards_depend_on(below, name):
-    frame = interacting(4000, 3, below=below)
+    frame = interacting(4000, 4, below=below)
     ev = op.evaluate(
         op.Slates.from_frame(frame, **ROLES, interaction="auto"), often_best, estimators=["IPW"]
     )
@@ -385,3 +385,29 @@ def test_a_picture_of_positions():
     assert axes.get_xlabel() == "position"
     with pytest.raises(UsageError, match="position_values"):
         op.step_curves(op.evaluate(log, often_best, estimators=["IPW"]))
+
+
+@pytest.mark.parametrize("interaction", ["cascade", "independent"])
+def test_a_column_with_the_probability_of_what_was_shown(interaction, tmp_path):
+    frame = frame_of(300, distinct=False)
+    weight = np.exp(scorer(frame))
+    pi = weight / weight.sum(axis=1, keepdims=True)
+    frame["p_new"] = pi[np.arange(len(frame)), np.searchsorted(ITEMS, frame["item"])]
+    log = op.Slates.from_frame(frame, **ROLES, interaction=interaction)
+    ev = op.evaluate(log, {"column": "p_new", "object": op.policies.ShownProbability("p_new")})
+    assert [e.name for e in ev.estimators] == ["SNIPW", "IPW"]
+    whole = op.evaluate(log, lambda rows: _softmax(scorer(rows)), estimators=["SNIPW", "IPW"])
+    for name in ("SNIPW", "IPW"):
+        for policy in ("column", "object"):
+            assert ev[policy, name].value == pytest.approx(whole["policy", name].value, abs=1e-12)
+    assert ev.verdict("column").level
+    ev.report(tmp_path / "report.html")
+    with pytest.raises(UsageError, match="shown items only"):
+        op.evaluate(log, "p_new", estimators=["DML"])
+    with pytest.raises(PolicyError, match="no probabilities"):
+        op.evaluate(op.Slates.from_frame(frame.assign(p_new=2.5), **ROLES), "p_new")
+
+
+def _softmax(scores):
+    weight = np.exp(scores)
+    return weight / weight.sum(axis=1, keepdims=True)

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
     from offpolicy._arrays import Array
     from offpolicy.evaluation.source import Source
+    from offpolicy.scores.catalog import Estimator
 
 NUMBER = int | float | np.integer | np.floating
 
@@ -217,6 +218,7 @@ def evaluate(
     )
     named = smoothed(source, named, chosen)
     resolved = source.resolve(named)
+    chosen = _for_targets(resolved, chosen, asked=estimators is not None)
     choice, decided = None, ratio
     if is_auto(ratio):
         decided = EXACT
@@ -265,6 +267,22 @@ def evaluate(
         asked,
         redraw=redraw if drawn else None,
     )
+
+
+def _for_targets(
+    resolved: Mapping[str, Any], chosen: list[Estimator], *, asked: bool
+) -> list[Estimator]:
+    """The estimators that policies allow: those known for the logged actions only have weights and no v."""
+    partial = next((name for name, target in resolved.items() if target.shown is not None), None)
+    modeled = [e.name for e in chosen if "value" in e.needs]
+    if partial is None or not modeled:
+        return chosen
+    if asked:
+        raise UsageError(
+            f"policy {partial!r} is known for the shown items only, and {', '.join(modeled)} average a model over all "
+            "that a policy may show. Use estimators such as IPW and SNIPW, or give the probabilities of all items."
+        )
+    return [e for e in chosen if "value" not in e.needs]
 
 
 def _estimand(log: Any, discount: float) -> dict[str, Any]:

@@ -105,6 +105,8 @@ def reach(block: Any, target: Target, mass: Floats, square: Floats) -> Reach:
     if target.numbers is not None:
         cut = float(mass @ target.numbers.cut()[rows])
         return Reach(total, np.empty(0), np.empty(0), chooses=False, cut=cut)
+    if target.shown is not None:
+        return Reach(total, np.full(k, np.nan), np.full(k, np.nan), chooses=False)
     logged = getattr(block, "distribution", None)
     at = block.context.positions(rows) if target.shares_context else rows
     if logged is None and target.codes is not None:

@@ -11,6 +11,7 @@ from offpolicy.policies.combined import Mixture, TimeDependent
 from offpolicy.policies.context import n_rows
 from offpolicy.policies.densities import Normal, UniformRange
 from offpolicy.policies.fitted import Classifier, Predictor, TorchLogits
+from offpolicy.policies.on_rows import ShownProbability
 from offpolicy.policies.posterior import BetaThompson, GaussianThompson
 from offpolicy.policies.protocol import Policy
 from offpolicy.policies.simple import Constant, Deterministic, Fixed, Uniform
@@ -35,6 +36,7 @@ __all__ = [
     "Policy",
     "Predictor",
     "ProbabilityColumns",
+    "ShownProbability",
     "Softmax",
     "StateTable",
     "Table",

@@ -94,7 +94,8 @@ def is_constant(given: Any) -> bool:
 
 
 def _is_ready(given: Any, _: Surface) -> bool:
-    return any(hasattr(given, part) for part in ("probabilities", "choices", "on_rows", "bind"))
+    parts = ("probabilities", "choices", "on_rows", "of_shown", "bind")
+    return any(hasattr(given, part) for part in parts)
 
 
 def _are_names(given: Any, _: Surface) -> bool:

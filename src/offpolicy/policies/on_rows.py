@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from offpolicy._arrays import detached
-from offpolicy.errors import PolicyError
+from offpolicy.errors import PolicyError, first_rows
 from offpolicy.logs.frame import Columns
 from offpolicy.logs.given import differing, refuse_masked, row_labels
 from offpolicy.logs.layout import in_log_order
@@ -40,6 +40,55 @@ class LabelColumn:
                 "the column with the actions it would take. What the log itself earned is ev.logged."
             )
         return _columns(log, self.reads).values(self.name)
+
+
+@dataclass(frozen=True)
+class ShownProbability:
+    """The probability with which a ranking policy would have shown what was shown, in a column of the log.
+
+    It takes the place of a whole distribution where that is not at hand: for estimators that use weights alone, such as
+    IPW and SNIPW. In `offpolicy.Slates` the name of such a column will do.
+
+    Parameters
+    ----------
+    name : str
+        Column with one probability per slot, given the context and the items above.
+
+    Examples
+    --------
+    >>> ShownProbability("p_new").reads
+    ('p_new',)
+    """
+
+    name: str
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The column."""
+        return (self.name,)
+
+    def of_shown(self, log: Any) -> Array:
+        """(n,) probabilities of the logged actions."""
+        values = _columns(log, self.reads).numeric(self.name, "probability")
+        bad = ~((values >= 0) & (values <= 1))
+        if bad.any():
+            raise PolicyError(
+                f"column {self.name!r}: {first_rows(bad, values)} are no probabilities. Give the probability of the "
+                "shown item in every row, in [0, 1]."
+            )
+        return values
+
+
+def as_shown(policy: Any, log: Any) -> ShownProbability | None:
+    """The policy that a column of numbers stands for in a log of slates whose items are something else."""
+    if isinstance(policy, ShownProbability):
+        return policy
+    if not isinstance(policy, LabelColumn) or log.kind != "slates":
+        return None
+    values = _columns(log, policy.reads).values(policy.name)
+    if values.dtype.kind != "f" or {float(v) for v in np.unique(values[:1000])} <= set(log.actions):
+        return None
+    return ShownProbability(policy.name)
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,7 @@ from offpolicy.policies.number_rows import (
     named_numbers,
 )
 from offpolicy.policies.numbers import Smoothed, adapted_number, has_density
+from offpolicy.policies.on_rows import as_shown
 from offpolicy.policies.probe import failing_row, probe, some_rows
 from offpolicy.policies.protocol import bind
 from offpolicy.policies.surface import Surface
@@ -65,6 +66,8 @@ class Target:
         The smoothing in words.
     tried : tuple of Target
         The same policy with other smoothings, to choose among.
+    shown : (n,) array or None
+        Probabilities of the logged actions, where nothing is known of the others.
     """
 
     name: str
@@ -80,6 +83,7 @@ class Target:
     alone: Target | None = field(default=None, repr=False)
     window: str = ""
     tried: tuple[Target, ...] = field(default=(), repr=False)
+    shown: Floats | None = field(default=None, repr=False)
 
     @property
     def all(self) -> tuple[Target, ...]:
@@ -101,6 +105,11 @@ class Target:
         """(m, K) probabilities at table rows (or log rows, where contexts are not shared)."""
         if self.codes is not None:
             return one_hot(self.codes[positions], self.n_actions)
+        if self.shown is not None:
+            raise PolicyError(
+                f"policy {self.name!r} is known for the shown items only, so that models cannot be averaged over what "
+                "it would show. Use IPW or SNIPW, or give the probabilities of all items."
+            )
         assert self._ask is not None
         answer: Floats = self._ask(positions)
         return answer
@@ -110,6 +119,8 @@ class Target:
         n = len(action)
         if self.numbers is not None:
             return self.numbers.density(np.asarray(action, dtype=np.float64))
+        if self.shown is not None:
+            return self.shown
         if self.codes is not None:
             rows = np.arange(n)
             at = context.positions(rows) if self.shares_context else rows
@@ -176,6 +187,12 @@ def resolve(name: str, policy: Any, log: Any) -> Target:
             "the items above: op.Slates with distinct items and interaction 'cascade' or 'full'. Elsewhere give the "
             "probability of each item at its position, whatever else is shown."
         )
+    try:
+        shown = as_shown(policy, log)
+        if shown is not None:
+            return Target(name, len(log.actions), False, None, None, shown=shown.of_shown(log))
+    except OffPolicyError as error:
+        raise type(error)(f"policy {name!r}: {error}") from error
     if not hasattr(policy, "on_rows"):
         return _from_function(name, policy, log)
     try:

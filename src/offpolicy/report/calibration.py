@@ -62,7 +62,7 @@ def by_action(view: View, level: float = 0.95) -> tuple[list[Row], int]:
     that choice alone. The intervals hold together with probability ``level`` (Bonferroni).
     """
     log, d = view.log, view.decisions
-    if log.is_continuous:
+    if log.is_continuous or view.target.shown is not None:
         return [], 0
     action = log.action[view.rows]
     share = view.reach.share

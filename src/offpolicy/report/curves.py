@@ -72,6 +72,8 @@ def overlap(view: View, most: int = MOST_ACTIONS) -> list[Row]:
     1 where the log covers the action. The actions beyond ``most`` are summed in a last row.
     """
     log, d = view.log, view.decisions
+    if view.target.shown is not None:
+        return []
     if log.is_continuous:
         return _overlap_of_numbers(view)
     k = len(log.actions)

@@ -80,6 +80,8 @@ def weights(s: Subject) -> str:
 def overlap(s: Subject) -> str:
     """Shares of actions in the log and under the policy."""
     rows = curves.overlap(s.view)
+    if not rows:
+        return ""
     orders = [("", "largest first"), ("gap", "by difference"), ("logged", "rarest in the log last"),
               ("name", "by name")]  # fmt: skip
     data = columns_table(

@@ -115,6 +115,7 @@ def not_applicable(name: str, why: str) -> Finding:
 
 
 ARMS = "actions are numbers, and the check is about labels."
+SHOWN = "the policy is known for the shown items only."
 
 
 def about_arms(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -127,9 +128,12 @@ def about_arms(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]
     def declared(check: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(check)
         def made(subject: Any, *rest: Any, **keywords: Any) -> Any:
-            if not getattr(subject, "log", subject).is_continuous:
+            continuous = getattr(subject, "log", subject).is_continuous
+            target = getattr(subject, "target", None)
+            partial = target is not None and target.shown is not None
+            if not continuous and not partial:
                 return check(subject, *rest, **keywords)
-            findings = [not_applicable(name, ARMS) for name in names]
+            findings = [not_applicable(name, SHOWN if partial else ARMS) for name in names]
             return findings[0] if len(findings) == 1 else findings
 
         return made

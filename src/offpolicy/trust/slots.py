@@ -2,22 +2,27 @@
 
 Which item slot j shows is drawn with known probabilities. If the reward of slot k does not depend on it,
 
-    E (R_k − r̄_k) (1{A_j = a} / p_j − 1{a could be shown}) = 0     for every item a,
+    E (R_k − r_k(A_k)) (1{A_j = a} / p_j − 1{a could be shown}) = 0     for every item a,
 
-whatever the policy of interest. For every slot j and each of its frequent items the rewards that leave j out are added
-up, and the largest of these z-scores, adjusted for how many there are, is judged.
+whatever the policy of interest and whatever r_k, for which the mean reward of slot k with its own item is taken. The
+same holds with any function f(X, a) of the context summed over the items; f is how attractive the item is by itself
+(`attraction`), through which others act in most cases. For every slot j the rewards that leave it out are added up; the
+means of these products over all slots, their frequent items and f are tested together (Hotelling's T²).
 """
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy import special
 
 from offpolicy.inference.units import Units
+from offpolicy.trust.attraction import attraction
 from offpolicy.trust.finding import Finding, judged, not_applicable
-from offpolicy.trust.moments import mean_z
-from offpolicy.trust.significance import adjusted_z
+from offpolicy.trust.thresholds import THRESHOLDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,65 +30,157 @@ if TYPE_CHECKING:
     from offpolicy._arrays import Bools, Floats, Ints
 
 NAME = "left_out_slots"
+CAUTION = THRESHOLDS[NAME].caution
+ATTRACTIVE = -1  # in place of an item
 MOST_ITEMS = 20
-FEWEST = 20.0  # slates that show an item in a slot
+FEWEST = 20  # slates that show an item in a slot
+UNITS_PER_TERM = 10
+BLOCK = 200_000
+TINY = 1e-10
 
 
 def finding(log: Any) -> Finding:
-    """The item of a slot that rewards elsewhere depend on most."""
+    """Whether rewards depend on slots that they should not, and on which item most."""
     if log.layout.is_single:
         return not_applicable(NAME, "slates have one slot.")
     if log.propensity is None:
         return not_applicable(NAME, "propensities of the items were not logged.")
     if log.reward_of == "slate":
         return not_applicable(NAME, "slates have one reward, which no slot is left out of.")
-    scores = list(z_scores(log, log.interaction.mask))
-    if not scores:
+    if bool(log.interaction.mask.all()):
+        return not_applicable(NAME, "rewards may depend on all slots: none is left out.")
+    found = dependence(log, log.interaction.mask)
+    if found is None:
         return not_applicable(NAME, "no slot that rewards leave out shows an item often enough.")
-    slot, item, largest = max(scores, key=lambda each: abs(each[2]))
-    z = adjusted_z(largest, len(scores))
-    where = f"position {log.positions[slot]}"
+    where = log.positions[found.slot]
+    item = "an attractive item" if found.item == ATTRACTIVE else repr(log.actions[found.item])
     sentence = (
-        f"rewards that should not depend on {where} do: they are {'higher' if largest > 0 else 'lower'} where it shows "
-        f"{log.actions[item]!r} (z = {largest:.2g} of {len(scores)} looked at)."
-        if z > 3
-        else f"no sign that rewards depend on items of slots that were left out (largest z {z:.2g})."
+        f"rewards that should not depend on position {where} do: they are {'higher' if found.z > 0 else 'lower'} where "
+        f"it shows {item} (p = {found.p:.2g} over {found.terms} items and slots)."
+        if found.p < CAUTION
+        else f"no sign that rewards depend on items of slots that were left out (p = {found.p:.2g})."
     )
-    return judged(
-        NAME, z, sentence, {"position": log.positions[slot], "item": str(log.actions[item])}
-    )
+    return judged(NAME, found.p, sentence, {"position": where, "item": item, "z": found.z})
 
 
-def z_scores(log: Any, mask: Bools) -> Iterator[tuple[int, int, float]]:
-    """(slot j, item, z) of the rewards that leave slot j out by a mask, for its frequent items."""
-    layout, units = log.layout, Units(log.n, weight=log.weight, cluster=log.cluster)
-    reward, step = centered(log), layout.step
-    for j, having, rows in layout.by_step():
-        leaves = ~mask[: layout.horizon, j]
-        if not leaves.any():
-            continue
-        others = layout.sum(np.where(leaves[step], reward, 0.0))
-        for a in frequent(log.action[rows], len(log.actions)):
-            ratio = np.zeros(log.n)
+@dataclass(frozen=True)
+class Dependence:
+    """The test, and the slot and item that stand out most, with their own z-score."""
+
+    p: float
+    terms: int
+    slot: int
+    item: int
+    z: float
+
+
+def dependence(log: Any, mask: Bools) -> Dependence | None:
+    """Test whether rewards depend on slots that a mask leaves out; None where there is nothing to test."""
+    named = list(_terms(log, mask))
+    if not named:
+        return None
+    units = Units(log.n, weight=log.weight, cluster=log.cluster)
+    columns = _Columns(log, mask)
+    if columns.attraction is not None:
+        named += [(j, ATTRACTIVE) for j in columns.left]
+    table = _Moments.of(columns, units, named)
+    mean, covariance, n = table.mean, table.covariance, table.n
+    spread = np.sqrt(np.maximum(np.diag(covariance), 0.0))
+    scale = np.where(spread > 0, spread, 1.0)
+    correlation = covariance / np.outer(scale, scale)
+    values, vectors = np.linalg.eigh(correlation)
+    kept = values > TINY * max(float(values.max(initial=0.0)), 1.0)
+    rank = int(kept.sum())
+    if rank == 0 or n <= rank + 1:
+        return None
+    along = vectors[:, kept].T @ (mean / scale)
+    square = float(n * (along**2 / values[kept]).sum())
+    # Hotelling's T² of rank r and n units is F-distributed.
+    ratio = square * (n - rank) / (rank * (n - 1))
+    p = float(special.fdtrc(rank, n - rank, ratio))
+    z = math.sqrt(n) * mean / scale
+    top = int(np.argmax(np.abs(z)))
+    return Dependence(p, rank, *named[top], float(z[top]))
+
+
+def _terms(log: Any, mask: Bools) -> Iterator[tuple[int, int]]:
+    """(slot j, item) to look at: slots that some reward leaves out, and the items they show most often."""
+    layout = log.layout
+    slots = [j for j in range(layout.horizon) if bool((~mask[: layout.horizon, j]).any())]
+    most = min(MOST_ITEMS, log.n // (UNITS_PER_TERM * max(len(slots), 1)))
+    for j in slots:
+        count = np.bincount(log.action[layout.step == j], minlength=len(log.actions))
+        for a in np.argsort(-count, kind="stable")[:most].tolist():
+            if count[a] >= FEWEST:
+                yield j, a
+
+
+@dataclass(frozen=True, eq=False)
+class _Moments:
+    """Mean and covariance of the products over independent units."""
+
+    mean: Floats
+    covariance: Floats
+    n: float
+
+    @classmethod
+    def of(cls, columns: _Columns, units: Units, terms: list[tuple[int, int]]) -> _Moments:
+        n = units.n_rows
+        if units.cluster is not None:
+            samples = [units.sample(columns.of(j, a, slice(None))) for j, a in terms]
+            table = np.column_stack([s.numerator for s in samples])
+            return cls._from(table.sum(axis=0), table.T @ table, float(len(table)))
+        weight = np.ones(n) if units.weight is None else units.weight / units.weight.mean()
+        first, second = np.zeros(len(terms)), np.zeros((len(terms), len(terms)))
+        for start in range(0, n, BLOCK):
+            part = slice(start, start + BLOCK)
+            table = np.column_stack([weight[part] * columns.of(j, a, part) for j, a in terms])
+            first += table.sum(axis=0)
+            second += table.T @ table
+        return cls._from(first, second, float(n))
+
+    @classmethod
+    def _from(cls, first: Floats, second: Floats, n: float) -> _Moments:
+        mean = first / n
+        return cls(mean, (second - n * np.outer(mean, mean)) / max(n - 1, 1.0), n)
+
+
+class _Columns:
+    """The products of one log, slate by slate."""
+
+    def __init__(self, log: Any, mask: Bools) -> None:
+        self.log, layout = log, log.layout
+        self.attraction = attraction(log)
+        residual, step = _residual(log), layout.step
+        self.left: dict[int, Floats] = {}
+        self.rows: dict[int, tuple[Ints, Ints]] = {}
+        for j, units, rows in layout.by_step():
+            leaves = ~mask[: layout.horizon, j]
+            if leaves.any():
+                self.left[j] = layout.sum(np.where(leaves[step], residual, 0.0))
+                self.rows[j] = (units, rows)
+
+    def of(self, j: int, a: int, part: slice) -> Floats:
+        """(m,) rewards that leave slot j out × (1{A_j = a} / p_j − 1{a could be shown}), or summed with f."""
+        log, (units, rows) = self.log, self.rows[j]
+        action, p = log.action[rows], log.propensity[rows]
+        ratio = np.zeros(log.n)
+        if a == ATTRACTIVE:
+            assert self.attraction is not None
+            f = self.attraction[rows]
+            able = np.ones(f.shape, dtype=bool) if log.eligible is None else log.eligible[rows]
+            size = able.sum(axis=1)
+            f = f - ((f * able).sum(axis=1) / size)[:, None]
+            ratio[units] = f[np.arange(len(rows)), action] / (size * p)
+        else:
             able = 1.0 if log.eligible is None else log.eligible[rows, a]
-            ratio[having] = (log.action[rows] == a) / log.propensity[rows] - able
-            yield j, int(a), mean_z(units.sample(others * ratio), 0.0)
+            ratio[units] = (action == a) / p - able
+        return np.asarray((self.left[j] * ratio)[part])
 
 
-def centered(log: Any) -> Floats:
-    """(S,) rewards of the slots less their mean at each slot, as logged."""
-    step, mass = log.layout.step, np.ones(log.rows)
-    if log.weight is not None:
-        mass = log.weight[log.layout.unit]
-    total, size = (
-        np.bincount(step, weights=w, minlength=log.layout.horizon)
-        for w in (mass * log.slot_reward, mass)
-    )
-    return np.asarray(log.slot_reward - (total / size)[step])
-
-
-def frequent(codes: Ints, k: int) -> Ints:
-    """The items that a slot shows most often, and often enough."""
-    count = np.bincount(codes, minlength=k)
-    top = np.argsort(-count, kind="stable")[:MOST_ITEMS]
-    return np.asarray(top[count[top] >= FEWEST])
+def _residual(log: Any) -> Floats:
+    """(S,) rewards as logged, less their mean over slots of the same position and item."""
+    cell = log.layout.step * len(log.actions) + log.action
+    mass = np.ones(log.rows) if log.weight is None else log.weight[log.layout.unit]
+    total, size = (np.bincount(cell, weights=w) for w in (mass * log.slot_reward, mass))
+    return np.asarray(log.slot_reward - (total / np.where(size > 0, size, 1.0))[cell])

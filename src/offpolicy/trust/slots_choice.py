@@ -14,9 +14,7 @@ import numpy as np
 
 from offpolicy.errors import UsageError
 from offpolicy.splits.hashing import drawn
-from offpolicy.trust.moments import two_sided
-from offpolicy.trust.significance import adjusted_z
-from offpolicy.trust.slots import z_scores
+from offpolicy.trust.slots import dependence
 
 if TYPE_CHECKING:
     from offpolicy._arrays import Bools
@@ -61,5 +59,5 @@ def choice(log: Slates) -> str:
 
 def depends(log: Slates, mask: Bools) -> bool:
     """Whether rewards seem to depend on slots that a mask leaves out."""
-    scores = [abs(z) for *_, z in z_scores(log, mask)]
-    return bool(scores) and two_sided(adjusted_z(max(scores), len(scores))) < BELIEVED
+    found = dependence(log, mask)
+    return found is not None and found.p < BELIEVED

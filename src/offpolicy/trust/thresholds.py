@@ -234,7 +234,7 @@ THRESHOLDS: dict[str, Threshold] = {
         "Log longer episodes, or ask for a horizon that the log reaches: horizon=.",
         about_products=True,
     ),
-    "left_out_slots": Threshold(3.0, math.inf, "above", WIDER, false_alarms=0.003),
+    "left_out_slots": Threshold(0.003, -math.inf, "below", WIDER, false_alarms=0.003),
     "interaction_bias": Threshold(3.3, 5.0, "above", WIDER, decides=True, false_alarms=0.01),
     "marginal_ratios": Threshold(
         3.0, 5.0, "above",

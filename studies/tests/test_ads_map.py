@@ -33,6 +33,7 @@ def test_every_combination_of_factors_is_there(options, summary):
     assert len({tuple(cell[n] for n in names) for cell in summary["cells"]}) == 32
     assert all(set(cell["rmse"]) == set(ESTIMATORS) for cell in summary["cells"])
     assert show(summary).count("\n| ×") == 32
+    assert all((cell["toward_paper"] > 0) == cell["paper_order"] for cell in summary["cells"])
     assert (options.out / "map.svg").read_text().count("<svg") == 1
 
 

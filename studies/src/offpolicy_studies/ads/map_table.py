@@ -20,6 +20,9 @@ def markdown(summary: dict[str, Any]) -> str:
     )
     lines = [head, "|---|---|---|---|---|" + "---:|" * (len(names) + 6) + "---|"]
     lines += [_row(cell) for cell in summary["cells"]]
+    closest = max(summary["cells"], key=lambda cell: cell["toward_paper"])
+    named = ", ".join(str(closest[k]) for k in ("rate", "effects", "overlap", "model", "behavior"))
+    lines += ["", f"Closest to IPW > DR-full > DML: {named}."]
     lines += ["", "All worlds together, DR-full against DML:", "", *_pooled(summary["pooled"])]
     return "\n".join(lines) + "\n"
 

@@ -86,6 +86,10 @@ def _cell(records: list[dict[str, Any]], behavior: str) -> dict[str, Any]:
         "rmse": dict(zip(ESTIMATORS, rmse.tolist(), strict=True)),
         "bias": dict(zip(ESTIMATORS, error.mean(0).tolist(), strict=True)),
         "median": dict(zip(ESTIMATORS, np.median(np.abs(error), 0).tolist(), strict=True)),
+        # What a single batch has of the sum of squares: near 1 where one click decides a mean.
+        "largest_share": dict(
+            zip(ESTIMATORS, ((error**2).max(0) / (error**2).sum(0)).tolist(), strict=True)
+        ),
         "logged_mean": float(np.sqrt((logged**2).mean())),
         "paper_order": bool(rmse[at["IPW"]] > rmse[at["DR-full"]] > rmse[at["DML"]]),
         # Positive in the paper's order; the largest of all cells comes closest to it.

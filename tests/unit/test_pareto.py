@@ -167,3 +167,25 @@ def test_a_gate_over_an_unknown_metric_is_refused_before_any_fit(here, capsys):
     flags = [*FLAGS, "--reward", "revenue,cost", *TWO]
     assert main(["evaluate", "log.csv", *flags, "--gate", "costs a lift < 0"]) == 1
     assert "Did you mean 'cost'" in capsys.readouterr().err
+
+
+def test_the_log_is_checked_by_every_metric(here, capsys):
+    data = frame(1200)
+    data["cost"] = data["device"] * 1.0  # the context tells this metric
+    data.to_csv("leak.csv", index=False)
+    flags = [*FLAGS[:6], "--reward", "revenue", "--json", "found.json"]
+    assert main(["check", "leak.csv", *flags]) == 0
+    alone = capsys.readouterr().out
+    assert main(["check", "leak.csv", *flags, "--reward", "cost"]) in {0, 3}
+    both = capsys.readouterr().out
+    assert "cost\n════" in both
+    assert both.count("sample_ratio_mismatch") == alone.count("sample_ratio_mismatch")
+    rows = json.loads(Path("found.json").read_text(encoding="utf-8"))
+    levels = {(r["metric"], r["name"]): r["level"] for r in rows}
+    assert levels["revenue", "leaks"] == "ok"
+    assert levels["cost", "leaks"] != "ok"
+
+
+def test_a_notebook_says_which_metric_it_shows(ev):
+    assert "Metric: revenue (higher is better)" in ev._repr_html_()
+    assert "Metric: cost (lower is better)" in ev.metric("cost")._repr_html_()

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from offpolicy.trust import Finding
 
 DONE, ALARM = 0, 3
+NEWLINE = "\n"
 COLORS: dict[str, Color] = {"caution": "yellow", "alarm": "red"}
 
 
@@ -24,15 +25,28 @@ def run(options: argparse.Namespace) -> int:
 
     runfile.apply(options)
     outputs.check(options)
-    findings = check_log(_in_memory(logs.open_log(options)))
-    alarms = [f for f in findings if f.level == "alarm"]
+    log = _in_memory(logs.open_log(options))
+    several = len(log.metrics) > 1
+    found = {name: check_log(log.with_reward(name)) for name in log.metrics}
+    alarms = [f for findings in found.values() for f in findings if f.level == "alarm"]
     code = ALARM if alarms else DONE
     if options.json:
-        write(findings.rows(), options.json)
-    for finding in findings:
-        show(finding)
+        rows = {name: findings.rows() for name, findings in found.items()}
+        named = [{"metric": name, **row} for name, own in rows.items() for row in own]
+        write(named if several else next(iter(rows.values())), options.json)
+    said: set[str] = set()
+    for name, findings in found.items():
+        # What does not depend on the reward is said once.
+        new = [f for f in findings if f"{f.level} {f.name} {f.sentence}" not in said]
+        said |= {f"{f.level} {f.name} {f.sentence}" for f in new}
+        if several and new:
+            terminal.say(
+                f"{'' if name == log.names.reward else NEWLINE}{name}{NEWLINE}{'═' * len(name)}"
+            )
+        for finding in new:
+            show(finding)
     if alarms:
-        names = ", ".join(f.name for f in alarms)
+        names = ", ".join(dict.fromkeys(f.name for f in alarms))
         terminal.say(
             f"\nalarm: {names}. Estimates from this log cannot be relied on as it is.", "red"
         )

@@ -8,7 +8,7 @@ from offpolicy.inference.display import small_table
 from offpolicy.inference.figures import capitalized
 from offpolicy.report.answer import answers
 from offpolicy.report.markup import esc, sentence
-from offpolicy.report.text import cells, headings
+from offpolicy.report.text import cells, headings, metrics_line
 from offpolicy.trust.display import TONES, bar
 
 if TYPE_CHECKING:
@@ -25,4 +25,6 @@ def evaluation_html(evaluation: Evaluation) -> str:
         )
         for a in answers(evaluation)
     )
-    return said + small_table(headings(0.95), cells(evaluation), left=2)
+    about = metrics_line(evaluation)
+    lead = f"<p>{esc(about)}</p>" if about else ""
+    return lead + said + small_table(headings(0.95), cells(evaluation), left=2)

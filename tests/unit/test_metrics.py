@@ -300,3 +300,12 @@ def test_what_cannot_be_combined_is_said():
         ev.combine({"cost": 1}, name="click")
     with pytest.raises(UsageError, match="finite number"):
         ev.combine({"cost": float("nan")})
+
+
+def test_formats_of_one_reward_do_not_drop_the_others(tmp_path):
+    log = op.BanditLog.from_frame(frame(20), reward=["click", "cost"], **ROLES)
+    for write in (op.formats.write_jsonl, op.formats.write_dsjson):
+        with pytest.raises(DataError, match="holds one reward"):
+            write(log, tmp_path / "log.json")
+    with pytest.raises(DataError, match="holds one reward"):
+        op.formats.to_obp(log)

@@ -40,6 +40,15 @@ class HasMetrics:
         return made
 
 
+def need_one_metric(log: HasMetrics, what: str) -> None:
+    """Refuse to leave metrics out of a format that holds one."""
+    if log.further:
+        raise DataError(
+            f"{what} holds one reward, and this log has {len(log.metrics)}: {', '.join(log.metrics)}. Build the log "
+            "with the one to write."
+        )
+
+
 def check_metric(name: Any, known: Any) -> None:
     """Refuse the name of a metric that is not there."""
     if name not in known:

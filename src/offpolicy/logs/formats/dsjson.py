@@ -129,6 +129,7 @@ def write_dsjson(log: BanditLog, path: str | Path) -> int:
         raise DataError(
             "dsjson needs the propensity of the logged action, which this log does not have."
         )
+    need_one_metric(log, "dsjson")
     if log.count is not None:
         raise DataError("rows of this log carry counts, which dsjson cannot express. Write rows.")
     return write_lines(path, _events(log))

@@ -60,6 +60,7 @@ def row_of(event: dict[str, Any]) -> dict[str, Any]:
 
 def write_jsonl(log: BanditLog, path: str | Path) -> int:
     """Write a log as a JSON-lines trace and return the number of lines."""
+    need_one_metric(log, "a trace")
     if log.count is not None:
         raise DataError("rows of this log carry counts, which a trace cannot express. Write rows.")
     return write_lines(path, _lines(log))

@@ -9,6 +9,7 @@ import numpy as np
 from offpolicy.errors import DataError, did_you_mean
 from offpolicy.logs.bandit import BanditLog
 from offpolicy.logs.frame import as_features
+from offpolicy.logs.metrics import need_one_metric
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -61,6 +62,7 @@ def from_obp(feedback: Mapping[str, Any], *, position: int | None = None) -> Ban
 
 def to_obp(log: BanditLog) -> dict[str, Any]:
     """Give a log back as OBP's dictionary; text contexts must be encoded first."""
+    need_one_metric(log, "OBP's dictionary")
     if log.count is not None:
         raise DataError("rows of this log carry counts, which OBP cannot express.")
     table = log.context.learner_table

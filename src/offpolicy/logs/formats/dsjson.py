@@ -20,6 +20,7 @@ from offpolicy.logs.formats.lines import (
     whole_in,
     write_lines,
 )
+from offpolicy.logs.metrics import need_one_metric
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

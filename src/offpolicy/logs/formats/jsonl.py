@@ -19,6 +19,7 @@ from offpolicy.logs.formats.lines import (
     read_lines,
     write_lines,
 )
+from offpolicy.logs.metrics import need_one_metric
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

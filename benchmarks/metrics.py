@@ -43,6 +43,8 @@ def measure(rows: int, metrics: int, way: str) -> None:
         each = ev.metric(name)
         for e in each.estimates.values():
             e.interval()
+        for policy in each.policies:
+            each.verdict(policy)
     if metrics > 1:
         ev.pareto()
     seconds = time.perf_counter() - start

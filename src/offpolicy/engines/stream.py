@@ -103,6 +103,11 @@ class StreamedLog:
         return self.scan.limits.fit_rows
 
     @property
+    def chunk_rows(self) -> int:
+        """Rows of a block, about."""
+        return self.scan.limits.chunk
+
+    @property
     def about(self) -> dict[str, Any]:
         """Where the log is read, and how."""
         return self.scan.about("stream", self.scan.limits.chunk)

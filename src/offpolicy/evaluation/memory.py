@@ -46,6 +46,9 @@ class InMemory:
     n_blocks: int = 1
     cells: Cells | None = None
     ratio: Any = None
+    keeps_sums: bool = (
+        True  # of a further metric they are made when its checks ask, once, and not held
+    )
 
     @classmethod
     def of(cls, log: Any, folds: Folds, specs: Specs) -> InMemory:
@@ -201,6 +204,8 @@ class InMemory:
 
     def log_sums(self) -> LogSums:
         """What checks need of contexts and whole distributions."""
+        if not self.keeps_sums:
+            return log_sums(self.log)
         if "log sums" not in self.said:
             self.said["log sums"] = log_sums(self.log)
         sums: LogSums = self.said["log sums"]
@@ -248,6 +253,7 @@ class InMemory:
             self.notes,
             cells=self.cells,
             ratio=self.ratio,
+            keeps_sums=False,
         )
 
     def close(self) -> None:

@@ -123,6 +123,9 @@ class Streamed:
     sums: dict[Any, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     policies: dict[str, Any] = field(default_factory=dict)
+    keeps_sums: bool = (
+        True  # of a further metric they are made when its checks ask, once, and not held
+    )
 
     @classmethod
     def of(cls, scan: Any, plan: Plan, specs: Specs) -> Streamed:
@@ -324,7 +327,7 @@ class Streamed:
     ) -> None:
         base = "reward" not in self.columns
         fits = self.store.fits
-        rows = 0 if "log" in self.sums else self.scan.n
+        rows = 0 if "log" in self.sums or not self.keeps_sums else self.scan.n
         task = Predict(self.plan, self.specs, fits, policies, estimators, behaviors, base, rows)
         later: dict[Any, list[Any]] = {}
         with track("reading and predicting", self.scan.n) as advance:
@@ -404,10 +407,18 @@ class Streamed:
 
     def log_sums(self) -> LogSums:
         """What checks need of contexts and whole distributions."""
-        if "log" not in self.sums:
-            self._pass({}, [])
-        sums: LogSums = self.sums["log"]
-        return sums
+        if self.keeps_sums:
+            sums: LogSums = self.sums["log"]
+            return sums
+        rows = self.scan.n
+        task = Predict(self.plan, self.specs, self.store.fits, {}, [], (), base=False, rows=rows)
+        found: LogSums | None = None
+        with track("reading for the checks", rows) as advance:
+            for _, made in self.scan.run(task):
+                found = made["log"] if found is None else found + made["log"]
+                advance(self.scan.chunk_rows)
+        assert found is not None
+        return found
 
     def training_block(self, log: BanditLog) -> Block:
         """A block in memory whose fits are the log's."""
@@ -445,6 +456,7 @@ class Streamed:
             {key: made for key, made in self.sums.items() if key != "log"},
             self.notes,
             self.policies,
+            keeps_sums=False,
         )
 
     def with_exact_ratio(self) -> Streamed:

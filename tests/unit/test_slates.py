@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -411,3 +413,29 @@ def test_a_column_with_the_probability_of_what_was_shown(interaction, tmp_path):
 def _softmax(scores):
     weight = np.exp(scores)
     return weight / weight.sum(axis=1, keepdims=True)
+
+
+def test_slates_are_read_into_memory():
+    lazy = pl.from_pandas(interacting(40, 3, below=False)).lazy()
+    for given in (lazy, "logs/*.parquet"):
+        with pytest.raises(DataError, match="read into memory"):
+            op.Slates.from_frame(given, **ROLES)
+
+
+def test_everything_downstream_takes_slates(tmp_path):
+    frame = interacting(600, 3, below=False).assign(user=lambda f: f["request"] // 3)
+    log = op.Slates.from_frame(frame, **ROLES, cluster="user", interaction="independent")
+    ev = op.evaluate(
+        log, {"often best": often_best, "uniform": "uniform"}, estimators=["DML", "IPW"]
+    )
+    assert ev["uniform", "IPW"].value == pytest.approx(ev.logged.value, abs=1e-12)
+    sums = pd.Series(frame["click"].to_numpy()).groupby(frame["user"].to_numpy()).sum() / 3
+    assert ev.logged.std_error == pytest.approx(sums.std(ddof=0) / np.sqrt(200), rel=1e-9)
+    assert ev.gate("'often best' lift > 0").passed
+    assert ev.compare().best.leader == "often best"
+    made = json.loads(ev.to_json(tmp_path / "result.json"))
+    assert made["log"]["kind"] == "slates"
+    assert made["settings"]["estimand"].startswith("value per slate")
+    gap = ev["often best", "DML"] - ev.logged
+    assert gap.interval(0.95).low > 0
+    assert op.select(ev)

@@ -37,6 +37,11 @@ def read(
     actions: Sequence[Label] | None,
 ) -> dict[str, Any]:
     """Fields of the slots, checked and in order, and what a row says of its slate."""
+    if isinstance(frame, str) or hasattr(frame, "collect") or hasattr(frame, "toPandas"):
+        raise DataError(
+            f"slates are read into memory, and a {type(frame).__name__} is not there yet. Give a pandas, polars or "
+            "pyarrow table with one row per slot: collect it, or read the file first."
+        )
     columns = Columns(frame)
     names = [context] if isinstance(context, str) else list(context or ())
     if position in names:

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 import offpolicy as op
+from offpolicy.logs.layout import Layout
 from offpolicy.models.values.auto_q import AutoQ
-from offpolicy.scores.blend import blended, products_supported
+from offpolicy.scores.blend import BARELY, blended, candidates, products_supported
 from offpolicy.scores.catalog import AUTO_EPISODES
 from offpolicy.scores.decisions import Decisions, mean_step_weight
 from offpolicy.scores.formulas import doubly_robust, marginalized
@@ -134,6 +135,33 @@ def test_blended_without_support_is_the_marginal_score():
     near = op.evaluate(log, lambda s: 0.98 * greedy(np.eye(64, 4), 1.0)[np.asarray(s)] + 0.005)
     assert near.problem is not None
     assert np.isfinite(doubly_robust(d)).all()
+
+
+def test_thin_products_speak_only_where_they_contradict_ratios_of_marginals():
+    """Ten of 200 episodes carry the weights: 12 effective ones, with a mean of 1."""
+    n, steps = 200, 4
+    rng = np.random.default_rng(5)
+    one = np.ones(n * steps)
+    weight = np.where(np.arange(n) < 10, 18.0, 0.1 * n / (n - 10))
+    pi_e = np.repeat(0.5 * weight**0.25, steps)
+    reward = 1 + 0.1 * rng.standard_normal(n * steps)
+    made = {}
+    for ratio in (1.0, 3.0):
+        d = Decisions(
+            Layout.ragged([steps] * n),
+            reward,
+            pi_e,
+            0.5 * one,
+            0 * one,
+            0 * one,
+            marginal=ratio * one,
+        )
+        assert not products_supported(d)
+        assert products_supported(d, *BARELY)
+        made[ratio] = candidates(d, None)
+    assert set(made[1.0][0]) == {"DRL"}
+    assert set(made[3.0][0]) == {"DML", "WDR"}
+    assert "contradicted" in made[3.0][1]
 
 
 def test_intervals_of_sums_use_the_weight_of_each_step():

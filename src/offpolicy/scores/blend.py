@@ -6,7 +6,12 @@ marginals (DRL) live on, and are wrong where the state is not Markov or the rati
 - products take part where they are supported: the weights of the last step leave at least 100 effective episodes, or a
   tenth of all if that is 20, none of which carries more than a tenth, and have a mean that is 1 within a fifth. With
   fewer, the spread of their scores is no guide to their error;
-- where they are, the bias of DRL is what its distance from the better of the two exceeds the distance's own error by;
+- with less support (8 effective episodes, none with more than half) products do not speak unless they contradict: where
+  DRL is more than 5 standard errors from DML, which is where the check `marginal_ratios` refuses DRL, they speak alone;
+- where a value model leaves less over than n episodes can tell (`missed`), scores do not say which part is better:
+  that which assumes least, DML, speaks;
+- where products are supported, the bias of DRL is what its distance from the better of the two exceeds the distance's
+  own error by;
 - x minimizes x'(Ω + b b')x over the simplex, Ω being the covariance of the scores and b the biases.
 
 The x of a fold comes from the other folds' units, so that choosing is honest: a unit's score is not weighted by itself.
@@ -22,7 +27,7 @@ from offpolicy.scores import formulas as scores
 from offpolicy.scores.decisions import LARGEST_LOG_WEIGHT
 from offpolicy.scores.formulas import Scored
 from offpolicy.scores.magic import simplex_minimum
-from offpolicy.scores.missed import floored
+from offpolicy.scores.missed import Floor, floored
 
 if TYPE_CHECKING:
     from offpolicy._arrays import Bools, Floats
@@ -33,6 +38,10 @@ ENOUGH_EPISODES = 100.0
 ENOUGH_SHARE = 0.1
 LARGEST_SHARE = 0.1
 MEAN_WITHIN = 0.2
+# Episodes, largest share and mean weight that still make DML a witness, if not one to rest on.
+BARELY = (8.0, 0.5, 0.5)
+# Standard errors between DRL and such a witness from which on DRL is not believed.
+CONTRADICTED = 5.0
 # Standard errors of the distance that are no sign of bias.
 NOISE = 1.0
 
@@ -59,13 +68,39 @@ def products_supported(
     )
 
 
+def contradicted(d: Decisions, marginal: Floats, robust: Floats) -> bool:
+    """Whether products of ratios, if barely supported, say that ratios of marginals are wrong."""
+    if not (np.isfinite(robust).all() and products_supported(d, *BARELY)):
+        return False
+    gap, size = marginal - robust, float(d.mass.sum())
+    mean = float(gap @ d.mass) / size
+    return bool(abs(mean) * size > CONTRADICTED * float(np.sqrt(d.mass**2 @ (gap - mean) ** 2)))
+
+
+def candidates(d: Decisions, floor: Floor | None) -> tuple[dict[str, Floats], str]:
+    """The scores that take part, by name, and why where it is not all of them."""
+    products = {"DML": scores.doubly_robust, "WDR": scores.self_normalized_dr}
+    if d.marginal is None:
+        return {name: score(d) for name, score in products.items()}, ""
+    marginal = scores.marginalized(d)
+    if products_supported(d):
+        made = {"DRL": marginal, **{name: score(d) for name, score in products.items()}}
+        if floor is not None and all(floor.is_above(d, psi) for psi in made.values()):
+            return {"DML": made["DML"]}, ""
+        return made, ""
+    robust = np.full(d.n, np.nan)
+    if products_supported(d, *BARELY):
+        robust = scores.doubly_robust(d)
+    if contradicted(d, marginal, robust):
+        why = "DRL is contradicted by products of ratios, whose support is thin"
+        return {"DML": robust, "WDR": scores.self_normalized_dr(d)}, why
+    return {"DRL": marginal}, "products of ratios are not supported at this horizon"
+
+
 def blended(d: Decisions) -> Scored:
     """Σ_j x_j ψ_j over the parts that these data support."""
-    parts = {"DRL": scores.marginalized(d)} if d.marginal is not None else {}
-    supported = products_supported(d)
-    if supported or not parts:
-        parts["DML"] = scores.doubly_robust(d)
-        parts["WDR"] = scores.self_normalized_dr(d)
+    floor = Floor.of(d)
+    parts, why = candidates(d, floor)
     names = [name for name, psi in parts.items() if np.isfinite(psi).all()]
     if not names:
         return Scored(np.full(d.n, np.nan))
@@ -81,11 +116,9 @@ def blended(d: Decisions) -> Scored:
     mean = shares @ d.mass / d.mass.sum()
     said = ", ".join(f"{names[j]} {mean[j]:.0%}" for j in np.argsort(-mean) if mean[j] > 0.005)
     note = f"blend by estimated mean squared error: {said}"
-    if not supported and "DRL" in parts:
-        note += "; products of ratios are not supported at this horizon"
     products = float(sum(m for name, m in zip(names, mean, strict=True) if name != "DRL"))
-    psi, floor = floored(d, (shares * table).sum(axis=0))
-    return Scored(psi, f"{note}; {floor}" if floor else note, products)
+    psi, missed = floored(d, (shares * table).sum(axis=0), floor)
+    return Scored(psi, "; ".join(text for text in (note, why, missed) if text), products)
 
 
 def _weights(table: Floats, names: list[str], mass: Floats, members: Bools) -> Floats:

@@ -10,6 +10,7 @@ and take their spread from the ratios without the model, scaled to the floor: ev
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -30,7 +31,43 @@ def ratios_alone(d: Decisions) -> Floats:
     return d.sum(d.gamma * d.marginal * d.reward)
 
 
-def floored(d: Decisions, psi: Floats) -> tuple[Floats, str]:
+@dataclass(frozen=True, eq=False)
+class Floor:
+    """The least spread that scores of some decisions may have.
+
+    Attributes
+    ----------
+    plain : (N,) array
+        Scores of the ratios alone, less their mean, scaled to the least spread.
+    square : float
+        Σ m e² of them.
+    """
+
+    plain: Floats
+    square: float
+
+    @classmethod
+    def of(cls, d: Decisions) -> Floor | None:
+        """3/n of the variance of the ratios alone; None where there are no ratios, or none that are finite."""
+        if d.marginal is None:
+            return None
+        alone = ratios_alone(d)
+        if not np.isfinite(alone).all():
+            return None
+        share = min(RULE_OF_THREE / d.size, 1.0)
+        plain = share**0.5 * (alone - _mean(d, alone))
+        return cls(plain, float(d.mass @ plain**2))
+
+    def is_above(self, d: Decisions, psi: Floats) -> bool:
+        """Whether scores vary less than this."""
+        return float(d.mass @ (psi - _mean(d, psi)) ** 2) < self.square
+
+
+def _mean(d: Decisions, psi: Floats) -> float:
+    return float(psi @ d.mass) / float(d.mass.sum())
+
+
+def floored(d: Decisions, psi: Floats, floor: Floor | None = None) -> tuple[Floats, str]:
     """The scores with a variance of at least 3/n of that of the ratios alone, and what was done.
 
     >>> from offpolicy.logs.layout import Layout
@@ -42,20 +79,14 @@ def floored(d: Decisions, psi: Floats) -> tuple[Floats, str]:
     >>> round(float(psi.mean()), 12), round(float(psi.std() / reward.std()), 12), bool(note)
     (7.0, 0.1, True)
     """
-    if d.marginal is None or not np.isfinite(psi).all():
-        return psi, ""
-    plain = ratios_alone(d)
-    size = float(d.mass.sum())
-    level, center = float(psi @ d.mass) / size, float(plain @ d.mass) / size
-    share = RULE_OF_THREE / d.size
-    variance, whole = (float(d.mass @ (x - m) ** 2) for x, m in ((psi, level), (plain, center)))
-    if not np.isfinite(whole) or variance >= share * whole:
+    floor = Floor.of(d) if floor is None else floor
+    if floor is None or not np.isfinite(psi).all() or not floor.is_above(d, psi):
         return psi, ""
     note = (
         "the value model leaves next to nothing over; the standard error allows for events of probability "
-        f"{min(share, 1.0):.2g}, which {d.size:,.0f} episodes may have missed"
+        f"{min(RULE_OF_THREE / d.size, 1.0):.2g}, which {d.size:,.0f} episodes may have missed"
     )
-    return level + min(share, 1.0) ** 0.5 * (plain - center), note
+    return _mean(d, psi) + floor.plain, note
 
 
 def marginalized(d: Decisions) -> Scored:

@@ -13,7 +13,7 @@ import numpy as np
 
 from offpolicy.inference.figures import capitalized
 from offpolicy.scores import formulas as scores
-from offpolicy.scores.blend import products_supported
+from offpolicy.scores.blend import BARELY, products_supported
 from offpolicy.scores.catalog import ALL, AUTO_EPISODES, Estimator
 from offpolicy.scores.missed import ratios_alone
 from offpolicy.trust.finding import Finding, judged, not_applicable
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
 NAME = "marginal_ratios"
 MOSTLY = 0.8
-# Episodes, largest share and mean weight that still make DML a witness, if not one to rest on.
-BARELY = (8.0, 0.5, 0.5)
 REMEDY = (
     "Give better ratios (ratio_model=), or states that say all that matters for what follows; where products of "
     "ratios are supported, read DML."
@@ -48,9 +46,13 @@ def comparable(
     """
     if view.decisions.layout.is_single:
         return list(estimators)
+    resting = products > MOSTLY
     if not products_supported(view.decisions):
-        return [e for e in estimators if not e.uses_products]
-    if view.behavior_is_known and products > MOSTLY:
+        # An estimate that rests on products all the same does so because they contradict ratios of marginals.
+        return [
+            e for e in estimators if not e.uses_products and (e is AUTO_EPISODES or not resting)
+        ]
+    if view.behavior_is_known and resting:
         return [e for e in estimators if "marginal" not in e.needs or e is AUTO_EPISODES]
     return list(estimators)
 

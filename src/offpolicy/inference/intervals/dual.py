@@ -138,7 +138,8 @@ def _direction(x: Floats, slope: Floats, hessian: Floats) -> Floats:
     index = np.flatnonzero(slope)
     block = hessian[np.ix_(index, index)]
     block = block + np.eye(len(index)) * 1e-14 * max(float(np.trace(block)), 1e-300)
-    step[index] = -np.linalg.solve(block, slope[index])
+    # Columns that are multiples of each other (no reward at all, say) leave the matrix without an inverse.
+    step[index] = -np.linalg.lstsq(block, slope[index], rcond=1e-15)[0]
     if ((step < 0) & (x == 0)).any():
         # Coupled steps may push a freed coordinate back out: move each by its own curvature.
         step = -slope / np.maximum(np.diag(hessian), 1e-300)

@@ -11,7 +11,12 @@ import offpolicy as op
 from offpolicy.errors import UsageError
 from offpolicy.inference.intervals import Sample, empirical_bernstein
 from offpolicy.inference.intervals.concentration import implicit_exploration
-from offpolicy.inference.intervals.sequence import STAKES, betting_lower_bound
+from offpolicy.inference.intervals.sequence import (
+    LARGEST_STAKE,
+    SHARES,
+    STAKES,
+    betting_lower_bound,
+)
 
 
 def world(rng, n=1500, gain=0.0):
@@ -39,9 +44,9 @@ def test_the_smoothed_bound_inverts_its_own_product():
     def product(mean, c):
         return np.prod(1 + c * (z / mean - 1))
 
-    assert np.mean([product(bound, c) for c in STAKES / np.sqrt(200)]) == pytest.approx(
-        20, rel=1e-6
-    )
+    stakes = np.minimum(STAKES / np.sqrt(200), LARGEST_STAKE)
+    assert SHARES @ [product(bound, c) for c in stakes] == pytest.approx(20, rel=1e-6)
+    assert SHARES.sum() == pytest.approx(1)
 
 
 def test_counts_are_repeated_rows():
@@ -157,6 +162,13 @@ def test_an_exact_bound_asks_for_no_large_sample_and_for_weights_of_mean_one():
         found = op.select(ev)
         assert found.chosen == chosen
     assert found.candidates[0].method == "not enough evidence"
+
+
+def test_a_policy_that_is_nearly_the_logging_policy_has_a_tight_bound():
+    rng = np.random.default_rng(0)
+    near = {"near": np.tile([0.26, 0.26, 0.24, 0.24], (2000, 1))}
+    found = op.select(op.evaluate(world(rng, 2000), near, estimators=["IPW"])).candidates[0]
+    assert found.difference - found.bound < 0.004
 
 
 def test_values_are_bounded_too():

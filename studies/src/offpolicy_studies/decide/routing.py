@@ -158,8 +158,14 @@ def advised(cell: Cell, rng: np.random.Generator) -> dict[str, list[float]]:
 
 def unexplored(cell: Cell, rng: np.random.Generator) -> dict[str, list[float]]:
     """{target: refused, advised, predicted width with some exploration} of a log without any."""
+    from sklearn.dummy import DummyRegressor
+
     log, targets = draw(cell, cell.rows, 0.0, rng)
-    advice = op.advise(log, targets, width=0.02, exploration=[cell.exploration])
+    # No model can help here, so that the simplest will do.
+    mean_of_model = op.PerAction(DummyRegressor())
+    advice = op.advise(
+        log, targets, width=0.02, exploration=[cell.exploration], reward_model=mean_of_model
+    )
     said = "no exploration" in str(advice)
     return {
         t: [float(not advice[t].answered), float(said), advice[t].plan(cell.exploration).width]

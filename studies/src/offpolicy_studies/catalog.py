@@ -61,6 +61,10 @@ learning = Study(
     "learning",
     "policies learned from logs: honest and naive values, regret, and the paper's Figure 2",
     "offpolicy_studies.decide.learning",
+large_actions = Study(
+    "large-actions",
+    "many actions: coarse ratios against exact ones, published errors, coverage, the check",
+    "offpolicy_studies.large_actions.study",
 )
 obd = Study(
     "obd",

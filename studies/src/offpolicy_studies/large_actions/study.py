@@ -1,0 +1,261 @@
+"""`offpolicy reproduce large-actions`: coarse ratios where there are many actions.
+
+Three tables: mean squared errors of IPS and MIPS in the published world (`published`); coverage of intervals with
+exact and coarse ratios in worlds where features say all (`worlds`); and how often the check speaks where they do not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path  # noqa: TC003  (the command line reads the types of Args)
+from typing import Any
+
+import numpy as np
+
+import offpolicy as op
+from offpolicy.models.rewards.auto import LinearReward
+from offpolicy.models.rewards.reward import ConstantReward
+from offpolicy_studies.folder import write_results
+from offpolicy_studies.large_actions import published
+from offpolicy_studies.large_actions.worlds import Policy, World
+from offpolicy_studies.monte_carlo import mean, share, simulate
+
+#: MSE(IPS) / MSE(MIPS) as published, at so many actions.
+PUBLISHED = {10: 1.38, 5000: 12.38}
+HEADER = (
+    "world", "ratio", "target", "answered", "covered: value", "difference", "lift", "MSE", "bias", "width", "coarse",
+    "check ran", "check cautions",
+)  # fmt: skip
+RATIOS = {"exact": "exact", "cells": op.CoarseRatio(), "auto": "auto"}
+
+
+@dataclass(frozen=True)
+class Args:
+    """Options of the study of many actions."""
+
+    actions: tuple[int, ...] = (10, 100, 1000, 5000)
+    """Numbers of actions of the published world."""
+    logs: int = 20
+    """Logs of each number of actions and published world; a tenth of them from 5,000 actions on."""
+    replications: int = 100
+    """Logs of each world of the tables of coverage and of the check."""
+    rows: int = 3000
+    """Rows of these logs."""
+    seed: int = 0
+    """Seed of everything."""
+    workers: int = 1
+    """Processes; 0 takes one for each core."""
+    out: Path | None = None
+    """Folder for replications.jsonl (which makes a run resumable), results.json and table.md."""
+
+
+@dataclass(frozen=True)
+class Mean:
+    """The mean reward, whatever context and action: all is left to the weights."""
+
+    def fit_reward(self, data: Any, seed: int) -> ConstantReward:
+        """Fit."""
+        return ConstantReward(data.mean())
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A world, what is known of its logging policy, and the reward model."""
+
+    world: World
+    rows: int
+    known: bool = True
+    modeled: bool = True
+    ratios: tuple[str, ...] = ("exact", "cells", "auto")
+
+
+def cells(options: Args) -> dict[str, Cell]:
+    """Every world that is simulated."""
+    n, cheap = options.rows, ("cells", "auto")
+    return {
+        "features say all": Cell(World(), n),
+        "features say all, π_b of cells fitted": Cell(World(), n, known=False, ratios=("cells",)),
+        "direct effect 0, weights alone": Cell(World(), n, modeled=False, ratios=cheap),
+        "direct effect 0.1, weights alone": Cell(World(direct=0.1), n, modeled=False, ratios=cheap),
+        "direct effect 0.3, weights alone": Cell(World(direct=0.3), n, modeled=False, ratios=cheap),
+        "direct effect 0.3, modeled": Cell(World(direct=0.3), n, ratios=cheap),
+    }
+
+
+def replicate(cell: Cell, rng: np.random.Generator) -> dict[str, Any]:
+    """One log under each ratio: {ratio: {target: what was found}}."""
+    world = cell.world
+    log = world.log(cell.rows, rng)
+    found: dict[str, Any] = {}
+    for name in cell.ratios:
+        ev = op.evaluate(
+            log,
+            world.targets(),
+            estimators=["DML"],
+            ratio=RATIOS[name],
+            reward_model=LinearReward() if cell.modeled else Mean(),
+            behavior_model=Policy(world, 0.5) if cell.known else None,
+            randomized=True,
+        )
+        found[name] = {target: _found(ev, target, world.values) for target in ev.policies}
+    return found
+
+
+def _found(ev: op.Evaluation, target: str, values: dict[str, float]) -> dict[str, Any]:
+    e, logged = ev[target, "DML"], values["logged"]
+    verdict = ev.verdict(target)
+    asked = {
+        "value": (e.interval(), values[target]),
+        "difference": ((e - ev.logged).interval(), values[target] - logged),
+        "lift": (e.lift(ev.logged).interval(), values[target] / logged - 1),
+    }
+    checks = ev.diagnostics[target]
+    check = checks.get("coarse_ratio")
+    return {
+        "error": e.value - values[target],
+        "width": e.interval().high - e.interval().low,
+        "answered": verdict.level != "insufficient evidence",
+        "covers": {k: bool(i.low <= v <= i.high) for k, (i, v) in asked.items()},
+        "coarse": ev.settings["ratio"] != "exact",
+        "p": float(check) if check is not None and check.ran else None,
+        "level": None if check is None else check.level,
+    }
+
+
+def published_errors(options: Args) -> dict[str, Any]:
+    """Mean squared errors in three published worlds of each number of actions."""
+    rows = {}
+    for k in options.actions:
+        number = max(2, options.logs // 10) if k >= 5000 else options.logs
+        worlds = []
+        for seed in range(3):
+            world, rng = published.World(k, seed), np.random.default_rng([options.seed, k, seed])
+            shared = published.weights_of_dimensions(rng)
+            truth = published.draw(world, 2_000 if k >= 5000 else 10_000, shared, rng).value
+            logs = [
+                published.draw(world, 10_000, published.weights_of_dimensions(rng), rng)
+                for _ in range(number)
+            ]
+            worlds.append(
+                {
+                    against: {
+                        name: float(
+                            np.mean(
+                                [
+                                    (float((getattr(g, column) * g.reward).mean()) - value(g)) ** 2
+                                    for g in logs
+                                ]
+                            )
+                        )
+                        for name, column in (("IPS", "exact"), ("MIPS", "marginal"))
+                    }
+                    for against, value in (
+                        ("published", lambda _, truth=truth: truth),
+                        ("own", lambda g: g.value),
+                    )
+                }
+            )
+        rows[str(k)] = {"logs": number, "worlds": worlds}
+    return rows
+
+
+def reproduce(options: Args) -> dict[str, Any]:
+    """Run everything."""
+    drawn = simulate(
+        replicate,
+        cells(options),
+        options.replications,
+        seed=options.seed,
+        workers=options.workers,
+        out=None if options.out is None else options.out / "replications.jsonl",
+        settings={"rows": options.rows},
+        title="many actions",
+    )
+    answer = {
+        "options": {"rows": options.rows, "replications": options.replications},
+        "published": published_errors(options),
+        "worlds": {name: summary(found) for name, found in drawn.items()},
+    }
+    write_results(options.out, answer, show(answer))
+    return answer
+
+
+def summary(found: list[Any]) -> list[dict[str, Any]]:
+    """One row per ratio and target."""
+    rows = []
+    for ratio in found[0]:
+        for target in found[0][ratio]:
+            each = [f[ratio][target] for f in found]
+            answered = [f for f in each if f["answered"]]
+            tested = [f for f in each if f["p"] is not None]
+            rows.append(
+                {
+                    "ratio": ratio,
+                    "target": target,
+                    "answered": share(np.array([f["answered"] for f in each]))[0],
+                    "mse": mean(np.array([f["error"] ** 2 for f in each]))[0],
+                    "bias": mean(np.array([f["error"] for f in each]))[0],
+                    "width": mean(np.array([f["width"] for f in answered]))[0]
+                    if answered
+                    else None,
+                    "cover": {
+                        k: share(np.array([f["covers"][k] for f in answered]))
+                        for k in ("value", "difference", "lift")
+                    },
+                    "coarse": share(np.array([f["coarse"] for f in each]))[0],
+                    "tested": len(tested) / len(each),
+                    "cautions": (
+                        sum(f["level"] in {"caution", "alarm"} for f in tested) / len(tested)
+                        if tested
+                        else None
+                    ),
+                }
+            )
+    return rows
+
+
+def show(result: dict[str, Any]) -> str:
+    """The tables in Markdown."""
+    lines = [
+        "| actions | logs | MSE(IPS) / MSE(MIPS), three worlds | against the value of the log itself | published |",
+        "|---|---|---|---|---|",
+    ]
+    for k, row in result["published"].items():
+        found = [
+            ", ".join(f"{w[a]['IPS'] / w[a]['MIPS']:.3g}" for w in row["worlds"])
+            for a in ("published", "own")
+        ]
+        known = PUBLISHED.get(int(k))
+        lines.append(
+            f"| {int(k):,} | 3 × {row['logs']} | {found[0]} | {found[1]} | {'' if known is None else known} |"
+        )
+    lines += [
+        "",
+        f"| {' | '.join(HEADER)} |",
+        "|---|---|---|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    for name, rows in result["worlds"].items():
+        lines += [f"| {name} | {_row(row)} |" for row in rows]
+    return "\n".join(lines) + "\n"
+
+
+def _row(row: dict[str, Any]) -> str:
+    def percent(value: float | None) -> str:
+        return "–" if value is None or np.isnan(value) else f"{100 * value:.0f}%"
+
+    covered = [percent(row["cover"][k][0]) for k in ("value", "difference", "lift")]
+    width = "–" if row["width"] is None else f"{row['width']:.2f}"
+    return " | ".join(
+        [
+            row["ratio"],
+            row["target"],
+            percent(row["answered"]),
+            *covered,
+            f"{row['mse']:.2g}",
+            f"{row['bias']:+.2g}",
+            width,
+            percent(row["coarse"]),
+            percent(row["tested"]),
+            percent(row["cautions"]),
+        ]
+    )

@@ -140,6 +140,21 @@ def test_several_metrics_by_spark_are_those_of_duckdb(session, files, way):
     assert pair[0].std_error == pytest.approx(pair[1].std_error, rel=1e-9)
 
 
+@pytest.mark.parametrize("way", ["cells", "stream"])
+@pytest.mark.parametrize("given", [None, {"u": 0.3, "v": 0.3, "w": 0.4}], ids=["fitted", "policy"])
+def test_ratios_of_cells_by_spark_are_those_of_duckdb(session, files, way, given):
+    model = op.BoostedReward(rounds=5, validation=0, threads=1)
+    settings = {
+        "estimators": ["DML", "IPW"], "reward_model": model, "behavior_model": given,
+        "ratio": op.CoarseRatio(),
+    }  # fmt: skip
+    table = {"u": {"age": "old"}, "v": {"age": "old"}, "w": {"age": "new"}}
+    options = {**NAMED, "propensity": None, "action_features": table, "way": way}
+    ours, theirs = both(session, files, soft("x"), settings, **options, chunk_rows=700)
+    assert theirs.problem.source.cells.n == 2
+    assert_same(ours, theirs)
+
+
 @pytest.mark.skipif(not Path("/proc").exists(), reason="finds the executor in /proc")
 def test_an_executor_killed_in_the_middle_changes_nothing(session, files, tmp_path):
     folder = str(tmp_path)

@@ -7,15 +7,15 @@ a softmax of the negative mean reward, the target takes the best action but for 
 
 Two things in that code decide what its errors are of. The weights of the dimensions are drawn anew for every log and
 for the test set that gives the "true" value, so that each log has a value of its own which is not the one it is
-compared with; and the uniform numbers that draw actions and categories are the same for every log. ``own_value``
-compares each log with the value of its own weights, and draws afresh.
+compared with; and the uniform numbers that draw actions and categories are the same for every log. Here they are drawn
+afresh, and errors are given against both values.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -111,7 +111,7 @@ def draw(world: World, n: int, importance: Floats, rng: np.random.Generator) -> 
 
 def joint(chances: Floats, category: list[Ints]) -> Floats:
     """(m, K) probability with which each action has the categories that are seen: all dimensions but the first."""
-    out = chances[1][:, category[1]].T.copy()
+    out: Floats = chances[1][:, category[1]].T.copy()
     for d in range(2, DIMENSIONS):
         out *= chances[d][:, category[d]].T
     return out
@@ -120,14 +120,10 @@ def joint(chances: Floats, category: list[Ints]) -> Floats:
 def drawn(matrix: Floats, rng: np.random.Generator) -> Ints:
     """One column for each row of probabilities."""
     at = (rng.random((len(matrix), 1)) > matrix.cumsum(axis=1)).sum(axis=1)
-    return np.minimum(at, matrix.shape[1] - 1)
+    return np.asarray(np.minimum(at, matrix.shape[1] - 1))
 
 
-def errors(world: World, n: int, truth: float | None, rng: np.random.Generator) -> dict[str, float]:
-    """Squared errors of IPS and MIPS on one log: against its own value, or against ``truth``."""
-    log = draw(world, n, weights_of_dimensions(rng), rng)
-    value = log.value if truth is None else truth
-    return {
-        "IPS": (float((log.exact * log.reward).mean()) - value) ** 2,
-        "MIPS": (float((log.marginal * log.reward).mean()) - value) ** 2,
-    }
+def squared_error(log: Log, ratio: Literal["exact", "marginal"], value: float) -> float:
+    """Of the mean weighted reward."""
+    weight = log.exact if ratio == "exact" else log.marginal
+    return (float((weight * log.reward).mean()) - value) ** 2

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path  # noqa: TC003  (the command line reads the types of Args)
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -127,36 +127,34 @@ def published_errors(options: Args) -> dict[str, Any]:
     rows = {}
     for k in options.actions:
         number = max(2, options.logs // 10) if k >= 5000 else options.logs
-        worlds = []
-        for seed in range(3):
-            world, rng = published.World(k, seed), np.random.default_rng([options.seed, k, seed])
-            shared = published.weights_of_dimensions(rng)
-            truth = published.draw(world, 2_000 if k >= 5000 else 10_000, shared, rng).value
-            logs = [
-                published.draw(world, 10_000, published.weights_of_dimensions(rng), rng)
-                for _ in range(number)
-            ]
-            worlds.append(
-                {
-                    against: {
-                        name: float(
-                            np.mean(
-                                [
-                                    (float((getattr(g, column) * g.reward).mean()) - value(g)) ** 2
-                                    for g in logs
-                                ]
-                            )
-                        )
-                        for name, column in (("IPS", "exact"), ("MIPS", "marginal"))
-                    }
-                    for against, value in (
-                        ("published", lambda _, truth=truth: truth),
-                        ("own", lambda g: g.value),
-                    )
-                }
-            )
-        rows[str(k)] = {"logs": number, "worlds": worlds}
+        rows[str(k)] = {
+            "logs": number,
+            "worlds": [_errors(k, number, seed, options.seed) for seed in range(3)],
+        }
     return rows
+
+
+def _errors(k: int, number: int, world_seed: int, seed: int) -> dict[str, dict[str, float]]:
+    """In one world: {value compared with: {estimator: mean squared error}}."""
+    world, rng = published.World(k, world_seed), np.random.default_rng([seed, k, world_seed])
+    shared = published.weights_of_dimensions(rng)
+    truth = published.draw(world, 2_000 if k >= 5000 else 10_000, shared, rng).value
+    logs = [
+        published.draw(world, 10_000, published.weights_of_dimensions(rng), rng)
+        for _ in range(number)
+    ]
+
+    def mse(ratio: Literal["exact", "marginal"], value: float | None) -> float:
+        errors = [
+            published.squared_error(log, ratio, log.value if value is None else value)
+            for log in logs
+        ]
+        return float(np.mean(errors))
+
+    return {
+        against: {"IPS": mse("exact", value), "MIPS": mse("marginal", value)}
+        for against, value in (("published", truth), ("own", None))
+    }
 
 
 def reproduce(options: Args) -> dict[str, Any]:

@@ -181,10 +181,53 @@ def slates(n: int = 5_000) -> None:
     save("slates")
 
 
+def many_actions(n: int = 4_000) -> None:
+    """Standard errors of IPW with exact ratios and with ratios of 12 cells, for a target that takes one action."""
+    rng = np.random.default_rng(0)
+    sizes = [12, 30, 100, 300, 1_000, 3_000]
+    found: dict[str, list[float]] = {"exact": [], "cells": []}
+    for k in sizes:
+        cell = np.arange(k) % 12
+        action = rng.integers(k, size=n)
+        reward = (rng.random(n) < 0.1 + 0.05 * cell[action]).astype(float)
+        log = op.BanditLog.from_arrays(
+            None, action, reward, np.full(n, 1 / k), actions=range(k), action_features=cell
+        )
+        for name, ratio in (("exact", "exact"), ("cells", op.CoarseRatio(bins=12))):
+            ev = op.evaluate(
+                log,
+                op.policies.Fixed(5),
+                estimators=["IPW"],
+                ratio=ratio,
+                behavior_model=op.policies.Uniform(),
+            )
+            found[name].append(ev["policy", "IPW"].std_error)
+    for name, color in (("exact", ORANGE), ("cells", BLUE)):
+        label = "ratios of actions" if name == "exact" else "ratios of 12 cells"
+        errors = np.where(np.array(found[name]) > 0, found[name], np.nan)
+        plt.plot(sizes, errors, "o-", color=color, label=label)
+    plt.xscale("log")
+    plt.yscale("log")
+    plt.xticks(sizes, [f"{k:,}" for k in sizes])
+    plt.yticks([0.03, 0.1, 0.3], ["0.03", "0.1", "0.3"])
+    plt.minorticks_off()
+    plt.xlabel("actions")
+    plt.ylabel("standard error of IPW")
+    plt.legend(frameon=False, loc="upper left")
+    save("many_actions")
+
+
 def main() -> None:
     """Draw them all."""
     PICTURES.mkdir(exist_ok=True)
-    pictures: tuple[Any, ...] = (cross_fitting, orthogonality, horizon, overlap, slates)
+    pictures: tuple[Any, ...] = (
+        cross_fitting,
+        orthogonality,
+        horizon,
+        overlap,
+        slates,
+        many_actions,
+    )
     for picture in pictures:
         picture()
         print(f"{picture.__name__}.svg")

@@ -18,6 +18,7 @@ WHAT = {
     "top_unit_share": "share of the weighted rewards on one unit",
     "pareto_k": "Pareto index of the weights' tail",
     "unsupported_mass": "share of the target's choices that the log never makes",
+    "coarse_ratio": "p-value: paired test between estimates with ratios of cells and of actions",
     "reward_model_r2": "out-of-fold R² of the reward model",
     "reward_model_calibration": "z of its calibration",
     "behavior_log_loss": "z of the log-loss of π_b above that of plain shares",

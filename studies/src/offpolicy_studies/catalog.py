@@ -57,14 +57,15 @@ false_alarms = Study(
     "how often each check finds fault with a clean log",
     "offpolicy_studies.trust.false_alarms",
 )
-learning = Study(
-    "learning",
-    "policies learned from logs: honest and naive values, regret, and the paper's Figure 2",
-    "offpolicy_studies.decide.learning",
 large_actions = Study(
     "large-actions",
     "many actions: coarse ratios against exact ones, published errors, coverage, the check",
     "offpolicy_studies.large_actions.study",
+)
+learning = Study(
+    "learning",
+    "policies learned from logs: honest and naive values, regret, and the paper's Figure 2",
+    "offpolicy_studies.decide.learning",
 )
 obd = Study(
     "obd",

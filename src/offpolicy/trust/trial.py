@@ -9,8 +9,8 @@ where the log is weak. With z the number of standard errors between δ̂ and 0, 
 
 for which the power, averaged over the logs in which the test is proposed, is 0.74 to 0.90 for every true difference
 of one standard error or more and every c from 1.3 to 3.5 (0.80 is promised). Where the printed interval is wider than
-normal scores would have it, so is the standard error: the distance to its end is c of them. Where the difference may be
-0 nothing is known of its size, and the test is that of a change by 10% of the logged value.
+normal scores would have it, so is the standard error: the distance to its end is 1.96 of them at 95%. Where the
+difference may be 0 nothing is known of its size, and the test is that of a change by 10% of the logged value.
 
 The variance of the new arm is that of the target: v(1 − v) for binary rewards with v the
 value that it is sized for, else Σ w (r − v)² / Σ w. Rows count
@@ -28,7 +28,6 @@ import numpy as np
 from scipy import special
 
 from offpolicy.inference.confidence import PLENTIFUL
-from offpolicy.inference.family import adjusted
 from offpolicy.inference.figures import plural_of
 from offpolicy.inference.intervals.evidence import two_values
 from offpolicy.inference.intervals.power import trial_for_means
@@ -113,7 +112,7 @@ def ab_test(ev: Evaluation, estimate: Estimate | None, change: Change | None) ->
             return None
         if change.sign:
             estimated = change.estimate.value
-            z, bar = _standing_out(change, len(ev.policies))
+            z, bar = _standing_out(change)
             difference = estimated * shrunken(z, bar) / z
     control = _variance(ev, None, base)
     if not math.isfinite(difference) or difference == 0 or not control > 0:
@@ -132,18 +131,20 @@ def ab_test(ev: Evaluation, estimate: Estimate | None, change: Change | None) ->
     )
 
 
-def _standing_out(change: Change, policies: int) -> tuple[float, float]:
-    """Standard errors between a difference and 0, and how many of them its interval asked for."""
+def _standing_out(change: Change) -> tuple[float, float]:
+    """Standard errors between a difference and 0, and how many of them its interval asked for.
+
+    Where the difference's own interval, corrected for no other policy, is wider than a normal one, so is the error.
+    """
     gap, interval = change.estimate, change.interval
-    near = abs(gap.value - (interval.low if gap.value > 0 else interval.high))
+    own = gap.interval(interval.level)
+    near, alone = (abs(gap.value - (i.low if gap.value > 0 else i.high)) for i in (interval, own))
     if not near > 0 or not gap.std_error > 0:
         return MOST, NORMAL_QUANTILE
-    if interval.method in {*PLENTIFUL, "max-t"}:
-        bar, error = near / gap.std_error, gap.std_error
-    else:
-        bar = float(special.ndtri(0.5 + adjusted(interval.level, policies) / 2))
-        error = near / bar
-    return min(abs(gap.value) / error, MOST), bar
+    error = gap.std_error
+    if own.sufficient and own.method not in PLENTIFUL:
+        error = alone / float(special.ndtri(0.5 + interval.level / 2))
+    return min(abs(gap.value) / error, MOST), near / error
 
 
 def _variance(ev: Evaluation, estimate: Estimate | None, value: float) -> float:

@@ -342,6 +342,7 @@ def test_too_wide_a_window_is_said():
     assert ev.verdict("p").level != "trust"
     narrow = op.evaluate(log(), {"p": policy}, ratio=op.KernelRatio(0.3), estimators=["SNIPW"])
     assert narrow.diagnostics["p", "smoothing_bias"].level == "ok"
+    assert "for the bias of smoothing" in " ".join(narrow.verdict("p").reasons)
 
 
 # -- checks, report, gates -------------------------------------------------------------------------
@@ -498,3 +499,27 @@ def test_value_curves_are_for_numbers():
         op.value_curve(op.BanditLog.from_arrays(None, [0, 1] * 9, [0.0, 1.0] * 9, [0.5] * 18))
     with pytest.raises(UsageError, match="twice"):
         op.value_curve(log(), [5, 5])
+
+
+def test_the_command_line_takes_numbers(tmp_path, capsys):
+    from offpolicy.cli import main
+
+    path = tmp_path / "log.csv"
+    frame(n=600).to_csv(path, index=False)
+    roles = [
+        "--context",
+        "x,kind",
+        "--action",
+        "price",
+        "--reward",
+        "revenue",
+        "--propensity",
+        "density",
+    ]
+    kind = ["--action-kind", "continuous"]
+    asked = ["--policy", "own=own", "--policy", "flat=always:5.5", "--reward-model", "linear"]
+    assert main(["evaluate", str(path), *roles, *kind, *asked, "--bandwidth", "0.8"]) == 0
+    assert "window of half width 0.8" in capsys.readouterr().out
+    assert main(["evaluate", str(path), *roles, *asked]) == 1
+    assert "--action-kind" in capsys.readouterr().err
+    assert main(["check", str(path), *roles, *kind]) == 0

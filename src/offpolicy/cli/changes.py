@@ -132,7 +132,8 @@ def _is_number(word: str) -> bool:
 def _check_actions(frame: Any, options: argparse.Namespace) -> None:
     """Measured quantities are no labels: thousands of them mean that the column is another."""
     action = getattr(options, "action", None)
-    if action is None or action not in frame.columns:
+    continuous = getattr(options, "action_kind", None) == "continuous"
+    if action is None or action not in frame.columns or continuous:
         return
     values = frame[action]
     if values.dtype.kind == "O" and len(values):
@@ -146,8 +147,8 @@ def _check_actions(frame: Any, options: argparse.Namespace) -> None:
     if number > MOST_ACTIONS and number > len(values) / 20:
         raise DataError(
             f"column {action!r} holds {number:,} different decimal numbers in {len(values):,} rows: that is a "
-            "quantity, not a choice among labels. Name the column of the action, or cut the quantity into a few "
-            "ranges first."
+            "quantity, not a choice among labels. A price, a bid or a dose: --action-kind continuous. Else name the "
+            "column of the action, or cut the quantity into a few ranges first."
         )
 
 

@@ -66,6 +66,7 @@ def _evaluated(options: argparse.Namespace) -> tuple[Evaluation, list[str]]:
         policies,
         estimators=options.estimator,
         behavior_model=behavior(log, options),
+        **_ratio(options),
         n_jobs=options.jobs,
         **_settings(options),
         **reward_model,
@@ -94,6 +95,15 @@ def _settings(options: argparse.Namespace) -> dict[str, Any]:
             f"--minimize: of which metric is less better? Name it: --minimize-metric {options.reward[-1]}."
         )
     return {k: v for k, v in given.items() if v is not None}
+
+
+def _ratio(options: argparse.Namespace) -> dict[str, Any]:
+    """The window around a policy's number, where one was asked for."""
+    if options.bandwidth is None:
+        return {}
+    from offpolicy.policies.kernel import KernelRatio
+
+    return {"ratio": KernelRatio(options.bandwidth)}
 
 
 def behavior(log: Any, options: argparse.Namespace) -> Any:

@@ -79,7 +79,7 @@ def check_flags(options: argparse.Namespace) -> None:
     """No flag of the other kind of log is passed over."""
     if options.episode:
         wrong = ["batch", "keep_probability", "eligible", "engine", "memory_limit", "id", "table"]
-        wrong += ["time", "train_before"]
+        wrong += ["time", "train_before", "action_kind", "bandwidth"]
         wrong += ["context"] if options.state else []
         said = "is not for episodes (--episode)"
     else:
@@ -124,6 +124,7 @@ def scanned(options: argparse.Namespace) -> Any:
         engine=options.engine,
         memory_limit=options.memory_limit,
         network=bool(options.network),
+        action_kind=options.action_kind or "discrete",
         progress=_stages(),
     )
     log = changes.apply_scan(log, options)
@@ -156,7 +157,8 @@ def table_of(options: argparse.Namespace) -> Table:
     """The log's table: one file, or all files of a pattern one after the other."""
     if not options.log:
         raise UsageError(NO_LOG)
-    labels = [v for name in LABELS if isinstance(v := getattr(options, name, None), str)]
+    are_labels = LABELS[1:] if options.action_kind == "continuous" else LABELS
+    labels = [v for name in are_labels if isinstance(v := getattr(options, name, None), str)]
     given = {"separator": options.separator, "decimal": options.decimal, "labels": labels}
     if not any(c in options.log for c in "*?["):
         return read_table(options.log, **given)
@@ -216,6 +218,7 @@ def bandit_log(
         **{name: getattr(options, name) for name in BANDIT},
         actions=actions or _typed(options.actions, frame, options.action),
         eligible=options.eligible,
+        action_kind=options.action_kind or "discrete",
     )
 
 

@@ -236,7 +236,13 @@ def _log_flags(parser: argparse.ArgumentParser) -> None:
         ("--time", "COL", "dates or times; days become batches where --batch is not given"),
         ("--weight", "COL", "analysis weights"),
         ("--keep-probability", "COL", "of a subsampled log"),
-        ("--actions", "LABELS", "all actions, also never logged", names),
+        ("--actions", "LABELS", "all actions, also never logged; of numbers: LOW,HIGH", names),
+        (
+            "--action-kind",
+            None,
+            "discrete (labels), or continuous: prices, bids, doses, with --propensity their density",
+            {"choices": ("discrete", "continuous")},
+        ),
         ("--eligible", "COL", "list of eligible actions, row by row (Parquet)"),
         ("--separator", "CHAR", "of a CSV; default: what its first line shows"),
         ("--decimal", "CHAR", "of a CSV: ',' for numbers such as 0,5", {"choices": (".", ",")}),
@@ -284,6 +290,12 @@ def _evaluate_flags(parser: argparse.ArgumentParser) -> None:
         ("--reward-model", None, "default: auto (chosen inside each fold)", rewards),
         ("--value-model", None, "for episodes", {"choices": models.VALUE_MODELS}),
         ("--discount", None, "γ, for episodes (1)", float),
+        (
+            "--bandwidth",
+            "WIDTH",
+            "of the window around a policy's number (chosen by itself)",
+            float,
+        ),
         ("--behavior-model", None, logged, {"choices": ("logged", "shares", "auto")}),
         (
             "--train-before",

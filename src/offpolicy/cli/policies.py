@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from offpolicy.errors import UsageError
+from offpolicy.policies.numbers import adapted_number
 from offpolicy.policies.surface import Surface
 from offpolicy.policies.words import from_words
 
@@ -35,12 +36,14 @@ def parse_policies(specs: Sequence[str] | None, log: Any) -> dict[str, Any]:
             )
         if name.strip() in policies:
             raise UsageError(f"--policy: the name {name.strip()!r} is used twice.")
-        policies[name.strip()] = _policy(spec.strip(), surface)
+        policies[name.strip()] = _policy(name.strip(), spec.strip(), surface)
     return policies
 
 
-def _policy(spec: str, surface: Surface) -> Any:
+def _policy(name: str, spec: str, surface: Surface) -> Any:
     """A tree that `learn_policy` left as JSON, or what the library's words say."""
+    if surface.is_continuous:
+        return adapted_number(name, spec, surface)
     if not spec.lower().endswith(TREE_FILES):
         return from_words(spec, surface)
     from offpolicy.decide.policies import TreePolicy

@@ -9,7 +9,7 @@ SAME = (
     "action", "actions", "batch", "behavior_model", "cluster", "context", "discount", "eligible", "engine",
     "episode", "folds", "id", "keep_probability", "level", "memory_limit", "propensity", "repeats", "reward",
     "reward_model", "seed", "segments", "state", "step", "table", "terminated", "time", "title", "truncated",
-    "value_model", "weight", "minimize", "horizon", "randomized", "gamma",
+    "value_model", "weight", "minimize", "horizon", "randomized", "gamma", "action_kind", "bandwidth",
 )  # fmt: skip
 FLAGS = {name: f"--{name.replace('_', '-')}" for name in SAME} | {
     "estimators": "--estimator",

@@ -203,6 +203,9 @@ def _conclusion(
         f"{estimate.label} is {estimate.value:.4g} ({100 * interval.level:.4g}% interval "
         f"{ends if interval.sufficient else 'refused'}); the logged value is {logged.value:.4g}."
     )
+    if estimate.allowance:
+        room = f"of which {estimate.allowance:.2g} on each side for the bias of smoothing"
+        summary = summary.replace(f"{interval.method});", f"{interval.method}, {room});", 1)
     if assumed := assumption(ev):
         summary = f"{summary[:-1]}; this {assumed}."
     if decided:

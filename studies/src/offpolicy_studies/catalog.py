@@ -37,6 +37,11 @@ choice = Study(
     "a published benchmark of estimator choice on classification sets",
     "offpolicy_studies.choice",
 )
+continuous = Study(
+    "continuous",
+    "actions that are numbers: kernels, bandwidths, and intervals for the policy itself",
+    "offpolicy_studies.continuous.study",
+)
 corruptions = Study(
     "corruptions",
     "what the verdict says of logs with a known defect",

@@ -45,6 +45,8 @@ class LinearReward:
         """Fit on the training rows."""
         from sklearn.linear_model import LogisticRegression, Ridge
 
+        if are_numbers(data.action):  # a line is too little for a price: linear in splines of it
+            return SplineReward(penalty=self.penalty).fit_reward(data, seed)
         if np.ptp(data.reward) == 0:
             return ConstantReward(float(data.reward[0]))
         design = _Design.learn(data)
@@ -165,8 +167,7 @@ class AutoReward:
         return _Chosen(fit, type(best[1]).__name__.strip("_"))
 
     def _candidates(self, data: RewardData) -> list[Any]:
-        linear = SplineReward() if are_numbers(data.action) else LinearReward()
-        candidates: list[Any] = [_Constant(), linear]
+        candidates: list[Any] = [_Constant(), LinearReward()]
         if data.size >= SMALL and _has_lightgbm():
             candidates.append(BoostedReward(grid=({"num_leaves": 15},)))
         return candidates

@@ -1,0 +1,1 @@
+"""Actions that are numbers, in worlds with known values."""

@@ -5,6 +5,7 @@ python docs/make_figures.py
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -217,6 +218,51 @@ def many_actions(n: int = 4_000) -> None:
     save("many_actions")
 
 
+def value_curve(n: int = 4_000) -> None:
+    """Revenue of one price for everyone, with its band, beside the truth; the log of the page on prices."""
+    rng = np.random.default_rng(0)
+    income = rng.uniform(-1, 1, size=n)
+    price = rng.uniform(2, 12, size=n)
+
+    def chance(p: Any, x: Any) -> Any:
+        return 1 / (1 + np.exp(0.8 * (p - 7 - 2 * x)))
+
+    revenue = price * (rng.random(n) < chance(price, income))
+    log = op.BanditLog.from_arrays(
+        income[:, None], price, revenue, np.full(n, 0.1), action_kind="continuous"
+    )
+    curve = op.value_curve(log, np.linspace(3, 11, 17), reward_model=op.SplineReward())
+    axes = plt.gca()
+    many = np.linspace(-1, 1, 2001)
+    truth = [float(np.mean(p * chance(p, many))) for p in curve.action]
+    axes.plot(curve.action, truth, color=GRAY, ls="--", lw=1.2, label="the truth", zorder=3)
+    curve.plot(axes)
+    axes.set_xlabel("price for everyone")
+    axes.set_ylabel("revenue per visitor")
+    save("value_curve")
+
+
+def bandwidths() -> None:
+    """Bias and error by bandwidth, from the numbers of ``offpolicy reproduce continuous``."""
+    path = Path(__file__).parent / "replications" / "continuous.json"
+    curves = json.loads(path.read_text("utf-8"))["bandwidths"]
+    h = [float(width) for width in curves]
+    figure, axes = plt.subplots(1, 2)
+    labels = {"IPW": "kernel IPS", "OBP DR": "kernel DR, one array", "DML": "DML"}
+    for name, color in (("IPW", ORANGE), ("OBP DR", GRAY), ("DML", BLUE)):
+        for panel, what in zip(axes, ("bias", "rmse"), strict=True):
+            values = [row[name][what][0] for row in curves.values()]
+            panel.plot(h, values, "o-", ms=4, color=color, label=labels[name])
+    axes[0].axhline(0, color="black", lw=0.6)
+    for panel, what in zip(axes, ("bias", "root mean squared error"), strict=True):
+        panel.set_title(what, loc="left", fontsize=10)
+        panel.set_xlabel("bandwidth h")
+    axes[1].set_yscale("log")
+    axes[0].legend(frameon=False)
+    figure.align_labels()
+    save("bandwidths")
+
+
 def main() -> None:
     """Draw them all."""
     PICTURES.mkdir(exist_ok=True)
@@ -227,6 +273,8 @@ def main() -> None:
         overlap,
         slates,
         many_actions,
+        value_curve,
+        bandwidths,
     )
     for picture in pictures:
         picture()

@@ -3,9 +3,10 @@
 A wide window has little noise and much bias, a narrow one the reverse. From narrow to wide, a bandwidth is accepted as
 long as its estimate differs from that of no narrower one by more than `CONTRADICTS` standard errors of their
 difference; the first contradiction ends the search. Wider windows reach where the log is thin, so that they may have
-more noise again: of the accepted ones that with the shortest interval, its allowance for bias included, is taken. All
-candidates share one reward model and one π_b, and are scored on the same units, so that their differences have exact
-standard errors.
+more noise again: of the accepted ones that with the shortest interval, its allowance for bias included, is taken.
+Windows that the end of the logged range cuts are no wider than `CUT_WIDEST` of it: what a reward model leaves has mean
+0 over wide windows, also where it is far off at the end. All candidates share one reward model and one π_b, and are
+scored on the same units, so that their differences have exact standard errors.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from offpolicy.errors import NotIdentifiedError
-from offpolicy.evaluation.pipeline import Pipeline
+from offpolicy.evaluation.pipeline import CUT, Pipeline
 from offpolicy.inference.estimate import INTERIOR, UNSEEN
 from offpolicy.inference.family import covariance
 from offpolicy.inference.intervals.tails import effective_size
@@ -33,8 +34,9 @@ if TYPE_CHECKING:
     from offpolicy.policies.kernel import KernelRatio
     from offpolicy.scores.catalog import Estimator
 
-CONTRADICTS = 2.0
+CONTRADICTS = 2.5
 WIDEST, CANDIDATES, STEP = 0.5, 15, 2**-0.5  # widest as a share of the range of the log
+CUT_WIDEST = 0.125
 NORMAL = 1.96
 ENOUGH = 30.0  # units' worth of information that the narrowest window must hold
 
@@ -118,6 +120,8 @@ def _chosen(
     pipeline = Pipeline(source, ScoreTable(source.units()), 1.0)
     made = pipeline.run(resolved, probes, closes=False)
     sizes = {name: effective_size(source.columns["pi_e", name], None) for name in resolved}
+    cut = {t.name: source.reach(t, half=False).cut_share > CUT for t in resolved.values()}
+    most = CUT_WIDEST * (source.action_range[1] - source.action_range[0])
     out, renamed = [], {}
     for name, policy in points.items():
         own = []
@@ -126,6 +130,7 @@ def _chosen(
                 (h, made[trial_name(name, h), probe.name])
                 for h in reversed(widths)
                 if sizes[trial_name(name, h)] >= ENOUGH
+                and (h <= most or not cut[trial_name(name, h)])
             ]
             own.append(_widest(name, [(h, e) for h, e in tried if e.is_defined]))
         out.append(own)

@@ -297,6 +297,26 @@ def test_windows_at_the_end_of_the_range_count_double():
     assert edge.diagnostics["p", "mean_weight"].level == "ok"
 
 
+@pytest.mark.parametrize("n", [250, 1500])
+def test_windows_cut_at_the_end_stay_narrow(n):
+    """What a model leaves has mean 0 over wide windows, also where it is far off at the end."""
+    rng = np.random.default_rng(2)
+    price = rng.uniform(0, 6, size=n)
+    revenue = np.sin(price) + 0.5 * rng.normal(size=n)
+    made = op.BanditLog.from_arrays(
+        rng.normal(size=(n, 1)),
+        price,
+        revenue,
+        np.full(n, 1 / 6),
+        action_kind="continuous",
+        actions=(0, 6),
+    )
+    ev = op.evaluate(made, {"top": 5.95}, reward_model=SPLINE, estimators=["DML"])
+    # A small log has no three narrow windows with enough rows: then the three narrowest.
+    assert ev.settings["bandwidths"]["top"] <= (0.75 if n > 1000 else 3.0) + 1e-9
+    assert ev["top", "DML"].interval().covers(np.sin(5.95))
+
+
 def test_auto_chooses_a_bandwidth_for_each_policy_and_way():
     ev = op.evaluate(log(), {"p": policy, "d": op.policies.Normal(5.0, 0.5)}, reward_model=SPLINE)
     assert set(ev.settings["bandwidths"]) == {"p"}

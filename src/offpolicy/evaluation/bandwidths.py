@@ -127,12 +127,14 @@ def _chosen(
         own = []
         for probe in probes:
             tried = [
-                (h, made[trial_name(name, h), probe.name])
+                (h, e)
                 for h in reversed(widths)
                 if sizes[trial_name(name, h)] >= ENOUGH
-                and (h <= most or not cut[trial_name(name, h)])
+                and (e := made[trial_name(name, h), probe.name]).is_defined
             ]
-            own.append(_widest(name, [(h, e) for h, e in tried if e.is_defined]))
+            narrow = [(h, e) for h, e in tried if h <= most or not cut[trial_name(name, h)]]
+            # Three are needed: where the log is thin at the end, the three narrowest there are.
+            own.append(_widest(name, narrow if len(narrow) > 2 else tried[:3]))
         out.append(own)
         final = Smoothed(
             policy,

@@ -439,3 +439,16 @@ def test_everything_downstream_takes_slates(tmp_path):
     gap = ev["often best", "DML"] - ev.logged
     assert gap.interval(0.95).low > 0
     assert op.select(ev)
+
+
+def test_the_check_of_left_out_slots_keeps_its_level():
+    """Clean logs: p-values below 5% in about 5% of 200 logs; four binomial standard errors are 6.2 points."""
+    from offpolicy.trust.slots import dependence
+
+    low = 0
+    for seed in range(200):
+        log = op.Slates.from_frame(
+            interacting(150, 100 + seed, below=False), **{**ROLES, "context": None}
+        )
+        low += dependence(log, log.interaction.mask).p < 0.05
+    assert abs(low / 200 - 0.05) < 4 * np.sqrt(0.05 * 0.95 / 200)

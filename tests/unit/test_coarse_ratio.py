@@ -276,3 +276,31 @@ def test_every_metric_of_a_log_is_weighted_by_cells(parquet):
     alone = op.BanditLog.from_frame(frame, **{**roles, "reward": "cost"})
     one = op.evaluate(alone, Soft(1.0), estimators=["DML"], ratio=op.CoarseRatio())
     assert both["DML"].value == pytest.approx(one["DML"].value, rel=1e-9)
+
+
+class ByAction:
+    """Predicts the number of what it is told of the action: its cell, or the action itself."""
+
+    def fit_reward(self, data, seed):
+        self.seen = len(data.actions)
+        return self
+
+    def predict(self, X, codes):
+        return np.asarray(codes, dtype=float)
+
+
+def test_reward_models_are_told_cells_since_weights_of_cells_correct_nothing_within(parquet):
+    """E[w(c) q(x, A)] = Σ π_e q only where q is the same for all actions of a cell."""
+    log = held("frame", parquet, propensity="p")
+    model = ByAction()
+    more = {"estimators": ["DML"], "reward_model": model, "behavior_model": Soft(0.5)}
+    ev = op.evaluate(log, Soft(1.0), ratio=op.CoarseRatio(), **more)
+    assert model.seen == 5
+    q = ev.problem.columns["q", "crossfit", 0, ""]
+    np.testing.assert_array_equal(q, ev.problem.source.cells.code[log.action])
+    assert not any("tells actions of one cell apart" in n for n in ev["DML"].notes)
+    own = op.evaluate(log, Soft(1.0), ratio=op.CoarseRatio(model="actions"), **more)
+    assert model.seen == K
+    assert any("tells actions of one cell apart" in n for n in own["DML"].notes)
+    with pytest.raises(UsageError, match="model= must be"):
+        op.CoarseRatio(model="both")

@@ -17,7 +17,7 @@ from offpolicy.logs.layout import in_log_order
 from offpolicy.models.behavior.logging_policy import as_logging_policy
 from offpolicy.models.fitting.crossfit import CrossFit
 from offpolicy.models.fitting.episodes import EpisodeFit
-from offpolicy.models.fitting.store import BEHAVIOR, MRDR, FitStore
+from offpolicy.models.fitting.store import BEHAVIOR, MRDR, REWARD, FitStore
 from offpolicy.policies import target as targets
 from offpolicy.policies.numbers import trial_stem
 from offpolicy.trust.sums import LogSums, log_sums
@@ -227,8 +227,8 @@ class InMemory:
         )
 
     def with_exact_ratio(self) -> InMemory:
-        """The same log and reward models with ratios of actions."""
-        store = self.nuisances.store.without(BEHAVIOR, MRDR)
+        """The same log with ratios, and reward models, of actions."""
+        store = self.nuisances.store.without(BEHAVIOR, MRDR, REWARD)
         return InMemory(
             self.log,
             self.folds,
@@ -282,11 +282,9 @@ def keeps_without_behavior(kind: str) -> Any:
 
 
 def keeps_without_ratio(name: Any) -> bool:
-    """Which columns of a bandit log do not depend on what ratios are of: q and v but MRDR's, and the log's own."""
+    """Which columns of a bandit log do not depend on what ratios are of: those of the log itself."""
     if not isinstance(name, tuple):
         return True
-    if name[0] in {"q", "v"}:
-        return not name[1].startswith("mrdr")
     return name[0] in {"fold", "half", "metric"}
 
 

@@ -54,6 +54,10 @@ NO_SURVIVOR = (
     "at some step no logged episode follows the target, so that every importance weight is 0 there and the "
     "data say nothing about what comes later. Use a shorter horizon (log.first(steps)), DRL or DM"
 )
+WITHIN_CELLS = (
+    "the standard error leaves out the noise with which the reward model tells actions of one cell apart, which "
+    "ratios of cells do not correct"
+)
 NO_SPREAD = (
     "the scores do not vary: a standard error of 0 would leave out the error of the value model"
 )
@@ -513,6 +517,9 @@ class Pipeline:
         if "value" in estimator.needs:
             notes += self.source.fit_notes(REWARD if estimator.emphasis is None else MRDR)
             notes.append(said.get(self._value_names(target, estimator, repeat)[1], ""))
+            cells = self.source.cells
+            if cells is not None and cells.models_actions:
+                notes.append(WITHIN_CELLS)
         return [note for note in notes if note]
 
     def _floor_note(self, split: Split, repeat: int) -> list[str]:

@@ -465,7 +465,7 @@ class Streamed:
             self.scan,
             self.plan,
             replace(self.specs, ratio=None),
-            self.store.without(BEHAVIOR, MRDR),
+            self.store.without(BEHAVIOR, MRDR, REWARD),
             self.columns.only(keeps_without_ratio),
             {},
             dict(self.sums),

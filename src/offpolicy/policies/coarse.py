@@ -2,15 +2,17 @@
 
 With c(a) the cell of an action, w(x, c) = Σ_{a in c} π_e(a|x) / Σ_{a in c} π_b(a|x) is the mean of the exact ratio
 π_e(A|x) / π_b(A|x) given the context and the cell, so that its variance is never larger. IPW with it is MIPS (Saito
-and Joachims 2022) with a deterministic embedding; the doubly robust score with it is OffCEM (Saito, Ren and Joachims
-2023). Both are right where, beyond what the reward model says of each action, actions of one cell earn the same.
+and Joachims 2022) with a deterministic embedding; the doubly robust score with it and a reward model of actions is
+OffCEM (Saito, Ren and Joachims 2023). Both are right where, beyond what the reward model says of each action, actions
+of one cell earn the same. The mean of w(x, c) q(x, A) is Σ π_e q for every q that is the same in a cell, and for no
+other: reward models are told cells and features, so that their noise cancels as it does with exact ratios.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -51,6 +53,7 @@ class Cells:
     code: Ints
     labels: tuple[str, ...]
     features: tuple[str, ...]
+    models_actions: bool = False  # whether reward models tell the actions of a cell apart
 
     @classmethod
     def of(cls, keys: Sequence[Any], features: tuple[str, ...]) -> Cells:
@@ -141,6 +144,11 @@ class Cells:
         )
 
 
+def modeled_cells(cells: Cells | None) -> Cells | None:
+    """Cells that reward models are told in place of actions; None where they are told actions."""
+    return None if cells is None or cells.models_actions else cells
+
+
 @dataclass(frozen=True)
 class CoarseRatio:
     """Importance weights of cells of actions with the same features, for ``ratio=`` of `evaluate`.
@@ -154,6 +162,10 @@ class CoarseRatio:
     clusters : int, optional
         So many clusters of actions by k-means of the standardized features (texts as 0/1 columns), in place of all
         combinations of their values.
+    model : {"cells", "actions"}
+        What reward models are told of the action besides its features: its cell, or the action itself (OffCEM). Weights
+        of cells do not correct what a model gets wrong between actions of one cell: with "actions" that noise is in
+        the estimate and not in its standard error, which its notes say.
 
     Examples
     --------
@@ -174,8 +186,13 @@ class CoarseRatio:
     features: Sequence[str] | None = None
     bins: int | Mapping[str, int] = 8
     clusters: int | None = None
+    model: Literal["cells", "actions"] = "cells"
 
     def __post_init__(self) -> None:
+        if self.model not in {"cells", "actions"}:
+            raise UsageError(
+                f"CoarseRatio: model= must be 'cells' or 'actions'. Got {self.model!r} instead."
+            )
         if isinstance(self.features, str):
             object.__setattr__(self, "features", (self.features,))
         elif self.features is not None:
@@ -212,10 +229,12 @@ class CoarseRatio:
             strange = [name for name in self.bins if name not in names]
             if strange:
                 raise UsageError(f"CoarseRatio: bins= names {strange[0]!r}, which makes no cells.")
+        own = self.model == "actions"
         if self.clusters is not None:
-            return _clustered(features, names, self.clusters)
+            return replace(_clustered(features, names, self.clusters), models_actions=own)
         parts = [_levels(features, name, self._bins(name), named=len(names) > 1) for name in names]
-        return Cells.of([", ".join(part) for part in zip(*parts, strict=True)], names)
+        made = Cells.of([", ".join(part) for part in zip(*parts, strict=True)], names)
+        return replace(made, models_actions=own)
 
     def _bins(self, name: str) -> int:
         return self.bins.get(name, 8) if isinstance(self.bins, Mapping) else self.bins

@@ -24,6 +24,7 @@ from offpolicy.models.fitting.training import merged, sorted_rows
 from offpolicy.models.rewards.resolve import as_reward_model
 from offpolicy.models.rewards.reward import FittedReward, RewardData
 from offpolicy.policies.blocks import blocks
+from offpolicy.policies.coarse import modeled_cells
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -60,6 +61,11 @@ class CrossFit:
 
     tables = cached_property(tables_of)
     behaviors = cached_property(behaviors_of_cells)
+
+    @property
+    def _modeled(self) -> Cells | None:
+        """Cells that reward models are told in place of actions; None where they are told actions."""
+        return modeled_cells(self.cells)
 
     def with_behavior(self, behavior_model: Any) -> CrossFit:
         """The same reward fits with another behavior model; fits that looked at π_b are made anew."""
@@ -99,7 +105,8 @@ class CrossFit:
         parts = self.folds.parts(split, repeat)
         model = as_reward_model(spec)
         keys, makers = self._fits(model, parts, emphasis, tag)
-        for part, fit in zip(parts, self.store.get_all(keys, makers), strict=True):
+        for part, made in zip(parts, self.store.get_all(keys, makers), strict=True):
+            fit = made if self._modeled is None else OfCells(made, self._modeled.code)
             rows = log.layout.rows_of(part.score)
             if len(rows) == 0:  # a block of a larger log may hold none of a fold
                 continue
@@ -146,13 +153,13 @@ class CrossFit:
     ) -> FittedReward:
         rows, weight, count = self._training_rows(model, part.training, emphasis)
         log = self.log
-        action = part_of(log.action, rows)
+        action, cells = part_of(log.action, rows), self._modeled
         data = RewardData(
             self.tables.pairs(model, log.context.positions(rows), action),
-            action,
+            action if cells is None else cells.code[action],
             part_of(log.reward, rows),
             weight,
-            log.actions,
+            log.actions if cells is None else cells.labels,
             log.names.action,
             count,
         )
@@ -216,6 +223,18 @@ def given_numbers(arrays: dict[str, Any], log: Any, targets: list[Target]) -> di
             )
         made[name] = array
     return {t.name: Values(made["logged"], made[t.values_of]) for t in targets}
+
+
+@dataclass(frozen=True, eq=False)
+class OfCells:
+    """A reward model of cells, asked about actions."""
+
+    model: FittedReward
+    code: Ints
+
+    def predict(self, X: Any, codes: Ints) -> Floats:
+        """(m,) predicted mean reward of the cells of actions."""
+        return self.model.predict(X, self.code[codes])
 
 
 def given_values(array: Floats, log: Any, target: Target) -> Values:

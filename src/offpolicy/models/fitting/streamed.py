@@ -24,6 +24,7 @@ from offpolicy.models.fitting.store import BEHAVIOR, MRDR, REWARD, seed_of
 from offpolicy.models.rewards import boosted
 from offpolicy.models.rewards.resolve import as_reward_model
 from offpolicy.models.rewards.reward import ConstantReward
+from offpolicy.policies.coarse import modeled_cells
 from offpolicy.splits.folds import part_keys
 from offpolicy.splits.hashing import drawn
 
@@ -148,6 +149,8 @@ def _where_rows_are(source: Any, splits: list[tuple[Split, int]]) -> list[tuple[
     frame = source.scan.spark_frame()
     if not splits or frame is None or not hasattr(model, "fit_on_spark"):
         return splits
+    if modeled_cells(source.cells) is not None:  # executors encode actions: fitted here, on cells
+        return splits
     seeds = {key: seed_of(source.plan.seed, REWARD, key) for key in _keys(source, splits)}
     made = model.fit_on_spark(frame, source.scan.schema, source.plan, seeds)
     source.store.fits |= {(REWARD, "", *key): fit for key, fit in made.items()}
@@ -201,7 +204,7 @@ def trains(key: Key, folds: Folds) -> Bools:
 
 
 def _fit_boosted(source: Any, model: boosted.BoostedReward, keys: list[Key]) -> None:
-    scan, plan = source.scan, source.plan
+    scan, plan, modeled = source.scan, source.plan, modeled_cells(source.cells)
     workspace = Workspace()
     rewards, weights, folds, numbers = [], [], [], []
     categories: list[int] = []
@@ -211,7 +214,8 @@ def _fit_boosted(source: Any, model: boosted.BoostedReward, keys: list[Key]) -> 
             table = encode_table(block.context.coded_table)
             if block.action_features is not None:
                 table = ActionColumns(block.action_features).beside(table, block.action)
-            matrix, categories = boosted.joined(table, block.action)
+            action = block.action if modeled is None else modeled.code[block.action]
+            matrix, categories = boosted.joined(table, action)
             paths.append(workspace.path(".bin"))
             np.ascontiguousarray(matrix).tofile(paths[-1])
             rewards.append(block.reward)

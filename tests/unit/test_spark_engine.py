@@ -252,3 +252,35 @@ def test_bad_rows_are_counted_by_spark(session, files):
         pytest.raises(UsageError, match="no order of their own"),
     ):
         op.evaluate(log, soft_of_y, estimators=["IPW"])
+
+
+def price_of(context):
+    """One price per row."""
+    return 5.2 + 0.5 * np.asarray(context["x"], dtype=float)
+
+
+def test_numbers_give_what_they_give_in_memory(session, tmp_path):
+    rng = np.random.default_rng(4)
+    n = 400
+    frame = pd.DataFrame({"x": rng.uniform(-1, 1, n), "key": np.arange(n)})
+    frame["price"] = 5 + frame["x"] + 1.5 * rng.normal(size=n)
+    u = (frame["price"] - 5 - frame["x"]) / 1.5
+    frame["density"] = np.exp(-u * u / 2) / (1.5 * np.sqrt(2 * np.pi))
+    frame["r"] = np.sin(frame["price"]) + 0.3 * rng.normal(size=n)
+    frame.to_parquet(tmp_path / "log.parquet")
+    names = {
+        "context": ["x"],
+        "action": "price",
+        "reward": "r",
+        "propensity": "density",
+        "id": "key",
+        "action_kind": "continuous",
+    }
+    policies = {"own": price_of, "drawn": op.policies.Normal(5.5, 0.7)}
+    settings = {"reward_model": op.SplineReward(), "estimators": ["DML", "SNIPW"]}
+    memory = op.evaluate(op.BanditLog.from_frame(frame, **names), policies, **settings)
+    scanned = op.scan(session.read.parquet(str(tmp_path)), **names, way="stream", chunk_rows=150)
+    spark = op.evaluate(scanned, policies, **settings)
+    columns = ["value", "std_error", "low", "high"]
+    np.testing.assert_allclose(spark.frame()[columns], memory.frame()[columns], rtol=1e-9)
+    assert spark.settings["bandwidths"] == memory.settings["bandwidths"]

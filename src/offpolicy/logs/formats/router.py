@@ -64,7 +64,7 @@ def read_router_log(
     ...     file = pathlib.Path(folder) / "router.jsonl"
     ...     _ = file.write_text(json.dumps(line) + "\n" + json.dumps(line | {"quality": 0}) + "\n")
     ...     read_router_log(file)
-    BanditLog(2 rows, 2 actions, mean reward 0.5, propensities logged)
+    BanditLog(2 rows, 2 actions, mean quality 0.5, propensities logged)
     """
     reading = read_router(path, fields=fields, on_error=on_error)
     names = [reward] if isinstance(reward, str) else list(reward)

@@ -143,7 +143,7 @@ WRONG = {
     "unknown": (op.CoarseRatio(["genr"]), "no action feature 'genr'.*genre"),
     "bins of another": (op.CoarseRatio(["genre"], bins={"length": 3}), "'length', which makes"),
     "class": (op.CoarseRatio, "Give an instance"),
-    "word": ("coarse", "'exact', 'auto' or"),
+    "word": ("coarse", "'exact', 'auto'"),
 }
 
 

@@ -249,7 +249,12 @@ def test_where_exact_weights_carry_nothing_the_check_is_not_run():
     )
     assert ev.settings["ratio"].startswith("CoarseRatio")
     assert not ev.diagnostics[NAME].ran
-    assert any("cannot tell whether they lose what matters" in r for r in ev.verdict().reasons)
+    assert any("cannot tell whether ratios of cells lose" in r for r in ev.verdict().reasons)
+    named = op.evaluate(
+        log, op.policies.Fixed(7), behavior_model=Soft(0.5), estimators=["DML"],
+        ratio=op.CoarseRatio(),
+    )  # fmt: skip
+    assert any("cannot tell whether ratios of cells lose" in r for r in named.verdict().reasons)
 
 
 def test_auto_needs_an_exact_ratio():

@@ -18,8 +18,8 @@ GIVEN = "rests on the given propensities being those the actions were drawn with
 ACCEPTED = "assumes that nothing unseen changes the odds of an action by more than a factor {:g}"
 COARSE = "assumes that actions of one cell (same {}; {}) earn the same beyond what the reward model says of each"
 UNTESTED = (
-    "Ratios of cells were chosen for their smaller error, and this log cannot tell whether they lose what matters: "
-    "the number {}. Name the cells with op.CoarseRatio([…]) if that is known, or use ratio='exact'."
+    "This log cannot tell whether ratios of cells lose what matters, since its exact weights carry too little or are "
+    "not known: the number {}."
 )
 OF_CELLS = "Only the probability of the logged action was logged, so that π_b of cells was fitted"
 REMEDY = (
@@ -104,9 +104,8 @@ def grounds(ev: Evaluation, policy: str, level: float) -> tuple[list[str], bool]
 
 
 def untested(ev: Evaluation, policy: str) -> list[str]:
-    """A reason for caution where cells were chosen here, and the check of them could not be made."""
-    chosen = ev.settings.get("ratio_chosen") is not None and ev.problem.source.cells is not None
-    if not chosen or ev.diagnostics[policy][NAME].ran:
+    """A reason for caution where ratios are of cells, and the check of them could not be made."""
+    if ev.problem.source.cells is None or ev.diagnostics[policy][NAME].ran:
         return []
     return [UNTESTED.format(of_cells(ev))]
 

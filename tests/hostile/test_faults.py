@@ -179,7 +179,12 @@ MAKES_ONE = """
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 def test_signals_clean_up(tmp_path, number):
-    process = python(MAKES_ONE, str(tmp_path))
+    # What runs under nohup ignores SIGHUP, and so would a process that it starts.
+    before = signal.signal(number, signal.default_int_handler)
+    try:
+        process = python(MAKES_ONE, str(tmp_path))
+    finally:
+        signal.signal(number, before)
     folder = Path(process.stdout.readline().strip())
     assert folder.is_dir()
     process.send_signal(number)

@@ -1,12 +1,15 @@
 """Sizes of A/B tests: the target's own variance, kept rows, clusters, and a difference that was not selected."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
 
 import offpolicy as op
-from offpolicy.trust.trial import shrunken
+from offpolicy.inference.change import Change
+from offpolicy.trust.trial import ab_test, shrunken
 
 RNG = np.random.default_rng(0)
 QUANTILES = stats.norm.ppf(0.975) + stats.norm.ppf(0.8)
@@ -90,3 +93,21 @@ def test_where_the_difference_may_be_0_the_test_is_of_a_relevant_change():
     assert test.assumed
     assert test.difference == pytest.approx(0.1 * ev.logged.value)
     assert "10% of the logged value" in str(test)
+
+
+def test_an_estimate_at_the_end_of_a_borrowed_interval_has_a_size_too():
+    """A biased estimate below the doubly robust interval is where that interval, stretched, begins."""
+    rng = np.random.default_rng(0)
+    n = 2_000
+    action = rng.integers(2, size=n)
+    reward = (rng.random(n) < np.where(action == 1, 0.8, 0.2)).astype(float)
+    log = op.BanditLog.from_arrays(None, action, reward, np.full(n, 0.5))
+    q = np.column_stack([np.full(n, 0.2), 0.6 + 0.05 * rng.random(n)])
+    policies = {"one": op.policies.Fixed(1), "also": op.policies.Constant({0: 0.1, 1: 0.9})}
+    ev = op.evaluate(log, policies, estimators=["DML", "DM"], reward_model=q)
+    gap = ev["one", "DM"] - ev.logged
+    own = gap.interval()
+    assert own.low == gap.value
+    among_two = replace(own, low=own.low - 0.01)  # corrected for the other policy
+    test = ab_test(ev, ev["one", "DM"], Change(gap, among_two, is_lift=False))
+    assert test.total > 0

@@ -139,7 +139,7 @@ def _standing_out(change: Change) -> tuple[float, float]:
     gap, interval = change.estimate, change.interval
     own = gap.interval(interval.level)
     near, alone = (abs(gap.value - (i.low if gap.value > 0 else i.high)) for i in (interval, own))
-    if not near > 0 or not gap.std_error > 0:
+    if not min(near, alone, gap.std_error) > 0:
         return MOST, NORMAL_QUANTILE
     error = gap.std_error
     if own.sufficient and own.method not in PLENTIFUL:

@@ -143,7 +143,7 @@ def _schema(path: str) -> Any:
 
     try:
         return pq.read_schema(path)
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise DataError(
             f"{path!r} is not a Parquet file, or is cut off or damaged ({_short(error)})."
         ) from error

@@ -95,6 +95,16 @@ def test_the_same_answer_on_every_path(known, parquet):
         assert other[2:] == first[2:]
 
 
+def test_the_largest_weight_of_cells_is_known_on_every_path(parquet):
+    bounds = []
+    for way in ("frame", "cells", "stream"):
+        log = held(way, parquet, propensity=[f"p{k}" for k in range(K)])
+        ev = op.evaluate(log, Soft(1.0), estimators=["IPW"], ratio=op.CoarseRatio())
+        bounds.append(ev.problem.source.largest_weight(ev.targets["policy"]))
+    assert bounds[0] > 1
+    assert bounds == pytest.approx(bounds[:1] * 3, rel=1e-12)
+
+
 def test_the_whole_distribution_is_the_logging_policy(parquet):
     whole = answer(held("frame", parquet, propensity=[f"p{k}" for k in range(K)]))
     asked = answer(held("frame", parquet, propensity="p"), behavior_model=Soft(0.5))

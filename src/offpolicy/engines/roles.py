@@ -62,12 +62,6 @@ class Roles:
             return tuple(self.propensity.values())
         return self.propensity
 
-    def distribution_of(self, labels: Sequence[Any]) -> tuple[str, ...]:
-        """The same, one for each of these actions, in their order."""
-        if not self.distribution:
-            return ()
-        return tuple(distribution_columns(self.propensity, labels).values())
-
     def check(self, columns: Sequence[str]) -> None:
         """Every named column exists, and the context holds neither outcome nor action."""
         named: list[tuple[Any, str]] = [(c, "context") for c in self.context]

@@ -21,7 +21,6 @@ from offpolicy.evaluation.ratios import (
     described,
     is_auto,
     need_exact,
-    whole_distribution,
 )
 from offpolicy.evaluation.result import Evaluation, describe
 from offpolicy.evaluation.source import Specs
@@ -188,7 +187,6 @@ def evaluate(
     original = log
     plan = Plan.of(folds, repeats, seed)
     weighed, given = as_ratio(ratio, log), as_logging_policy(behavior_model, log)
-    given = whole_distribution(log, weighed) if given is None else given
     if horizon is not None:
         if log.kind == "bandit":
             raise UsageError(

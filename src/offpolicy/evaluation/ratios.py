@@ -18,7 +18,6 @@ from offpolicy.inference.score_table import ScoreTable
 from offpolicy.models.behavior.logging_policy import LoggingPolicy
 from offpolicy.policies.coarse import Cells, CoarseRatio
 from offpolicy.policies.kernel import KernelRatio
-from offpolicy.policies.on_rows import LogColumns
 from offpolicy.scores import catalog
 from offpolicy.trust.coarse import compared
 from offpolicy.trust.view import View
@@ -64,14 +63,6 @@ def as_ratio(ratio: Any, log: Any) -> Any:
     raise UsageError(
         f"ratio= must be 'exact', 'auto', op.CoarseRatio([…]) or op.KernelRatio(…). Got {ratio!r} instead."
     )
-
-
-def whole_distribution(log: Any, ratio: Any) -> LoggingPolicy | None:
-    """The columns of the whole logged distribution as a policy, where cells need it and the log is not in memory."""
-    if log.in_memory or not isinstance(ratio, Cells):
-        return None
-    columns = log.roles.distribution_of(log.actions)
-    return LoggingPolicy(LogColumns(columns)) if columns else None
 
 
 @dataclass(frozen=True)

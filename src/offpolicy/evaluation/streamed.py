@@ -186,7 +186,8 @@ class Streamed:
         spec, cells = self.specs.behavior_model, self.specs.cells
         if isinstance(spec, LoggingPolicy):
             return True
-        return spec is None and (cells is None or bool(cells.single.all()))
+        whole = bool(self.scan.roles.distribution)
+        return spec is None and (cells is None or whole or bool(cells.single.all()))
 
     @property
     def behavior_given(self) -> bool:
@@ -201,7 +202,12 @@ class Streamed:
     @cached_property
     def ratio_log(self) -> BanditLog:
         """The log whose actions the ratios are of: cells of actions, where ratios are coarse."""
-        return self.log if self.cells is None else self.cells.log(self.log)
+        if self.cells is None:
+            return self.log
+        made = self.cells.log(self.log)
+        # Blocks know the whole distribution; of all rows there is what followed from it for the logged cells.
+        known = self.columns.get(GIVEN) if self.weights_known else None
+        return made if known is None else replace(made, propensity=known)
 
     @cached_property
     def log(self) -> BanditLog:

@@ -31,6 +31,12 @@ class Units:
             return self.weight
         return self.count if self.weight is None else self.count * self.weight
 
+    @cached_property
+    def _ones(self) -> Floats:
+        ones = np.ones(self.n_rows)
+        ones.flags.writeable = False  # every sample of these units has it as its denominator
+        return ones
+
     @property
     def are_plain(self) -> bool:
         """Whether units are independent and count alike."""
@@ -66,7 +72,7 @@ class Units:
         """Scores summed inside clusters, in the form intervals take."""
         if scored is not None:
             return self.part(scored).sample(psi[scored])
-        weight: Floats = np.ones(self.n_rows) if self.weight is None else self.weight
+        weight: Floats = self._ones if self.weight is None else self.weight
         if self.cluster is None:
             weighted = psi if self.weight is None else weight * psi
             return Sample(np.asarray(weighted, dtype=np.float64), weight, self.count)

@@ -12,7 +12,6 @@ follow from the bits of their hash. Sums over rows suffice, and add up over bloc
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -240,18 +239,18 @@ def _always_possible(log: Any, sums: BalanceSums) -> Array:
     """(K,) actions that do not come too seldom: one that is impossible in some contexts does, and rightly."""
     gap, spread = sums.gap[0, :, 0], sums.spread[0, :, 0]
     z = np.divide(gap, np.sqrt(spread), out=np.zeros(len(gap)), where=spread > 0)
-    skew = np.array([_skew(log, a) for a in range(len(gap))])
+    skew = _skews(log)
     return np.array([symmetric(float(x), float(s)) > DEFICIT for x, s in zip(z, skew, strict=True)])
 
 
-def _skew(log: Any, a: int) -> float:
-    """Skewness of the sum of 1{A = a}/p − 1."""
+def _skews(log: Any) -> Floats:
+    """(K,) skewness of the sum of 1{A = a}/p − 1; 0 where an action was never taken."""
+    k = len(log.actions)
     count, _ = counts_and_weights(log)
-    taken = log.action == a
-    if not taken.any():
-        return 0.0
-    inverse, times = 1.0 / log.propensity[taken], count[taken]
-    rest = float(count.sum() - times.sum())
-    second = float(times @ (inverse - 1) ** 2) + rest
-    third = float(times @ (inverse - 1) ** 3) - rest
-    return third / second**1.5 if second > 0 and math.isfinite(third) else 0.0
+    taken, total = np.bincount(log.action, count, k), float(count.sum())
+    off = 1.0 / log.propensity - 1.0
+    with np.errstate(over="ignore", invalid="ignore"):
+        second = np.bincount(log.action, count * off**2, k) + (total - taken)
+        third = np.bincount(log.action, count * off**3, k) - (total - taken)
+        skew = third / second**1.5
+    return np.where((taken > 0) & np.isfinite(skew), skew, 0.0)

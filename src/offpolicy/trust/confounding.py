@@ -85,9 +85,12 @@ class Sensitivity:
 
     def difference(self, gamma: float, level: float = LEVEL) -> tuple[float, float]:
         """The same for the difference to the logged value."""
-        logged = self.view.decisions.reward
-        low, high = (self.view.estimate(self.bound(g).psi - logged) for g in (1.0 / gamma, gamma))
+        low, high = self.gap(1.0 / gamma), self.gap(gamma)
         return _end(low, level, "low"), _end(high, level, "high")
+
+    def gap(self, gamma: float) -> Estimate:
+        """`bound` less the logged value."""
+        return self.view.estimate(self.bound(gamma).psi - self.view.decisions.reward)
 
     def _cut(self, gamma: float) -> Floats:
         """Q at each unit: the quantile of its reward at the level Γ/(1 + Γ)."""
@@ -128,13 +131,17 @@ def _end(bound: Estimate, level: float, side: Literal["low", "high"]) -> float:
 
 def breaking_point(bounds: Sensitivity) -> float:
     """Smallest Γ at which the difference to the logged value may be 0; infinite beyond 20."""
+    as_it_is = bounds.gap(1.0).interval(LEVEL)
+    if not as_it_is.sufficient or as_it_is.covers(0.0):
+        return 1.0
+    # The bounds move apart as Γ grows: only the one on the side of 0 can come to reach it.
+    above = as_it_is.low > 0
 
     def holds(gamma: float) -> bool:
-        low, high = bounds.difference(gamma)
-        return low <= 0 <= high
+        if above:
+            return _end(bounds.gap(1.0 / gamma), LEVEL, "low") <= 0
+        return _end(bounds.gap(gamma), LEVEL, "high") >= 0
 
-    if holds(1.0):
-        return 1.0
     if not holds(LARGEST):
         return math.inf
     low, high = 1.0, LARGEST
@@ -171,11 +178,11 @@ def finding(view: View) -> Finding:
 
 
 def _point(bounds: Sensitivity, gamma: float) -> dict[str, float]:
-    low, high = bounds.ends(gamma)
+    low, high = bounds.bound(1.0 / gamma), bounds.bound(gamma)
     return {
         "gamma": gamma,
-        "low": bounds.bound(1.0 / gamma).value,
-        "high": bounds.bound(gamma).value,
-        "interval_low": low,
-        "interval_high": high,
+        "low": low.value,
+        "high": high.value,
+        "interval_low": _end(low, LEVEL, "low"),
+        "interval_high": _end(high, LEVEL, "high"),
     }

@@ -91,26 +91,24 @@ def _largest_contrast(view: View, batch: Ints) -> float:
     number = int(batch.max()) + 1
     parts = min(number, PARTS)
     part = (batch * parts) // number
+    mass = np.bincount(part, weights=view.mass, minlength=parts)
+    sums = np.bincount(part, weights=view.mass * view.score, minlength=parts)
+    total, whole = float(mass.sum()), float(sums.sum())
     p = 1.0
     for own in range(parts):
-        inside = part == own
-        shares = [float(view.mass @ side) for side in (inside, ~inside)]
-        if min(shares) <= 0:
+        inside, outside = float(mass[own]), total - float(mass[own])
+        if min(inside, outside) <= 0:
             continue
-        contrast = np.where(inside, 1 / shares[0], -1 / shares[1]) * float(sum(shares))
-        level = np.where(inside, *(_mean_of(view, side) for side in (inside, ~inside)))
+        here, there = float(sums[own]) / inside, (whole - float(sums[own])) / outside
+        member = part == own
+        contrast = np.where(member, total / inside, -total / outside)
         # The same mean on both sides is what is tested; residuals are around each side's own.
-        sample = view.units.sample(contrast * (view.score - level))
-        gap = float(view.mass @ (contrast * view.score)) / float(view.mass.sum())
+        sample = view.units.sample(contrast * (view.score - np.where(member, here, there)))
         if sample.std_error > 0:
-            z = symmetric(gap / sample.std_error, skew_of(sample.residual, sample.count))
+            skew = skew_of(sample.residual, sample.count)
+            z = symmetric((here - there) / sample.std_error, skew)
             p = min(p, two_sided(normal_from_student(z, sample.total)))
     return min(1.0, parts * p)
-
-
-def _mean_of(view: View, members: Bools) -> float:
-    mass = view.mass[members]
-    return float(mass @ view.score[members] / mass.sum())
 
 
 def _by_batch(view: View, batch: Ints) -> tuple[Floats, Floats, Bools]:

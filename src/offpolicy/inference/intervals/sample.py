@@ -173,10 +173,11 @@ class Sample:
         """
         e = self.estimate * self.denominator
         np.subtract(self.numerator, e, out=e)
-        largest = max(float(self.numerator.max()), -float(self.numerator.min()))
+        low, high = float(self.numerator.min()), float(self.numerator.max())
+        largest = max(high, -low)
         # The mean of many equal numbers is rounded more than the numbers are, so a mean's scores are compared
         # with each other; they are noise where they differ in the last few digits of a float only.
-        spread = float(np.ptp(self.numerator)) / 2 if self.is_mean else float(np.abs(e).max())
+        spread = (high - low) / 2 if self.is_mean else float(np.abs(e).max())
         noise = (ROUNDING if self.is_mean else 1e-12) * largest
         return np.zeros_like(e) if spread <= noise else e
 

@@ -7,7 +7,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from offpolicy_studies.choice import OURS, PARTS, Args, Cell, peers, replicate, reproduce
+from offpolicy_studies.choice import (
+    OURS,
+    PARTS,
+    Args,
+    Cell,
+    at_hand,
+    peers,
+    relative,
+    replicate,
+    reproduce,
+)
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data" / "uci"
 needs_sets = pytest.mark.skipif(
@@ -41,5 +51,33 @@ def test_errors_are_relative_to_the_best_part(tmp_path):
         Args(DATA, sets=("glass",), replications=2, folds=2, workers=1, out=tmp_path)
     )
     for table in result["relative"].values():
-        assert min(table[p]["glass"] for p in PARTS) == 1
-    assert "OCV_DR, published" in (tmp_path / "table.md").read_text(encoding="utf-8")
+        assert min(table[p]["glass"].value for p in PARTS) == 1
+    shown = (tmp_path / "table.md").read_text(encoding="utf-8")
+    assert "| OCV_DR, published | 7.33 | 7.33 |" in shown
+
+
+def test_the_error_of_a_ratio_is_that_of_runs_drawn_anew():
+    """The delta method against the spread of the figure over many benchmarks of 200 runs."""
+    rng = np.random.default_rng(0)
+
+    def benchmark():
+        ips = rng.chisquare(1, (2, 200))
+        rows = [
+            {"IPS": x, "DM": 9 * x, "DR": 5 * x, "auto": 0.8 * x * rng.uniform(0.5, 1.5, 200)}
+            for x in ips
+        ]
+        return relative({"one": rows[0], "two": rows[1]})["auto"]["mean"]
+
+    found = np.array([benchmark() for _ in range(400)])
+    assert found[:, 0].mean() == pytest.approx(0.8, abs=0.005)
+    assert found[:, 1].mean() == pytest.approx(found[:, 0].std(), rel=0.15)
+
+
+def test_the_sets_that_are_at_hand(tmp_path):
+    """Raw features of ``vehicle`` are the published ones; scaled ones stand in where only these are there."""
+    for name in ("yeast.data", "vehicle.csv"):
+        (tmp_path / name).write_text("")
+    assert at_hand(tmp_path) == ["yeast", "vehicle"]
+    for part in "abcdefghi":
+        (tmp_path / f"xa{part}.dat").write_text("")
+    assert at_hand(tmp_path) == ["vehicle-raw", "yeast"]

@@ -106,6 +106,20 @@ def test_every_set_is_read(name):
     )
 
 
+def test_sets_of_several_files_and_labels_that_come_first(tmp_path):
+    (tmp_path / "letter-recognition.data").write_text("T,2,8\nA,1,5\n")
+    X, y = bandits.read(tmp_path, "letter")
+    assert (X == [[2, 8], [1, 5]]).all()
+    assert y.tolist() == [1, 0]
+    (tmp_path / "sat.trn").write_text("92 115 3\n")
+    (tmp_path / "sat.tst").write_text("80 102 7\n84 103 3\n")
+    X, y = bandits.read(tmp_path, "satimage")
+    assert (X == [[92, 115], [80, 102], [84, 103]]).all()
+    assert y.tolist() == [0, 1, 0]
+    (tmp_path / "yeast.data").write_text("ADT1_YEAST  0.58  0.61  MIT\n")
+    assert bandits.read(tmp_path, "yeast")[0].tolist() == [[0.58, 0.61]]
+
+
 @pytest.mark.verify
 @needs_data
 def test_dml_covers_and_the_default_is_not_beaten_by_snipw():

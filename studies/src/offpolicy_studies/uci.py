@@ -102,8 +102,8 @@ def reproduce(options: Args) -> dict[str, Any]:
         ``options``; ``cells``: a list with the numbers of each set, logging policy, target and estimator;
         ``sets``: for each set, whether the recommended default is tied with the best.
     """
-    first = bandits.FILES.get(options.sets[0], "ecoli.data")
-    folder = locate(options.data, ["uci"], [first], "archive.ics.uci.edu")
+    first = bandits.FILES.get(options.sets[0], ("ecoli.data",))
+    folder = locate(options.data, ["uci"], first, "archive.ics.uci.edu")
     make = partial(Cell, folder, rows=options.rows, reward_model=options.reward_model,
                    folds=options.folds, seed=options.seed)  # fmt: skip
     cells = {f"{s}/{b}": make(name=s, logging=b) for s in options.sets for b in bandits.LOGGING}

@@ -23,14 +23,21 @@ if TYPE_CHECKING:
     from offpolicy_studies.arrays import Floats, Ints
 
 SETS = ("ecoli", "glass", "page-blocks", "pendigits", "vehicle")
-FILES = {
-    "ecoli": "ecoli.data",
-    "glass": "glass.data",
-    "page-blocks": "page-blocks.data",
-    "pendigits": "pendigits.data",
-    "vehicle": "vehicle.csv",
+#: Files of a set, which are read one after the other; ``vehicle`` has every feature between −1 and 1.
+FILES: dict[str, tuple[str, ...]] = {
+    "ecoli": ("ecoli.data",),
+    "glass": ("glass.data",),
+    "letter": ("letter-recognition.data",),
+    "optdigits": ("optdigits.tra", "optdigits.tes"),
+    "page-blocks": ("page-blocks.data",),
+    "pendigits": ("pendigits.data",),
+    "satimage": ("sat.trn", "sat.tst"),
+    "vehicle": ("vehicle.csv",),
+    "vehicle-raw": tuple(f"xa{part}.dat" for part in "abcdefghi"),
+    "yeast": ("yeast.data",),
 }
-WITH_ID = {"ecoli", "glass"}
+WITH_ID = {"ecoli", "glass", "yeast"}
+LABEL_FIRST = {"letter"}
 LOGGING = ("uniform", "skewed", "adverse")
 TARGETS = ("greedy", "soft")
 TRAINING = 0.3
@@ -79,15 +86,17 @@ class Pool:
         return log, {name: table[rows] for name, table in self.targets.items()}
 
 
+@lru_cache(maxsize=16)
 def read(folder: Path, name: str) -> tuple[Floats, Ints]:
     """Features and label codes of a data set."""
     if name not in FILES:
-        raise UsageError(f"no data set is called {name!r}.{did_you_mean(name, SETS)}")
-    lines = (folder / FILES[name]).read_text().splitlines()
+        raise UsageError(f"no data set is called {name!r}.{did_you_mean(name, FILES)}")
+    lines = [line for file in FILES[name] for line in (folder / file).read_text().splitlines()]
     cells = [line.replace(",", " ").split() for line in lines if line.strip()]
-    first = 1 if name in WITH_ID else 0
-    X = np.array([row[first:-1] for row in cells], dtype=np.float64)
-    return X, np.unique([row[-1] for row in cells], return_inverse=True)[1].astype(np.int64)
+    label = 0 if name in LABEL_FIRST else -1
+    inside = slice(1, None) if name in LABEL_FIRST else slice(int(name in WITH_ID), -1)
+    X = np.array([row[inside] for row in cells], dtype=np.float64)
+    return X, np.unique([row[label] for row in cells], return_inverse=True)[1].astype(np.int64)
 
 
 @lru_cache(maxsize=8)
@@ -99,6 +108,8 @@ def make_pool(folder: Path, name: str, seed: int) -> Pool:
       feature only, as probabilities, mixed with 20% exploration; ``adverse``: the same model's
       probabilities of the *next* label, so that logging and target seldom agree.
     """
+    if name not in SETS:
+        raise UsageError(f"no pool is made of {name!r}.{did_you_mean(name, SETS)}")
     X, y = read(folder, name)
     k = int(y.max()) + 1
     rng = np.random.default_rng([seed, SETS.index(name)])

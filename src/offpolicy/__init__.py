@@ -40,6 +40,7 @@ _NAMES = {
     "select": "offpolicy.decide.select",
     "policy_scorer": "offpolicy.evaluation.scorer",
     "scan": "offpolicy.engines.scan",
+    "scan_slates": "offpolicy.engines.slate_scan",
     "SparkBoosted": "offpolicy.engines.spark_boosted",
     "PerAction": "offpolicy.models.rewards.reward",
     "CoarseRatio": "offpolicy.policies.coarse",
@@ -83,6 +84,7 @@ if TYPE_CHECKING:
     from offpolicy.decide.search import PolicyLearner as PolicyLearner
     from offpolicy.decide.select import select as select
     from offpolicy.engines.scan import scan as scan
+    from offpolicy.engines.slate_scan import scan_slates as scan_slates
     from offpolicy.engines.spark_boosted import SparkBoosted as SparkBoosted
     from offpolicy.evaluation.evaluate import evaluate as evaluate
     from offpolicy.evaluation.position_values import position_values as position_values

@@ -415,10 +415,10 @@ def _softmax(scores):
     return weight / weight.sum(axis=1, keepdims=True)
 
 
-def test_slates_are_read_into_memory():
+def test_lazy_tables_are_sent_to_the_scan():
     lazy = pl.from_pandas(interacting(40, 3, below=False)).lazy()
     for given in (lazy, "logs/*.parquet"):
-        with pytest.raises(DataError, match="read into memory"):
+        with pytest.raises(DataError, match="scan_slates"):
             op.Slates.from_frame(given, **ROLES)
 
 

@@ -284,3 +284,29 @@ def test_numbers_give_what_they_give_in_memory(session, tmp_path):
     columns = ["value", "std_error", "low", "high"]
     np.testing.assert_allclose(spark.frame()[columns], memory.frame()[columns], rtol=1e-9)
     assert spark.settings["bandwidths"] == memory.settings["bandwidths"]
+
+
+def test_slates_by_spark_are_those_in_memory(session, tmp_path):
+    rng = np.random.default_rng(2)
+    rows = [
+        (i, k + 1, float(x), "abcd"[a], float(rng.uniform() < 0.2 + 0.15 * a), 1 / (4 - k))
+        for i in range(90)
+        for x in rng.normal(size=1)
+        for k, a in enumerate(rng.permutation(4)[: rng.integers(1, 4)].tolist())
+    ]
+    frame = pd.DataFrame(rows, columns=["request", "pos", "x", "item", "click", "p"])
+    frame.sample(frac=1.0, random_state=0).to_parquet(tmp_path / "slates.parquet")
+    roles = {
+        "slate": "request", "position": "pos", "context": ["x"], "action": "item", "reward": "click", "propensity": "p",
+    }  # fmt: skip
+    asked = {"estimators": ["DML", "IPW"]}
+    memory = op.evaluate(op.Slates.from_frame(frame, **roles), "uniform", **asked)
+    source = session.read.parquet(str(tmp_path / "slates.parquet"))
+    for way in ("rows", "stream"):
+        scan = op.scan_slates(source, way=way, chunk_rows=50, **roles)
+        spark = op.evaluate(scan, "uniform", **asked)
+        assert spark.settings["engine"]["engine"] == "spark"
+        columns = ["value", "std_error", "low", "high"]
+        np.testing.assert_allclose(spark.frame()[columns], memory.frame()[columns], rtol=1e-9)
+        assert str(spark.diagnostics) == str(memory.diagnostics)
+        assert spark.verdict().reasons == memory.verdict().reasons

@@ -23,7 +23,7 @@ def opened(options: argparse.Namespace) -> tuple[Any, dict[str, Floats]]:
     if not options.time:
         raise UsageError("--train-before needs --time: which column holds the date?")
     logs.check_flags(options)
-    if options.engine or options.episode:
+    if options.engine or options.episode or options.slate:
         raise UsageError("--train-before is for a table of single decisions that is read whole.")
     table = logs.table_of(options)
     if table.reading is not None:

@@ -61,5 +61,7 @@ def show(finding: Finding) -> None:
 
 
 def _in_memory(log: Any) -> Any:
-    """A scanned log as weighted cells, on which the same checks run."""
-    return log if log.in_memory else log.compress()
+    """A scanned log as weighted cells, or slates read whole, on which the same checks run."""
+    if log.in_memory:
+        return log
+    return log.read() if log.kind == "slates" else log.compress()

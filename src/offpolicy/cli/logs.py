@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 
 BOOLEANS = {"True": True, "true": True, "1": True, "False": False, "false": False, "0": False}
 NAMES = {"i": "integers", "u": "integers", "f": "numbers", "b": "true and false"}
-LABELS = ("action", "batch", "cluster", "id", "fold", "episode")  # columns that tell things apart
+# Columns that tell things apart.
+LABELS = ("action", "batch", "cluster", "id", "fold", "episode", "slate")
+OF_SLATES = ("position", "interaction", "reward_of", "candidates")
+OF_EPISODES = ("step", "state", "terminated", "truncated", "horizon")
 BANDIT = ("batch", "keep_probability", "id")  # columns of bandit logs only
 MOST_LINES = 10
 NO_LOG = (
@@ -42,6 +45,8 @@ def open_log(options: argparse.Namespace) -> Any:
     table = table_of(options)
     if options.episode:
         return trajectories(changes.apply(table.frame, options), options)
+    if options.slate:
+        return slates(changes.apply(table.frame, options), options)
     if table.reading is not None:
         return traced(table.reading, options)
     return bandit_log(changes.apply(table.frame, options), options)
@@ -77,17 +82,24 @@ def left_out(reading: Reading) -> list[str]:
 
 def check_flags(options: argparse.Namespace) -> None:
     """No flag of the other kind of log is passed over."""
+    single = ["batch", "keep_probability", "eligible", "id", "time", "train_before", "action_kind"]
+    single += ["bandwidth"]
+    wrong = {}
     if options.episode:
-        wrong = ["batch", "keep_probability", "eligible", "engine", "memory_limit", "id", "table"]
-        wrong += ["time", "train_before", "action_kind", "bandwidth"]
-        wrong += ["context"] if options.state else []
-        said = "is not for episodes (--episode)"
+        refused = [*single, "engine", "memory_limit", "table", "slate"]
+        refused += ["context"] if options.state else []
+        wrong = dict.fromkeys(refused, "is not for episodes (--episode)")
     else:
-        wrong, said = (
-            ["step", "state", "terminated", "truncated", "horizon"],
-            "is for episodes: name their column, --episode",
-        )
-    for name in wrong:
+        wrong = dict.fromkeys(OF_EPISODES, "is for episodes: name their column, --episode")
+    if options.slate:
+        wrong |= dict.fromkeys(single, "is not for slates (--slate)")
+        if not options.position:
+            raise UsageError(
+                "--slate needs --position: the column with the place of a row in its slate."
+            )
+    else:
+        wrong |= dict.fromkeys(OF_SLATES, "is for slates: name their column, --slate")
+    for name, said in wrong.items():
         if getattr(options, name, None):
             raise UsageError(f"--{name.replace('_', '-')} {said}.")
 
@@ -96,7 +108,7 @@ def _wants_engine(options: argparse.Namespace) -> bool:
     """Asked for, or many files, a folder, a database, or a file too large to read whole."""
     if options.engine:
         return True
-    if options.eligible or options.separator or options.decimal:
+    if options.eligible or options.separator or options.decimal or options.candidates:
         return False
     if REMOTE.match(options.log):
         return True
@@ -108,25 +120,12 @@ def _wants_engine(options: argparse.Namespace) -> bool:
 
 def scanned(options: argparse.Namespace) -> Any:
     """A log that an engine reads."""
-    from offpolicy.engines.scan import scan
-
-    for flag in ("eligible", "separator", "decimal", "train_before"):
+    for flag in ("eligible", "candidates", "separator", "decimal", "train_before"):
         if getattr(options, flag, None):
             raise UsageError(
                 f"--{flag.replace('_', '-')} is for a file that is read whole: leave out --engine."
             )
-    log = scan(
-        options.log,
-        **_roles(options, None),
-        context=options.context,
-        **{name: getattr(options, name) for name in BANDIT},
-        table=options.table,
-        engine=options.engine,
-        memory_limit=options.memory_limit,
-        network=bool(options.network),
-        action_kind=options.action_kind or "discrete",
-        progress=_stages(),
-    )
+    log = _scan_of(options)
     log = changes.apply_scan(log, options)
     if not options.actions:
         return log
@@ -134,6 +133,30 @@ def scanned(options: argparse.Namespace) -> Any:
     kinds = {"i": held.is_integer(), "f": held.is_floating(), "b": held.is_boolean()}
     kind = next((k for k, found in kinds.items() if found), "O")
     return replace(log, given_actions=tuple(_as_kind(options.actions, kind, options.action)))
+
+
+def _scan_of(options: argparse.Namespace) -> Any:
+    """Single decisions, or slates, behind an engine."""
+    shared = {
+        **_roles(options, None),
+        "context": options.context,
+        "table": options.table,
+        "engine": options.engine,
+        "memory_limit": options.memory_limit,
+        "network": bool(options.network),
+        "progress": _stages(),
+    }
+    if options.slate:
+        from offpolicy.engines.slate_scan import scan_slates
+
+        given = {"interaction": options.interaction or "cascade", "reward_of": options.reward_of}
+        return scan_slates(
+            options.log, slate=options.slate, position=options.position, **given, **shared
+        )
+    from offpolicy.engines.scan import scan
+
+    own = {name: getattr(options, name) for name in BANDIT}
+    return scan(options.log, **own, action_kind=options.action_kind or "discrete", **shared)
 
 
 def _stages() -> Any:
@@ -187,6 +210,23 @@ def trajectories(frame: Any, options: argparse.Namespace) -> Any:
         terminated=options.terminated,
         truncated=options.truncated or "raise",
         horizon=options.horizon,
+        actions=_typed(options.actions, frame, options.action),
+    )
+
+
+def slates(frame: Any, options: argparse.Namespace) -> Any:
+    """Slates, one row per slot."""
+    from offpolicy.logs.slates import Slates
+
+    return Slates.from_frame(
+        frame,
+        **_roles(options, frame),
+        slate=options.slate,
+        position=options.position,
+        context=options.context,
+        interaction=options.interaction or "cascade",
+        reward_of=options.reward_of,
+        candidates=options.candidates,
         actions=_typed(options.actions, frame, options.action),
     )
 

@@ -260,6 +260,24 @@ def _log_flags(parser: argparse.ArgumentParser) -> None:
         ),
         ("--horizon", "STEPS", "ask for the value of up to so many steps", int),
     )
+    _add(
+        parser.add_argument_group("slates: several items shown together, one row per slot"),
+        ("--slate", "COL", "which slate a row (a slot) belongs to"),
+        ("--position", "COL", "1, 2, 3, … inside each slate"),
+        (
+            "--interaction",
+            None,
+            "what a slot's reward depends on: its own item, those above, all, a sum, or look (cascade)",
+            {"choices": ("independent", "cascade", "full", "additive", "auto")},
+        ),
+        (
+            "--reward-of",
+            None,
+            "whether a row's reward is its slot's or repeats its slate's",
+            {"choices": ("slot", "slate")},
+        ),
+        ("--candidates", "COL", "list of the items a slot could show (Parquet)"),
+    )
     larger = parser.add_argument_group(
         "logs larger than memory", "patterns, folders and databases are read so by themselves"
     )

@@ -12,6 +12,7 @@ from offpolicy._threads import prepare_threads
 from offpolicy.errors import DataError, UsageError
 from offpolicy.evaluation import ratios
 from offpolicy.evaluation.bandwidths import bandwidths_of, smoothed
+from offpolicy.evaluation.in_blocks import InBlocks
 from offpolicy.evaluation.memory import InMemory
 from offpolicy.evaluation.metrics import Asked
 from offpolicy.evaluation.pipeline import Pipeline
@@ -193,7 +194,7 @@ def evaluate(
                 "horizon= is for trajectories; a bandit log has one decision per unit."
             )
         log = log.up_to(horizon)
-    log = log.opened(plan, named, reward_model, given)
+    log = log.opened(plan, named, reward_model if bandit else value_model, given)
     if getattr(log, "undecided", False):
         log = settled(log, folds, seed)
     named_estimators = catalog.sensible(log) if estimators is None else estimators
@@ -209,11 +210,7 @@ def evaluate(
         float(discount),
         weighed,
     )
-    source: Source = (
-        InMemory.of(log, _folds(log, plan, folds), specs)
-        if log.in_memory
-        else Streamed.of(log, plan, specs)
-    )
+    source = _source(log, plan, folds, specs)
     named = smoothed(source, named, chosen)
     resolved = source.resolve(named)
     chosen = _for_targets(resolved, chosen, asked=estimators is not None)
@@ -289,6 +286,15 @@ def _estimand(log: Any, discount: float) -> dict[str, Any]:
         return {}
     limit = None if log.unbounded else log.horizon
     return {"horizon": limit, "estimand": log.estimand(discount)}
+
+
+def _source(log: Any, plan: Plan, folds: Any, specs: Specs) -> Source:
+    """Where the predictions of a log come from."""
+    if log.in_memory:
+        return InMemory.of(log, _folds(log, plan, folds), specs)
+    if log.kind == "bandit":
+        return Streamed.of(log, plan, specs)
+    return InBlocks.of(log, _folds(log, plan, folds), specs)
 
 
 def _folds(log: Any, plan: Plan, asked: Any) -> Folds:

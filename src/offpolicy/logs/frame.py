@@ -234,6 +234,10 @@ class Context:
     @cached_property
     def learner_table(self) -> Any:
         """The table as scikit-learn and LightGBM read it: pandas with names and dtypes, or a 2-D array."""
+        if self.load is not None:
+            import pandas as pd
+
+            return pd.DataFrame({name: self.load(name) for name in self.names or ()})
         if self.is_frame:
             native = self.table
             if type(native).__module__.startswith("pandas"):

@@ -35,12 +35,13 @@ def read(
     weight: str | None,
     fold: str | None,
     actions: Sequence[Label] | None,
+    slots: int | None = None,
 ) -> dict[str, Any]:
     """Fields of the slots, checked and in order, and what a row says of its slate."""
     if isinstance(frame, str) or hasattr(frame, "collect") or hasattr(frame, "toPandas"):
         raise DataError(
-            f"slates are read into memory, and a {type(frame).__name__} is not there yet. Give a pandas, polars or "
-            "pyarrow table with one row per slot: collect it, or read the file first."
+            f"from_frame reads tables in memory, and a {type(frame).__name__} is not there yet. Scan it where it is: "
+            "offpolicy.scan_slates(source, …)."
         )
     columns = Columns(frame)
     names = [context] if isinstance(context, str) else list(context or ())
@@ -70,7 +71,7 @@ def read(
     )
     lengths = parts["lengths"]
     parts["terminated"], parts["truncated"] = np.ones(len(lengths), dtype=bool), "raise"
-    log = checked(**parts, horizon=int(lengths.max()))
+    log = checked(**parts, horizon=max(int(lengths.max()), slots or 0))
     made = {
         name: getattr(log, name) for name in Trajectories.__dataclass_fields__ if name in vars(log)
     }

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from offpolicy._arrays import Array, Bools, Floats, Ints
     from offpolicy.logs.actions import Label
+    from offpolicy.logs.link import Link
 
 UNDECIDED = "auto"
 ALONE = Interaction("cascade", np.ones((1, 1), dtype=bool))
@@ -210,13 +211,19 @@ class Slates(Trajectories):
         assert rewards is not None
         lengths = np.diff(layout.offsets)
         if chosen.due is None or chosen.name == "additive" or layout.is_single:
-            return {"reward": rewards, "layout": Layout.ragged(lengths, chosen.link)}
+            return {"reward": rewards, "layout": self._runs(lengths, chosen.link)}
         due = np.minimum(chosen.due[layout.step], lengths[layout.unit] - 1)
         if self.reward_of == "slate":
             rewards = np.where(layout.step == 0, rewards, 0.0)
         at = layout.offsets[layout.unit] + due
         paid = np.bincount(at, weights=rewards, minlength=len(rewards)).astype(np.float64)
-        return {"reward": paid, "layout": Layout.ragged(lengths)}
+        return {"reward": paid, "layout": self._runs(lengths)}
+
+    def _runs(self, lengths: Ints, link: Link | None = None) -> Layout:
+        """Slates as runs of slots; a part of a longer log keeps its layout also where all its slates have one slot."""
+        if self.horizon == 1:
+            return Layout.ragged(lengths, link)
+        return Layout(lengths, len(lengths), link)
 
     def _eligible(self, chosen: Interaction, wide: Ints) -> Bools | None:
         """(S, K) candidates of each slot: those given, less the items above where none is shown twice."""
@@ -250,6 +257,7 @@ class Slates(Trajectories):
         weight: str | None = None,
         fold: str | None = None,
         actions: Sequence[Label] | None = None,
+        slots: int | None = None,
     ) -> Slates:
         """Build a log from a pandas, polars or pyarrow table with one row per slot; slates may differ in length.
 
@@ -284,6 +292,8 @@ class Slates(Trajectories):
             Constant inside a slate.
         actions : sequence of labels, optional
             All items, also those never shown.
+        slots : int, optional
+            Most slots that a slate can have, where these rows are a part of a log with longer ones. Default: of these.
 
         Notes
         -----
@@ -312,6 +322,7 @@ class Slates(Trajectories):
             weight=weight,
             fold=fold,
             actions=actions,
+            slots=slots,
         )
         log = cls(**parts, reward_of=kind)
         unit, layout = log.layout.unit, log.layout

@@ -104,12 +104,12 @@ class Trajectories(HasMetrics):
     row_order: Ints | None = None  # row of the frame each step came from, when they were sorted
     further: Mapping[str, Floats] = field(default_factory=dict, repr=False)
     eligible: Bools | None = None  # (S, K) actions that could be taken, where not all could
+    about: Mapping[str, Any] = field(default_factory=dict, repr=False)  # where it was read
 
     kind: ClassVar[str] = "trajectories"
     in_memory: ClassVar[bool] = True
     is_continuous: ClassVar[bool] = False
     action_range: ClassVar[None] = None
-    about: ClassVar[dict[str, Any]] = {}
     half: ClassVar[None] = None
     batch: ClassVar[None] = None
     batch_labels: ClassVar[None] = None

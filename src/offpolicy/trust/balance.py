@@ -214,7 +214,8 @@ def finding(log: Any, sums: BalanceSums | None, *, whole: bool) -> Finding:
     usable = varies & (often & possible)[None, :] & (spread > 0)
     if not usable.any():
         return not_applicable(name, "no column varies enough to compare it between actions.")
-    z = np.divide(gap, np.sqrt(spread * effects), out=np.zeros_like(gap), where=usable)
+    error = np.sqrt(np.where(usable, spread * effects, 1.0))
+    z = np.divide(gap, error, out=np.zeros_like(gap), where=usable)
     size = np.divide(
         np.abs(gap), total * np.sqrt(np.maximum(variance, 0.0)), where=usable, out=z * 0
     )

@@ -25,7 +25,7 @@ from offpolicy.models.values.resolve import as_value_model
 from offpolicy.models.values.values import StatePolicy, ValueData, check_finite
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from offpolicy._arrays import Floats, Ints
     from offpolicy.models.fitting.store import Key
@@ -90,31 +90,63 @@ class EpisodeFit:
         if given is not None:
             return given_values(given, log, target)
         model = as_value_model(self.value_model, log)
-        if log.layout.is_single and hasattr(model, "one_step"):
-            # An episode of one step is an impression: the same fit on the same rows.
-            rewards = CrossFit(
-                log, self.folds, model.one_step, self.behavior_model, self.seed, self.store
-            )
-            return rewards.values(split, repeat, [target], emphasis, tag)[target.name]
+        one_step = self._one_step(model)
+        if one_step is not None:
+            return one_step.values(split, repeat, [target], emphasis, tag)[target.name]
         parts = self.folds.parts(split, repeat)
-        kind = MRDR if tag else REWARD
-        keys: list[Key] = [(kind, target.name, *part.key) for part in parts]
-        fit_part = partial(self._fit_values, model, target, emphasis=emphasis, kind=kind)
-        makers: list[Callable[[], Any]] = [partial(fit_part, part) for part in parts]
         q, v = np.full(len(log.action), np.nan), np.full(len(log.action), np.nan)
         missed, said = 0.0, []
-        for part, fit in zip(parts, self.store.get_all(keys, makers), strict=True):
+        fits = self._fits(model, split, repeat, target, emphasis, tag)
+        for part, made in zip(parts, fits, strict=True):
             rows = log.layout.rows_of(part.score)
+            said.append(getattr(made, "note", ""))
+            if len(rows) == 0:  # a block of a larger log may hold none of a fold
+                continue
+            # A block of a larger log is predicted by models that were fitted to others.
+            here = replace(part, train=part.score)
+            fit = made.moved(self._data(target, here)) if self.store.sealed else made
             q[rows], v[rows] = fit.predict(rows)
             check_finite(q[rows], model)
             check_finite(v[rows], model)
             missed += self._unseen_mass(fit, target, rows)
-            said.append(getattr(fit, "note", ""))
         # Where an episode was truncated nothing is known of what followed: v stands in, and no residual is taken.
         at = log.bootstrapped
         q[at] = np.where(np.isnan(q[at]), q[at], log.reward[at])
         notes = [*dict.fromkeys(said), _unseen_note(missed / len(parts))]
         return Values(q, v, "; ".join(note for note in notes if note))
+
+    def fit(self, split: Split, repeat: int, target: Target) -> None:
+        """Fit the value models of a split for one target without predicting anything."""
+        model = as_value_model(self.value_model, self.log)
+        one_step = self._one_step(model)
+        if one_step is not None:
+            one_step.fit(split, repeat)
+        else:
+            list(self._fits(model, split, repeat, target))
+
+    def _one_step(self, model: Any) -> CrossFit | None:
+        """An episode of one step is an impression: the same fit on the same rows."""
+        if not self.log.layout.is_single or not hasattr(model, "one_step"):
+            return None
+        spec, behavior = model.one_step, self.behavior_model
+        return CrossFit(self.log, self.folds, spec, behavior, self.seed, self.store)
+
+    def _fits(
+        self,
+        model: Any,
+        split: Split,
+        repeat: int,
+        target: Target,
+        emphasis: Floats | None = None,
+        tag: str = "",
+    ) -> Iterator[Any]:
+        """The fit of each part of a split, in turn."""
+        parts = self.folds.parts(split, repeat)
+        kind = MRDR if tag else REWARD
+        keys: list[Key] = [(kind, target.name, *part.key) for part in parts]
+        fit_part = partial(self._fit_values, model, target, emphasis=emphasis, kind=kind)
+        makers: list[Callable[[], Any]] = [partial(fit_part, part) for part in parts]
+        return self.store.get_all(keys, makers)
 
     def _fit_values(
         self, model: Any, target: Target, part: Part, *, emphasis: Floats | None, kind: int

@@ -8,8 +8,8 @@ so with one step per episode this is the bandit's reward model.
 from __future__ import annotations
 
 from copy import deepcopy
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
@@ -63,6 +63,9 @@ class FittedQ:
     def __post_init__(self) -> None:
         check_choice("time", self.time, "step", "feature", "pooled")
 
+    #: Fits can be asked about rows that were not there when they were made.
+    moves: ClassVar[bool] = True
+
     @property
     def one_step(self) -> Any:
         """The reward model that this is where every episode has one step."""
@@ -78,7 +81,7 @@ class FittedQ:
                 "time='pooled' asks every step's policy at every state, which a time-dependent policy "
                 "answers differently. Use time='step' or time='feature'."
             )
-        fits = _Fits(data, data.table(encoded=encoded), timed, {})
+        fits = _Fits(data, data.table(encoded=encoded), timed, {}, encoded)
         v = np.zeros(len(data.log.action))
         y = data.reward.copy()
         previous: Any = None
@@ -113,6 +116,11 @@ class _Fits:
     table: Any
     timed: bool
     models: dict[int, FittedReward]
+    encoded: bool
+
+    def moved(self, data: ValueData) -> FittedValues:
+        """The same regressions at the rows of another part of the log."""
+        return replace(self, data=data, table=data.table(encoded=self.encoded))
 
     @property
     def note(self) -> str:

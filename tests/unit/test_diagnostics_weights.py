@@ -294,3 +294,18 @@ def test_rewards_without_a_variance_are_a_caution():
         named = any("tail of the rewards" in reason for reason in ev.verdict().reasons)
         assert named == heavy
         assert (ev.verdict().level == "trust") != heavy
+
+
+def test_a_remedy_for_fitted_propensities_does_not_speak_of_a_column():
+    rng = np.random.default_rng(4)
+    context = rng.normal(size=(4000, 1))
+    action = (rng.random(4000) < 1 / (1 + np.exp(-3 * context[:, 0] ** 2 + 2))).astype(int)
+    log = op.BanditLog.from_arrays(context, action, rng.random(4000))
+    target = np.tile([0.5, 0.5], (4000, 1))
+    shares = op.evaluate(log, target, behavior_model="shares", estimators=["IPW"])
+    wrong = np.tile([0.8, 0.2], (4000, 1))
+    fitted = op.evaluate(log, target, behavior_model=wrong, estimators=["IPW"])
+    assert shares.diagnostics["policy"]["mean_weight"].remedy == ""
+    remedy = fitted.diagnostics["policy"]["mean_weight"].remedy
+    assert "propensity column" not in remedy
+    assert "behavior_model=" in remedy

@@ -6,7 +6,7 @@ import pytest
 
 import offpolicy as op
 from offpolicy.errors import DataError, NotIdentifiedError, UsageError
-from offpolicy.evaluation.returns import distribution
+from offpolicy.evaluation.returns import Weighted, distribution
 
 
 def recorded(n=40, seed=0):
@@ -137,18 +137,50 @@ def test_the_distribution_of_returns_is_the_targets():
     assert low <= 1.0 <= high
 
 
-def test_the_band_holds_everywhere_at_once():
+def holds_everywhere(band, points, truth):
+    """Whether a band holds a distribution function between its jumps as well as at them."""
+    at = np.searchsorted(band.value, points, side="right") - 1
+    low = np.where(at >= 0, band.low[at], 0.0)
+    high = np.where(at >= 0, band.high[at], band.high[0])
+    return bool(((low <= truth) & (truth <= high)).all())
+
+
+@pytest.mark.parametrize("size", [1, 10])
+def test_the_band_holds_everywhere_at_once(size):
     rng = np.random.default_rng(2)
-    held = 0
-    for seed in range(60):
-        x = rng.exponential(size=150)
-        weight = np.where(rng.random(150) < 0.5, 0.5, 1.5)  # weights that say nothing of x
-        band = distribution(x, weight, 0.95, seed)
-        inside = (band.below > 0.01) & (band.below < 0.99)
-        truth = 1 - np.exp(-band.value[inside])
-        # The empirical step function is judged at its jumps.
-        held += bool(((band.low[inside] <= truth) & (truth <= band.high[inside] + 0.02)).all())
-    assert held >= 50
+    points = np.linspace(0.0, 8.0, 400)
+    held, logs, units = 0, 120, 200
+    for seed in range(logs):
+        cluster = np.repeat(np.arange(units), size)
+        x = rng.exponential(size=units)[cluster]
+        weight = np.where(rng.random(units) < 0.5, 0.5, 1.5)[cluster]  # says nothing of x
+        rows = Weighted(x, weight, cluster=cluster if size > 1 else None)
+        held += holds_everywhere(distribution(rows, 0.95, seed), points, 1 - np.exp(-points))
+    assert held >= 0.95 * logs - 3 * (logs * 0.95 * 0.05) ** 0.5
+
+
+def test_a_cluster_of_copies_is_one_unit():
+    rng = np.random.default_rng(5)
+    x, weight, copies = rng.normal(size=60), rng.random(60) + 0.5, np.repeat(np.arange(60), 4)
+    alone = distribution(Weighted(x, weight, cluster=np.arange(60)), 0.95, 0)
+    together = distribution(Weighted(x[copies], weight[copies], cluster=copies), 0.95, 0)
+    assert together.effective == pytest.approx(alone.effective)
+    spread = [(b.high - b.low)[20:40] for b in (alone, together)]
+    np.testing.assert_allclose(*spread, rtol=0.1)
+
+
+def test_a_counted_row_is_as_many_units():
+    rng = np.random.default_rng(6)
+    x, weight, count = np.arange(20.0), rng.random(20) + 0.5, rng.integers(1, 9, size=20)
+    units = np.repeat(np.arange(20), count)
+    counted = distribution(Weighted(x, weight * count, count.astype(float)), 0.95, 0)
+    rows = distribution(Weighted(x[units], weight[units]), 0.95, 0)
+    assert counted.effective == pytest.approx(rows.effective)
+    for one, other in ((counted.low, rows.low), (counted.high, rows.high)):
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
+    assert counted.cvar_interval(0.3) == pytest.approx(rows.cvar_interval(0.3))
+    low, high = counted.cvar_interval(0.3)
+    assert low <= counted.cvar(0.3) <= high
 
 
 def test_too_few_episodes_have_no_distribution():

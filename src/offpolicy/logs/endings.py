@@ -7,7 +7,7 @@ meaning is in `Trajectories`; here they become one `Ending`.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,7 +17,6 @@ from offpolicy.logs.episodes import termination
 if TYPE_CHECKING:
     from offpolicy._arrays import Array, Bools, Ints
 
-Treatment: TypeAlias = Literal["raise", "bootstrap", "cut", "end"]
 TREATMENTS = ("raise", "bootstrap", "cut", "end")
 # A time limit shows as more episodes of the longest length than chance would stop there.
 CHANCE_OF_TIES = 0.01

@@ -72,6 +72,10 @@ PROPENSITIES = (
     "Check that the propensity column is the probability of the logged action at the moment it was "
     "logged, in (0, 1], not rounded and joined to the right rows."
 )
+FITTED = (
+    "The fitted π_b is off: try another behavior_model=, or give it the columns that the logging policy looked at; "
+    "propensities that are logged need no model."
+)
 BEHAVIOR = (
     "The fitted or logged π_b predicts the actions badly: try another behavior model, or check that the "
     "propensities belong to these rows."

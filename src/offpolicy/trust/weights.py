@@ -23,7 +23,7 @@ from offpolicy.trust.significance import (
     same_but_rounding,
     z_score,
 )
-from offpolicy.trust.thresholds import OVERLAP, THRESHOLDS
+from offpolicy.trust.thresholds import FITTED, OVERLAP, PROPENSITIES, THRESHOLDS
 
 if TYPE_CHECKING:
     from offpolicy._arrays import Floats, Ints
@@ -119,7 +119,7 @@ def _mean(view: View) -> list[Finding]:
     # is judged only where it is both away from 1 and significantly so.
     significant = not math.isnan(z) and abs(z) > THRESHOLDS["mean_weight_z"].caution
     level = THRESHOLDS["mean_weight"].level(off) if significant else "ok"
-    remedy = "" if level == "ok" else THRESHOLDS["mean_weight"].remedy
+    remedy = "" if level == "ok" else _remedy(view)
     if remedy and mean < 1:
         # Weights that are too small on average may also be large ones that were not met yet.
         remedy = f"{OVERLAP} {remedy}"
@@ -206,6 +206,7 @@ def _by_action(view: View) -> Finding:
         if THRESHOLDS["mean_weight_by_action"].level(value) == "ok"
         else f"weights of action {label!r} are off by {100 * relative[worst]:+.1f}% (z = {z[worst]:.2g}).",
         {"z": {log.actions[a]: float(z[a]) for a in np.flatnonzero(taken)}},
+        remedy=_remedy(view),
     )
 
 
@@ -242,7 +243,13 @@ def _by_batch(view: View) -> Finding:
         f"batch {labels[worst]!r} has the mean weight furthest from 1 (z = {z[worst]:.3g} of "
         f"{int(usable.sum())} batches).",
         {"z": {labels[b]: float(z[b]) for b in np.flatnonzero(usable)}},
+        remedy=_remedy(view),
     )
+
+
+def _remedy(view: View) -> str:
+    """What to do where weights are off: look at the column of propensities, or at the model in its place."""
+    return PROPENSITIES if view.behavior_is_known else FITTED
 
 
 def _batch_z(view: View, batch: Ints) -> Floats:

@@ -29,14 +29,6 @@ class Law(Protocol):
         ...
 
 
-class Bounded(Law, Protocol):
-    """A law that says how far hidden causes may move its mean."""
-
-    def largest(self, score: Floats, gamma: float) -> Floats:
-        """Largest mean where hidden causes may change odds by ``gamma``; the smallest with 1/``gamma``."""
-        ...
-
-
 @dataclass(frozen=True)
 class Normal:
     """scale · (score + noise) + shift."""

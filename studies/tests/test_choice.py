@@ -17,6 +17,7 @@ from offpolicy_studies.choice import (
     relative,
     replicate,
     reproduce,
+    ridges,
 )
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data" / "uci"
@@ -28,9 +29,8 @@ needs_sets = pytest.mark.skipif(
 def test_the_parts_by_hand():
     """One context, two actions: ridge regressions are the actions' means."""
     action, reward = np.array([0, 0, 1, 1]), np.array([1.0, 0.0, 1.0, 1.0])
-    found = peers(
-        np.zeros((4, 1)), action, reward, np.full((4, 2), 0.5), np.tile([0.2, 0.8], (4, 1))
-    )
+    q = ridges(np.zeros((4, 1)), action, reward, 2)
+    found = peers(q, action, reward, np.full((4, 2), 0.5), np.tile([0.2, 0.8], (4, 1)))
     assert found["IPS"] == pytest.approx((0.4 * 1 + 1.6 * 2) / 4)
     assert found["DM"] == pytest.approx(0.2 * 0.5 + 0.8)
     assert found["DR"] == pytest.approx(found["DM"])

@@ -101,7 +101,8 @@ def replicate(cell: Cell, rng: np.random.Generator) -> dict[str, dict[str, float
     rows = np.arange(len(y_log))
     log = op.BanditLog.from_arrays(X_log, action, reward, pi_b[rows, action], actions=range(k))
     targets = {name: softmax(t * chances[1]) for name, t in TEMPERATURES.items()}
-    found = {t: peers(X_log, action, reward, pi_b, pi_e) for t, pi_e in targets.items()}
+    q = ridges(X_log, action, reward, k)
+    found = {t: peers(q, action, reward, pi_b, pi_e) for t, pi_e in targets.items()}
     for model in MODELS:
         ev = op.evaluate(
             log,
@@ -142,19 +143,24 @@ def softmax(z: Floats) -> Floats:
     return np.asarray(e / e.sum(axis=1, keepdims=True))
 
 
-def peers(X: Floats, action: Ints, reward: Floats, pi_b: Floats, pi_e: Floats) -> dict[str, float]:
-    """IPS, DM and DR as published: ridge regressions of all rows of an action, used on the same rows."""
+def ridges(X: Floats, action: Ints, reward: Floats, k: int) -> Floats:
+    """(n, K) rewards by a ridge regression of all rows of an action, used on the same rows, as published."""
     from sklearn.linear_model import Ridge
 
-    rows = np.arange(len(action))
-    q = np.zeros(pi_e.shape)
-    for a in range(pi_e.shape[1]):
+    q = np.zeros((len(action), k))
+    for a in range(k):
         mine = action == a
         levels = np.unique(reward[mine])
         if len(levels) == 1:
             q[:, a] = levels[0]
         elif len(levels) > 1:
             q[:, a] = Ridge(alpha=1e-3).fit(X[mine], reward[mine]).predict(X)
+    return q
+
+
+def peers(q: Floats, action: Ints, reward: Floats, pi_b: Floats, pi_e: Floats) -> dict[str, float]:
+    """IPS, DM and DR as published."""
+    rows = np.arange(len(action))
     weight = pi_e[rows, action] / pi_b[rows, action]
     direct = (q * pi_e).sum(axis=1)
     return {

@@ -186,3 +186,12 @@ def test_no_overlap_is_not_a_number():
     d = bandit(10)
     none = Decisions(d.layout, d.reward, np.zeros(10), d.pi_b, d.q, d.v)
     assert np.isnan(best_combination(none).psi).all()
+
+
+def test_a_coefficient_without_signal_is_zero_and_not_minus_zero():
+    """The sign would follow the rounding of a sum, hence the path of the rows, and stands in the note."""
+    rng = np.random.default_rng(5)
+    found = [combine(*rng.normal(size=(3, 50)), np.ones(50), np.ones(50)).delta for _ in range(20)]
+    silent = [delta for delta in found if delta == 0]
+    assert len(silent) > 5
+    assert not np.signbit(silent).any()

@@ -178,7 +178,8 @@ def combine(base: Floats, model: Floats, weight: Floats, mass: Floats, single: F
     share = _signal(
         delta, weight - _slope(weight, model, mass) * model, residual, leverage, mass, single
     )
-    beta, delta = (1 - share) * alone + share * beta, share * delta
+    # A slope of no signal is 0, not −0: which of the two it were would hang on rounding, and on the path of the rows.
+    beta, delta = (1 - share) * alone + share * beta, share * delta if share > 0 else 0.0
     square = mass @ (model * model)
     first = single * model**2 / square if square > 0 else np.zeros_like(model)
     left = base - beta * model - delta * weight

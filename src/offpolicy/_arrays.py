@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -14,6 +15,9 @@ Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]
 Bools: TypeAlias = NDArray[np.bool_]
 Array: TypeAlias = NDArray[Any]
+
+# Sums of mass are rounded: a share that is reached up to rounding is reached.
+ROUNDED = 1e-12
 
 
 def read_only(values: Any) -> Any:
@@ -75,6 +79,15 @@ def levels(values: Floats) -> tuple[Floats, Ints]:
     return distinct, inverse
 
 
+def place_of(share: float, size: int) -> int:
+    """Place of a quantile among ``size`` values in order, counted from 0.
+
+    >>> place_of(0.0, 4), place_of(0.5, 4), place_of(1.0, 4)
+    (0, 1, 3)
+    """
+    return min(max(math.ceil((share - ROUNDED) * size) - 1, 0), size - 1)
+
+
 def quantiles(
     values: Array, shares: Sequence[float] | Floats, mass: Floats | None = None
 ) -> Floats:
@@ -87,11 +100,10 @@ def quantiles(
     >>> quantiles(np.array([3.0, 1.0, 2.0, 4.0]), [0.0, 0.5, 1.0]).tolist()
     [1.0, 2.0, 4.0]
     """
-    # Sums of mass are rounded: a share that is reached up to rounding is reached.
-    wanted = np.asarray(shares, dtype=np.float64) - 1e-12
     if mass is None:
-        place = np.clip(np.ceil(wanted * len(values)).astype(np.int64) - 1, 0, len(values) - 1)
+        place = [place_of(float(share), len(values)) for share in shares]
         return np.asarray(np.sort(values)[place], dtype=np.float64)
+    wanted = np.asarray(shares, dtype=np.float64) - ROUNDED
     values, mass = values[mass > 0], mass[mass > 0]
     order = np.argsort(values, kind="stable")
     reached = np.cumsum(mass[order])

@@ -211,6 +211,31 @@ def test_curves_by_step():
     assert len(curves.plot()) == 2
 
 
+def test_errors_by_step_are_those_of_clusters_and_need_evidence():
+    rng = np.random.default_rng(8)
+    actions = rng.integers(2, size=(60, 3))
+    copies = np.repeat(np.arange(60), 5)
+    shape = {"states": np.zeros((300, 3), dtype=int), "propensities": np.full((300, 3), 0.5)}
+    log = op.Trajectories.from_arrays(
+        shape["states"],
+        actions[copies],
+        actions[copies] + 0.0,
+        propensities=shape["propensities"],
+        cluster=copies,
+    )
+    policy = {"new": lambda s: np.tile([0.3, 0.7], (len(s), 1))}
+    curves = op.step_curves(op.evaluate(log, policy, estimators=["SNIPW"]))
+    one = op.Trajectories.from_arrays(
+        shape["states"][:60], actions, actions + 0.0, propensities=shape["propensities"][:60]
+    )
+    alone = op.step_curves(op.evaluate(one, policy, estimators=["SNIPW"]))
+    np.testing.assert_allclose(curves.error, alone.error, rtol=1e-9)
+    far = {"far": lambda s: np.tile([0.001, 0.999], (len(s), 1))}
+    thin = op.step_curves(op.evaluate(one, far, estimators=["SNIPW"]))
+    assert np.isnan(thin.error[thin.effective < 20]).all()
+    assert (thin.effective < 20).any()
+
+
 def test_rankings_against_the_truth():
     rng = np.random.default_rng(4)
     a = rng.integers(3, size=900)

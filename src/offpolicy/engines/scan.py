@@ -130,6 +130,12 @@ class LogScan:
         """Whether actions are numbers."""
         return self.roles.is_continuous
 
+    def action_at(self, place: int) -> float:
+        """The logged action, a number, that ``place`` others come before in order; found by the engine."""
+        name = self.roles.action
+        ordered = self.table.select(name).order_by(name).limit(1, offset=place)
+        return float(Columns(self.engine.table(ordered)).values(name)[0])
+
     @property
     def nameable(self) -> tuple[str, ...]:
         """Columns that a policy may name."""

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from offpolicy.evaluation.result import Evaluation
 
 
+FEWEST = 20.0
+
+
 @dataclass(frozen=True, eq=False)
 class StepCurves:
     """Curves over the steps of an episode, (T+1,) each.
@@ -25,7 +28,7 @@ class StepCurves:
     target : array
         The same for the target, by weights normalized at each step; NaN where no episode follows it.
     error : array
-        Its standard error.
+        Its standard error; NaN where the weights are worth fewer than 20 episodes, which do not show it.
     effective : array
         Effective number of episodes.
     """
@@ -76,18 +79,18 @@ def step_curves(ev: Evaluation, policy: str | None = None) -> StepCurves:
         raise UsageError("step_curves() is for episodes. Use position_values() for slates.")
     name = policy_name(ev, policy)
     d = ev.problem.decisions(ev.targets[name], named("SNIPW"))
-    steps, mass = d.layout.horizon, d.mass
-    size = float(mass.sum())
-    logged, target, error = (np.full(steps, np.nan) for _ in range(3))
-    for t, units, rows, log_now in d.log_rho_by_step():
+    units, effective = ev.problem.units, horizon_curve(d, ev.problem.units).effective
+    logged, target, error = (np.full(d.layout.horizon, np.nan) for _ in range(3))
+    for t, present, rows, log_now in d.log_rho_by_step():
         reward = np.zeros(d.n)
-        reward[units] = d.gamma[rows] * d.reward[rows]
-        logged[t] = float(mass @ reward) / size
+        reward[present] = d.gamma[rows] * d.reward[rows]
+        logged[t] = units.mean(reward)
         highest = float(log_now.max())
         if np.isneginf(highest):
             continue
-        weight = mass * np.exp(log_now - highest)
-        weight = weight / weight.sum()
-        target[t] = float(weight @ reward)
-        error[t] = float(np.sqrt((weight**2) @ (reward - target[t]) ** 2))
-    return StepCurves(logged, target, error, horizon_curve(d, ev.problem.units).effective)
+        weight = np.exp(log_now - highest)
+        weight /= units.mean(weight)
+        target[t] = units.mean(weight * reward)
+        if effective[t] >= FEWEST:
+            error[t] = units.sample(weight * (reward - target[t])).std_error
+    return StepCurves(logged, target, error, effective)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from offpolicy._arrays import place_of, quantiles
 from offpolicy.errors import UsageError
 from offpolicy.evaluation.evaluate import evaluate
 from offpolicy.scores.catalog import headline
@@ -95,7 +96,7 @@ def value_curve(
     log : BanditLog or scan
         With ``action_kind="continuous"``.
     grid : sequence of numbers, optional
-        Actions; default: 15 of them over the middle 90% of the logged ones (of a scan: of their range).
+        Actions; default: 15 of them over the middle 90% of the logged ones.
     level : float
         Probability with which the band holds everywhere on the grid.
     estimator : str, optional
@@ -146,11 +147,12 @@ def value_curve(
 
 
 def _grid(log: Any) -> Floats:
-    """Actions over the middle of the logged ones."""
-    if log.in_memory:
-        ends = np.quantile(log.action, ((1 - SHARE) / 2, (1 + SHARE) / 2))
-    else:
-        low, high = log.facts.action_range
-        margin = (1 - SHARE) / 2 * (high - low)
-        ends = np.array([low + margin, high - margin])
+    """Actions over the middle of the logged ones, the same on every path."""
+    shares = ((1 - SHARE) / 2, (1 + SHARE) / 2)
+    ends = [
+        float(quantiles(log.action, [share])[0])
+        if log.in_memory
+        else log.action_at(place_of(share, log.n))
+        for share in shares
+    ]
     return np.linspace(ends[0], ends[1], POINTS)

@@ -89,8 +89,8 @@ class CalibrationSums:
     ----------
     mass, predicted, taken : (bins,) arrays
         Σ m, Σ m π_b and Σ m 1{A = a}.
-    square, square_taken : (bins,) arrays
-        Σ m² and Σ m² 1{A = a}.
+    square : (bins,) array
+        Σ m².
     number : (bins,) array
         Pairs.
     """
@@ -99,7 +99,6 @@ class CalibrationSums:
     predicted: Floats
     taken: Floats
     square: Floats
-    square_taken: Floats
     number: Floats
 
     def __add__(self, other: CalibrationSums) -> CalibrationSums:
@@ -134,7 +133,6 @@ def calibration_sums(
         over(flat, (mass[:, None] * matrix).ravel()),
         over(own, mass),
         over(flat, np.repeat(square, k)),
-        over(own, square),
         over(flat, np.repeat(count, k)),
     )
 
@@ -147,19 +145,31 @@ def behavior(view: View, level: float = 0.95) -> list[Row]:
     sums = view.problem.behavior_calibration(view.split)
     if sums is None:
         return []
-    z = -float(special.ndtri((1 - level) / 2))
     rows: list[Row] = []
     for b in np.flatnonzero(sums.mass > 0).tolist():
-        mass, rate = sums.mass[b], sums.taken[b] / sums.mass[b]
-        spread = sums.square_taken[b] * (1 - 2 * rate) + sums.square[b] * rate**2
-        reach = z * math.sqrt(max(spread, 0.0)) / mass
+        mass, rate = float(sums.mass[b]), float(sums.taken[b] / sums.mass[b])
+        low, high = score_interval(rate, mass**2 / float(sums.square[b]), level)
         rows.append(
             {
                 "predicted": float(sums.predicted[b] / mass),
-                "observed": float(rate),
-                "low": float(rate - reach),
-                "high": float(rate + reach),
+                "observed": rate,
+                "low": low,
+                "high": high,
                 "n": round(float(sums.number[b])),
             }
         )
     return rows
+
+
+def score_interval(rate: float, n: float, level: float) -> tuple[float, float]:
+    """Wilson's interval of a frequency among ``n`` draws, which stays open where none or all of them hit.
+
+    >>> [round(end, 3) for end in score_interval(0.0, 20, 0.95)]
+    [0.0, 0.161]
+    >>> [round(end, 3) for end in score_interval(0.5, 100, 0.95)]
+    [0.404, 0.596]
+    """
+    z = -float(special.ndtri((1 - level) / 2))
+    center = (rate + z * z / (2 * n)) / (1 + z * z / n)
+    reach = z / (1 + z * z / n) * math.sqrt(max(rate * (1 - rate), 0.0) / n + (z / (2 * n)) ** 2)
+    return max(0.0, center - reach), min(1.0, center + reach)

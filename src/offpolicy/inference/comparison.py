@@ -19,7 +19,7 @@ from offpolicy.inference.change import Change, has_lift
 from offpolicy.inference.confidence import PLENTIFUL
 from offpolicy.inference.family import adjusted, covariance, together, units
 from offpolicy.inference.intervals.multiple import BestPolicy, largest_gap
-from offpolicy.inference.intervals.rules import MANY_UNITS
+from offpolicy.inference.intervals.rules import MANY_UNITS, of_few
 from offpolicy.policies.target import LOGGING_POLICY
 from offpolicy.scores.catalog import headline
 
@@ -177,6 +177,6 @@ def _advantages(
     size = units(list(judged.values()))
     few = size < MANY_UNITS
     maxima = largest_gap(covariance(list(judged.values())), degrees=size - 1 if few else None)
-    factor = float(np.quantile(maxima, level)) * (math.sqrt(size / (size - 1)) if few else 1.0)
+    factor = float(np.quantile(maxima, level)) * of_few(size)
     limits = {n: sign * gaps[n].value - factor * gaps[n].std_error - gaps[n].allowance for n in own}
     return leads | {n: max(leads[n], limit) for n, limit in limits.items()}

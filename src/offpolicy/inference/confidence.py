@@ -3,9 +3,10 @@
 ``auto`` follows `intervals.choose`. A difference for which these rules find too little evidence may still be
 bracketed: each of its two parts gets its own interval at level (1 + level)/2, and the two hold together with
 probability at least ``level`` (Bonferroni). A lift (value − base)/|base| is refused where the base's interval
-holds 0. With a base at least ten standard errors from 0 it follows the rules of a difference; with a nearer one
-Fieller's method where the evidence on both parts is plentiful, and otherwise the parts' own intervals. An estimate
-whose bias is not in its standard error takes the interval of its reference, widened to hold its own value, or none.
+holds 0. Where the evidence on both parts is plentiful it is Fieller's: every lift l for which a test does not reject
+that value = base + l |base|. Elsewhere it follows the rules of a difference over a base at least ten standard errors
+from 0, and over a nearer one comes from the parts' own intervals. An estimate whose bias is not in its standard error
+takes the interval of its reference, widened to hold its own value, or none.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from offpolicy.errors import UsageError, did_you_mean
 from offpolicy.inference import intervals
 from offpolicy.inference.arithmetic import combined, is_plentiful, widened
 from offpolicy.inference.intervals.evidence import Evidence
-from offpolicy.inference.intervals.rules import automatic, by_name, holding
+from offpolicy.inference.intervals.rules import automatic, by_name, critical, holding
 from offpolicy.inference.intervals.sample import Interval, Sample, check_level
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def interval(
     if not estimate.is_defined:
         return Interval(math.nan, math.nan, level, name, "not identified", sufficient=False)
     if name in RATIOS:
-        return widened(_ratio(estimate, level, name), estimate)
+        return _ratio(estimate, level, name)
     if name in BATCHED:
         return widened(_batched(estimate, level, name), estimate)
     if name in RESAMPLED:
@@ -107,12 +108,12 @@ def _auto(estimate: Estimate, sample: Sample, evidence: Evidence | None, level: 
     if estimate.bias:
         return _referred(estimate, level)
     if estimate.relation == "lift":
-        base = estimate.parts[1] if estimate.parts is not None else estimate
-        if (why := no_base(base, level)) is not None:
-            return Interval(-math.inf, math.inf, level, "none", why, sufficient=False)
-        if abs(base.value) < NEAR_ZERO * base.std_error:
-            return _near_zero(estimate, sample, evidence, level)
-    interval = automatic(sample, evidence, level)
+        return _lift(estimate, sample, evidence, level)
+    return _ruled(estimate, automatic(sample, evidence, level), level)
+
+
+def _ruled(estimate: Estimate, interval: Interval, level: float) -> Interval:
+    """The interval that the rules give the scores; from those of the parts where it is refused."""
     parts = estimate.parts or ()
     # Of a sum no evidence is known but what the rules of its terms say.
     blind = any(part.relation in {"scaled", "sum"} for part in parts)
@@ -136,17 +137,26 @@ def no_base(base: Estimate, level: float) -> str | None:
     return None
 
 
-def _near_zero(
-    estimate: Estimate, sample: Sample, evidence: Evidence | None, level: float
-) -> Interval:
-    """A lift over a base that is less than ten standard errors from 0."""
+def _lift(estimate: Estimate, sample: Sample, evidence: Evidence | None, level: float) -> Interval:
+    """Interval of a lift: Fieller's where evidence is plentiful, else by its linearized score or its parts."""
     assert estimate.parts is not None
-    methods = {automatic(sample, evidence, level).method}
-    methods |= {part.interval(level).method for part in estimate.parts}
-    if methods <= set(PLENTIFUL):
-        interval = widened(_ratio(estimate, level, "fieller"), estimate)
-        why = f"the base is within {NEAR_ZERO:g} standard errors of 0"
-        return replace(interval, note="; ".join(x for x in (why, interval.note) if x))
+    base = estimate.parts[1]
+    if (why := no_base(base, level)) is not None:
+        return Interval(-math.inf, math.inf, level, "none", why, sufficient=False)
+    linear = automatic(sample, evidence, level)
+    balanced = linear.sufficient and linear.method in PLENTIFUL
+    if balanced and all(is_plentiful(part, level) for part in estimate.parts):
+        # Then v − (1 + lift) b is normal for every lift, however far the base is from 0.
+        made = _ratio(estimate, level, "fieller")
+        return replace(made, note="; ".join(filter(None, (linear.note, made.note))))
+    if abs(base.value) < NEAR_ZERO * base.std_error:
+        return _near_zero(estimate, level)
+    return _ruled(estimate, linear, level)
+
+
+def _near_zero(estimate: Estimate, level: float) -> Interval:
+    """A lift of thin evidence over a base that is less than ten standard errors from 0."""
+    assert estimate.parts is not None
     reasons = [part.interval((1 + level) / 2).reason for part in estimate.parts]
     why = next(filter(None, reasons), "the base may be 0 at the level that both parts need")
     refused = Interval(-math.inf, math.inf, level, "none", why, sufficient=False)
@@ -228,17 +238,24 @@ def _batched(estimate: Estimate, level: float, name: str) -> Interval:
 def _ratio(estimate: Estimate, level: float, name: str) -> Interval:
     if estimate.relation != "lift" or estimate.parts is None:
         raise UsageError(f"method={name!r} is for a lift: e.lift(other).interval(method={name!r}).")
-    pair = pair_of(estimate.parts[0], estimate.parts[1])
-    made = {
-        "delta": intervals.delta,
-        "fieller": intervals.fieller,
-        "log-scale": intervals.log_scale,
-    }
-    interval = made[name](pair, level)
-    if pair.denominator > 0:
-        return interval
-    # (e − d)/|d| is −(e/d − 1) for a negative base.
-    return replace(interval, low=-interval.high, high=-interval.low)
+    if name == "fieller":
+        return fieller(estimate, level, critical(level, estimate.sample().total))
+    make = intervals.delta if name == "delta" else intervals.log_scale
+    return _of_sign(estimate, make(pair_of(*estimate.parts), level))
+
+
+def fieller(lift: Estimate, level: float, quantile: float) -> Interval:
+    """Fieller's interval of a lift with a critical value: every l with |v − b − l |b|| ≤ quantile · its s.e."""
+    assert lift.parts is not None
+    return _of_sign(lift, intervals.fieller(pair_of(*lift.parts), level, quantile))
+
+
+def _of_sign(lift: Estimate, interval: Interval) -> Interval:
+    """An interval of e/d − 1 as one of (e − d)/|d|, which is −(e/d − 1) for a negative base."""
+    assert lift.parts is not None
+    if lift.parts[1].value < 0:
+        interval = replace(interval, low=-interval.high, high=-interval.low)
+    return widened(interval, lift)
 
 
 def pair_of(top: Estimate, bottom: Estimate) -> intervals.Pair:

@@ -1,10 +1,10 @@
 """Intervals of several estimates that hold together, by the same rules as single ones.
 
 Of m estimates each is first asked for its own interval at level 1 − α/m: exact, likelihood-based, bracketed or
-refused, as its evidence commands; these hold together by Bonferroni's inequality. Where the own rule says *normal*
-or *t* at that level, evidence is plentiful, and p such estimates share the critical value of their largest |t| at
-level 1 − α p/m, which knows how they move together (max-t, drawn from their joint covariance; with few independent
-units from the corresponding t). The smaller of the two critical values is taken.
+refused, as its evidence commands; these hold together by Bonferroni's inequality. Where the own rule says *normal*,
+*t* or *fieller* at that level, evidence is plentiful, and p such estimates share the critical value of their largest
+|t| at level 1 − α p/m, which knows how they move together (max-t, drawn from their joint covariance; with few
+independent units from the corresponding t). The smaller of the two critical values is taken.
 """
 
 from __future__ import annotations
@@ -13,12 +13,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import special
 
-from offpolicy.inference.confidence import PLENTIFUL
+from offpolicy.inference.confidence import PLENTIFUL, fieller
 from offpolicy.inference.intervals.evidence import effective_units
 from offpolicy.inference.intervals.multiple import largest_t
-from offpolicy.inference.intervals.rules import MANY_UNITS
+from offpolicy.inference.intervals.rules import MANY_UNITS, critical, of_few
 from offpolicy.inference.score_table import Affine
 
 if TYPE_CHECKING:
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from offpolicy.inference.estimate import Estimate
     from offpolicy.inference.intervals.sample import Interval
 
+SHARED = (*PLENTIFUL, "fieller")  # methods whose critical value a family may share
 MOST_CELLS = 40_000_000  # scores held at once for a covariance
 
 
@@ -62,9 +62,7 @@ def together(estimates: Sequence[Estimate], level: float = 0.95, *, tested: bool
     """
     number = len(estimates)
     own = [e.interval(adjusted(level, number)) for e in estimates]
-    plentiful = [
-        k for k, i in enumerate(own) if number > 1 and i.sufficient and i.method in PLENTIFUL
-    ]
+    plentiful = [k for k, i in enumerate(own) if number > 1 and i.sufficient and i.method in SHARED]
     note = f"holds together with {number - 1} others" if number > 1 else ""
     intervals = [replace(i, level=level, note="; ".join(filter(None, (note, i.note)))) for i in own]
     p = [
@@ -75,16 +73,15 @@ def together(estimates: Sequence[Estimate], level: float = 0.95, *, tested: bool
         chosen = [estimates[k] for k in plentiful]
         share = len(plentiful) / number
         size, maxima = joint(chosen, covariance(chosen))
-        bonferroni = _quantile(adjusted(level, number), size)
-        factor = min(bonferroni, float(np.quantile(maxima, 1 - (1 - level) * share)))
+        maxima = maxima * of_few(size)
+        largest = float(np.quantile(maxima, 1 - (1 - level) * share))
+        factor = min(critical(adjusted(level, number), size), largest)
         for k, e in zip(plentiful, chosen, strict=True):
-            half = factor * _error(e, size) + e.allowance
-            intervals[k] = replace(
-                intervals[k], low=e.value - half, high=e.value + half, method="max-t"
-            )
+            low, high = _around(e, level, factor)
+            intervals[k] = replace(intervals[k], low=low, high=high, method="max-t")
             if tested:
                 beyond = max(abs(e.value) - e.allowance, 0.0)
-                larger = float((maxima >= beyond / _error(e, size)).sum())
+                larger = float((maxima >= beyond / e.std_error).sum())
                 p[k] = min(p[k], (1 + larger) / (1 + len(maxima)) / share)
     return Family(tuple(intervals), tuple(float(x) for x in p))
 
@@ -143,12 +140,9 @@ def _influence(estimates: Sequence[Estimate]) -> tuple[Floats, Floats | None]:
     return np.stack(rows), count
 
 
-def _error(e: Estimate, size: float) -> float:
-    """Standard error, as a Student interval takes it where independent units are few."""
-    return e.std_error * (np.sqrt(size / (size - 1)) if size < MANY_UNITS else 1.0)
-
-
-def _quantile(level: float, size: float) -> float:
-    if size < MANY_UNITS:
-        return float(special.stdtrit(size - 1, 0.5 + level / 2))
-    return float(special.ndtri(0.5 + level / 2))
+def _around(e: Estimate, level: float, factor: float) -> tuple[float, float]:
+    """Ends at ``factor`` standard errors: of a lift those of the linear combination that it makes 0 (Fieller)."""
+    if e.relation == "lift":
+        return tuple(fieller(e, level, factor))  # type: ignore[return-value]
+    half = factor * e.std_error + e.allowance
+    return e.value - half, e.value + half

@@ -5,6 +5,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from offpolicy.inference.confidence import pair_of
+from offpolicy.inference.intervals.rules import MANY_UNITS
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -38,18 +41,35 @@ def p_value(estimate: Estimate, null: float, alternative: Alternative, method: s
 
 
 def _wald(estimate: Estimate, null: float, method: str) -> float:
-    """P-value of a normal or Student interval; −1 for the others, and for a bias that these do not know."""
+    """P-value of a normal, Student or Fieller interval; −1 for the others."""
     from scipy import special
 
-    if method not in {"normal", "t"}:
+    if method not in {"normal", "t", "fieller"}:
         return -1.0
-    if estimate.std_error == 0:
-        return float(estimate.value == null)
-    z = abs(estimate.value - null) / estimate.std_error
-    if method == "normal":
-        return float(2 * special.ndtr(-z))
+    gap = estimate.value - null
+    if abs(gap) <= estimate.allowance:  # what smoothing may have moved it by
+        return 1.0
+    null += math.copysign(estimate.allowance, gap)
+    z = _distance(estimate, null, method)
     total = estimate.sample().total
+    if method == "normal" or (method == "fieller" and total >= MANY_UNITS):
+        return float(2 * special.ndtr(-z))
     return float(2 * special.stdtr(total - 1, -z * math.sqrt((total - 1) / total)))
+
+
+def _distance(estimate: Estimate, null: float, method: str) -> float:
+    """Standard errors between an estimate and a null; of a lift, those of the combination that the null makes 0."""
+    gap, error = abs(estimate.value - null), estimate.std_error
+    if method == "fieller":
+        assert estimate.parts is not None
+        pair = pair_of(*estimate.parts)
+        ratio = (
+            1 + math.copysign(1.0, pair.denominator) * null
+        )  # (e − d)/|d| = null where e = ratio · d
+        gap, error = abs(pair.numerator - ratio * pair.denominator), pair.error_at(ratio)
+    if error == 0:
+        return 0.0 if gap == 0 else math.inf
+    return gap / error
 
 
 def _inverted(estimate: Estimate, null: float, method: str, *, excluded: bool) -> float:

@@ -97,7 +97,12 @@ def assumption(ev: Evaluation) -> str:
 
 
 def check(
-    ev: Evaluation, expression: str, level: float = 0.95, *, estimator: str | None = None
+    ev: Evaluation,
+    expression: str,
+    level: float = 0.95,
+    *,
+    estimator: str | None = None,
+    draws: int | None = None,
 ) -> GateResult:
     """Judge an expression about the policies of an evaluation.
 
@@ -112,6 +117,9 @@ def check(
         Level of the two-sided interval that must clear the bar.
     estimator : str, optional
         Whose estimates to use; default: the recommended one among those computed.
+    draws : int, optional
+        Draws of the folds by the default seed with which a gate that would pass is asked again, where models are
+        fitted; default: seven, and beyond 50,000 units as many as the evaluation has.
 
     Examples
     --------
@@ -125,7 +133,8 @@ def check(
     """
     check_level(level)
     gates = verify(expression, ev.policies, ev.metrics)
-    result = _all(ev, gates, expression, level, estimator)
+    each = adjusted(level, len(gates))
+    result = _all(ev, gates, expression, _Asked(level, each, len(gates), estimator, draws))
     rests_on = assumption(ev)
     return replace(
         result,
@@ -136,18 +145,14 @@ def check(
     )
 
 
-def _all(
-    ev: Evaluation, gates: list[Expression], expression: str, level: float, estimator: str | None
-) -> GateResult:
+def _all(ev: Evaluation, gates: list[Expression], expression: str, asked: _Asked) -> GateResult:
     """Every condition by an interval that holds together with those of the others."""
-    number = len(gates)
-    each = adjusted(level, number)
     results = []
     for text, gate in zip(conditions(expression), gates, strict=True):
         own = ev if gate.metric in {None, ev.metric_name} else ev.metric(str(gate.metric))
-        made = _judged(own, gate, text, _Asked(level, each, number, estimator))
-        results.append(replace(made, expression=text, level=level))
-    if number == 1:
+        made = _judged(own, gate, text, asked)
+        results.append(replace(made, expression=text, level=asked.level))
+    if asked.number == 1:
         return results[0]
     code: ExitCode = worst([result.exit_code for result in results])
     passed = None if code == UNSURE else code == PASSED
@@ -164,6 +169,7 @@ class _Asked:
     each: float
     number: int
     estimator: str | None
+    draws: int | None
 
 
 def _judged(ev: Evaluation, gate: Expression, expression: str, asked: _Asked) -> GateResult:
@@ -189,7 +195,7 @@ def _judged(ev: Evaluation, gate: Expression, expression: str, asked: _Asked) ->
         )
     corrected = _corrected(ev, asked)
     result = _decided(expression, gate, estimate, interval, corrected)
-    draws = _draws(ev, estimator) if result.passed else 0
+    draws = _draws(ev, asked) if result.passed else 0
     return _over_folds(ev, gate, result, expression, asked, draws) if draws else result
 
 
@@ -200,14 +206,15 @@ def _corrected(ev: Evaluation, asked: _Asked) -> str:
     return f", corrected for {' and '.join(parts)}" if parts else ""
 
 
-def _draws(ev: Evaluation, estimator: str | None) -> int:
+def _draws(ev: Evaluation, asked: _Asked) -> int:
     """How many draws of the folds by the default seed a gate must pass as well; 0 for no more than there are."""
-    chosen = speaker(ev, estimator)
+    chosen = speaker(ev, asked.estimator)
     fitted = "value" in chosen.needs or not ev.problem.weights_known
     if chosen.split == "full" or not fitted or ev.redraw is None:
         return 0
     own = int(ev.settings["repeats"])
-    draws = max(own, DRAWS) if ev.logged.n <= MOST_UNITS else own
+    usual = max(own, DRAWS) if ev.logged.n <= MOST_UNITS else own
+    draws = usual if asked.draws is None else asked.draws
     return 0 if draws == own and ev.settings["seed"] == DEFAULT_SEED else draws
 
 

@@ -58,11 +58,12 @@ class Pair:
     @property
     def std_error(self) -> float:
         """Standard error of the lift by the delta method."""
-        ratio = self.lift + 1
-        variance = (
-            self.var_numerator - 2 * ratio * self.covariance + ratio**2 * self.var_denominator
-        )
-        return math.sqrt(max(variance, 0.0)) / abs(self.denominator)
+        return self.error_at(self.lift + 1) / abs(self.denominator)
+
+    def error_at(self, ratio: float) -> float:
+        """Standard error of e − ratio · d."""
+        spread = ratio**2 * self.var_denominator - 2 * ratio * self.covariance
+        return math.sqrt(max(self.var_numerator + spread, 0.0))
 
 
 def delta(pair: Pair, level: float = 0.95) -> Interval:
@@ -93,8 +94,10 @@ def log_scale(pair: Pair, level: float = 0.95) -> Interval:
     return Interval(ratio / spread - 1, ratio * spread - 1, level, "log-scale")
 
 
-def fieller(pair: Pair, level: float = 0.95) -> Interval:
+def fieller(pair: Pair, level: float = 0.95, quantile: float | None = None) -> Interval:
     """Fieller's interval of the lift; infinite ends where the baseline may be 0.
+
+    ``quantile`` is the critical value, where it is not the normal one of ``level``.
 
     >>> i = fieller(Pair(0.12, 0.10, 0.0001, 0.0001))
     >>> round(i.low, 3), round(i.high, 3)
@@ -102,18 +105,18 @@ def fieller(pair: Pair, level: float = 0.95) -> Interval:
     >>> fieller(Pair(0.12, 0.10, 0.01, 0.01)).high
     inf
     """
-    z2 = _quantile(level) ** 2
+    z2 = (_quantile(level) if quantile is None else quantile) ** 2
+    # In t = ρ − e/d the quadratic is a t² − 2 b t − c = 0, which loses no digits over a precise baseline.
     a = pair.denominator**2 - z2 * pair.var_denominator
-    b = pair.numerator * pair.denominator - z2 * pair.covariance
-    c = pair.numerator**2 - z2 * pair.var_numerator
-    root = b * b - a * c
+    b = z2 * ((pair.lift + 1) * pair.var_denominator - pair.covariance)
+    c = z2 * pair.error_at(pair.lift + 1) ** 2
+    root = b * b + a * c
     if a > 0:
-        # A positive leading term makes the discriminant non-negative up to rounding.
-        half = math.sqrt(max(root, 0.0))
-        return Interval((b - half) / a - 1, (b + half) / a - 1, level, "fieller")
+        half = math.sqrt(root)
+        return Interval(pair.lift + (b - half) / a, pair.lift + (b + half) / a, level, "fieller")
     note = f"unbounded: the baseline is not distinguishable from 0 at level {level:g}"
     if a < 0 < root:
-        ends = sorted([(b - math.sqrt(root)) / a - 1, (b + math.sqrt(root)) / a - 1])
+        ends = sorted(pair.lift + (b + side * math.sqrt(root)) / a for side in (-1, 1))
         note += f"; the confidence set is everything outside ({ends[0]:.6g}, {ends[1]:.6g})"
     else:
         note += "; no lift can be excluded"

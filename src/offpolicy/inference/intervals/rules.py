@@ -57,6 +57,26 @@ def smooth(level: float, units: float = math.inf) -> float:
     return min(SMOOTH, max(SMOOTH * (NORMAL_QUANTILE / z) ** 2, 2 * math.sqrt(6) / units))
 
 
+def critical(level: float, units: float) -> float:
+    """How many standard errors a Wald interval reaches to either side; of fewer than 200 units Student's.
+
+    >>> round(critical(0.95, 1000), 3), round(critical(0.95, 4), 3)
+    (1.96, 3.675)
+    """
+    if units >= MANY_UNITS:
+        return float(special.ndtri(0.5 + level / 2))
+    return float(special.stdtrit(units - 1, 0.5 + level / 2)) * of_few(units)
+
+
+def of_few(units: float) -> float:
+    """What a standard error is multiplied by for Student's interval: √(N/(N−1)) of fewer than 200 units, else 1.
+
+    >>> of_few(1000), round(of_few(4), 3)
+    (1.0, 1.155)
+    """
+    return math.sqrt(units / (units - 1)) if units < MANY_UNITS else 1.0
+
+
 def choose(sample: Sample, evidence: Evidence | None = None, level: float = 0.95) -> Choice:
     """Pick the interval method for a sample, and say why.
 

@@ -86,6 +86,11 @@ def _family(ev: op.Evaluation, q: Question, level: float) -> dict[str, Held]:
     c = ev.compare(level)
     values = [_covers(c.values[n], t) for n, t in q.truths.items()]
     gaps = [_covers(c.differences[n], t - q.logged) for n, t in q.truths.items()]
+    lifts = [
+        _covers(i, (q.truths[n] - q.logged) / abs(q.logged))
+        for n, i in c.lifts.items()
+        if math.isfinite(q.logged)
+    ]
     everyone = {**q.truths, "logging policy": q.logged}
     top = max(everyone.values())
     # Equal policies: any of them is a best one.
@@ -96,6 +101,7 @@ def _family(ev: op.Evaluation, q: Question, level: float) -> dict[str, Held]:
     return {
         "family of values": _all(values),
         "family of differences": _all(gaps),
+        "family of lifts": _all(lifts),
         "leader": _covers(c.values[leader], q.truths[leader]),
         "best": any(n in c.best.names for n in best),
     }

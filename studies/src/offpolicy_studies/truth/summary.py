@@ -9,6 +9,7 @@ import numpy as np
 
 from offpolicy_studies.monte_carlo import Measured, mean, share
 from offpolicy_studies.truth.answers import LEVELS, REFUSED
+from offpolicy_studies.truth.worlds import HIDDEN
 
 #: Printed by default, so held to its level; the rest of the table has reasons of its own where it is refused.
 PROMISED = (
@@ -21,6 +22,7 @@ PROMISED = (
     "Γ",
     "family of values",
     "family of differences",
+    "family of lifts",
     "leader",
     "best",
 )
@@ -100,6 +102,8 @@ def markdown(worlds: dict[str, Any]) -> str:
     """Coverage at 95% of every promised quantity in every world, the trials, and every miss."""
     return "\n".join(
         [
+            *_overall(worlds),
+            "",
             *_promised(worlds),
             "",
             *_table(worlds),
@@ -111,6 +115,41 @@ def markdown(worlds: dict[str, Any]) -> str:
             *_misses(worlds),
         ]
     )
+
+
+def pooled(worlds: dict[str, Any], quantity: str, level: str, among: str) -> tuple[float, int]:
+    """Share of all statements of a kind that held, and how many there were; without worlds of a hidden cause."""
+    rows = [
+        w["held"][quantity][level][among]
+        for name, w in worlds.items()
+        if quantity in w["held"] and (name not in HIDDEN or quantity == "Γ")
+    ]
+    count = sum(n for _, _, n in rows)
+    held = sum(value * n for value, _, n in rows if n)
+    return (held / count if count else math.nan), count
+
+
+def _overall(worlds: dict[str, Any]) -> list[str]:
+    levels = [f"{level:g}" for level in LEVELS]
+    heads = [
+        text
+        for among in ("answered", "trusted")
+        for text in (*(f"{float(level):.0%} {among}" for level in levels), among)
+    ]
+    lines = [
+        "Share of statements that held over all worlds but those with a hidden cause, and at 95% how many there were.",
+        "",
+        f"| quantity | {' | '.join(heads)} |",
+        "|---" * (2 * len(levels) + 3) + "|",
+    ]
+    for q in PROMISED:
+        cells = []
+        for among in ("answered", "trusted"):
+            found = [pooled(worlds, q, level, among) for level in levels]
+            cells += ["–" if n == 0 else f"{value:.1%}" for value, n in found]
+            cells.append(f"{found[AT][1]:,}")
+        lines.append(f"| {q} | {' | '.join(cells)} |")
+    return lines
 
 
 def _promised(worlds: dict[str, Any]) -> list[str]:

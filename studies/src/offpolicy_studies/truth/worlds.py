@@ -101,4 +101,6 @@ SHOPS: dict[str, Asker] = {
     "50 equal policies / clicks": Shop(CLICK, rivals=49, equal=True, n=5000),
 }
 WORLDS: dict[str, Asker] = {**{name: Single(w) for name, w in COVERAGE.items()}, **SHOPS}
+#: A cause of both action and reward that is not in the log: no estimate from it can be right, only its Γ bounds.
+HIDDEN = tuple(name for name, w in SHOPS.items() if isinstance(w, Shop) and w.hidden > 1)
 QUICK = ("stars", "rare losses / softmax", "3 policies", "sticky sessions", "uniform / binary")

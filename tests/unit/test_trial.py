@@ -9,6 +9,8 @@ from scipy import stats
 
 import offpolicy as op
 from offpolicy.inference.change import Change
+from offpolicy.report.answer import answers
+from offpolicy.report.schema import document
 from offpolicy.trust.trial import ab_test, shrunken
 
 RNG = np.random.default_rng(0)
@@ -111,3 +113,55 @@ def test_an_estimate_at_the_end_of_a_borrowed_interval_has_a_size_too():
     among_two = replace(own, low=own.low - 0.01)  # corrected for the other policy
     test = ab_test(ev, ev["one", "DM"], Change(gap, among_two, is_lift=False))
     assert test.total > 0
+
+
+def just_above_the_bar():
+    """Two arms whose difference is 2.1 standard errors, of 2,000 impressions."""
+    n = 2000
+    a, noise = np.arange(n) % 2, np.random.default_rng(1).normal(size=n)
+    noise -= np.where(a == 1, noise[a == 1].mean(), noise[a == 0].mean())
+    r = 1.0 + noise + 2.1 * a * 2 / np.sqrt(n)
+    log = op.BanditLog.from_arrays(None, a, r, np.full(n, 0.5))
+    return op.evaluate(log, {"new": op.policies.Fixed(1)}, estimators=["SNIPW"])
+
+
+def test_a_test_of_many_logs_is_not_proposed_as_one_to_plan():
+    ev = just_above_the_bar()
+    test = ev.verdict().test
+    assert not test.assumed
+    assert test.logs == pytest.approx(test.total / 2000)
+    assert test.logs > 10
+    told = " ".join(ev.verdict().reasons)
+    assert "Worth an A/B test" not in told
+    assert "times this log" in told
+    said = answers(ev)[0].text
+    assert "this log hardly says" in said
+    assert "Worth an A/B test" not in said
+    assert "times this log" in said
+
+
+@pytest.mark.parametrize("effect", [0.4, -0.4])
+def test_a_proposed_test_says_what_it_would_detect(effect):
+    rng, n = np.random.default_rng(5), 3000
+    a = rng.integers(2, size=n)
+    r = -2.0 + effect * a + rng.normal(size=n)
+    log = op.BanditLog.from_arrays(None, a, r, np.full(n, 0.5))
+    ev = op.evaluate(log, {"new": op.policies.Fixed(1)}, estimators=["SNIPW"], minimize=effect < 0)
+    test = ev.verdict().test
+    assert test.is_reasonable
+    assert test.relative == pytest.approx(test.difference / abs(ev.logged.value))
+    share = f"{100 * abs(test.relative):.2g}%"
+    word = "more" if effect > 0 else "less"
+    assert f"enough to detect {share} {word}" in answers(ev)[0].text
+    assert f"to detect {share} {word}" in answers(ev)[0].numbers[-1].remark
+    written = document(ev)["verdicts"]["new"]["test"]
+    assert written["difference"] == test.difference
+    assert written["total"] == test.total == 2 * written["per_arm"]
+
+
+def test_where_there_may_be_no_difference_the_sentence_names_the_change_of_the_test():
+    n = 2000
+    a, noise = np.arange(n) % 2, np.random.default_rng(1).normal(size=n)
+    log = op.BanditLog.from_arrays(None, a, 1.0 + noise, np.full(n, 0.5))
+    ev = op.evaluate(log, op.policies.Fixed(1), estimators=["SNIPW"])
+    assert "to detect 10% more or less" in answers(ev)[0].text

@@ -327,10 +327,14 @@ def _advice(against: ChangeWords, test: ABTest | None) -> str:
         return ". Not worth an A/B test on this evidence."
     if test is None:
         return "."
-    size = f"{count(test.total, 2)} {test.unit}"
-    if against.sign > 0:
-        return f". Worth an A/B test of {size}."
-    return f". An A/B test to tell would need {size}."
+    if against.sign == 0:
+        return f". An A/B test to tell would need {test.size}, to detect {test.effect}."
+    if test.is_reasonable:
+        return f". Worth an A/B test of {test.size}, enough to detect {test.effect}."
+    return (
+        ". How large the difference is this log hardly says: an A/B test for what can be counted on "
+        f"({test.effect}) would need {test.size}."
+    )
 
 
 def _numbers(
@@ -352,6 +356,6 @@ def _numbers(
         Figure(
             "A/B test to settle it",
             DASH if test is None else count(test.total, 2),
-            "no finite test" if test is None else f"{test.unit}, both arms",
+            "no finite test" if test is None else f"{test.unit} in all, to detect {test.effect}",
         ),
     )

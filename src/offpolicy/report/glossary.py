@@ -48,7 +48,8 @@ WORDS: dict[str, tuple[str, str]] = {
         "A/B test to settle it",
         (
             "An experiment that gives half of the traffic to each policy. The size is what it takes to notice the "
-            "estimated difference 4 times in 5."
+            "difference beside it 4 times in 5: less than the estimate, since what stands out is too large on average, "
+            "or 10% of the logged value where there may be none."
         ),
     ),
     "weight": (

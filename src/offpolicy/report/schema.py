@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import asdict
 from datetime import UTC, datetime
 from importlib import resources
 from typing import TYPE_CHECKING, Any
@@ -85,7 +86,11 @@ def _said(evaluation: Evaluation, level: float) -> dict[str, Any]:
         "comparison": _comparison(evaluation, level),
         "diagnostics": evaluation.diagnostics.rows(),
         "verdicts": {
-            name: {"level": v.level, "reasons": list(v.reasons)}
+            name: {
+                "level": v.level,
+                "reasons": list(v.reasons),
+                "test": None if v.test is None else asdict(v.test),
+            }
             for name, v in ((p, evaluation.verdict(p, level=level)) for p in evaluation.policies)
         },
     }

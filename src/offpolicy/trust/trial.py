@@ -11,6 +11,8 @@ for which the power, averaged over the logs in which the test is proposed, is 0.
 of one standard error or more and every c from 1.3 to 3.5 (0.80 is promised). Where the printed interval is wider than
 normal scores would have it, so is the standard error: the distance to its end is 1.96 of them at 95%. Where the
 difference may be 0 nothing is known of its size, and the test is that of a change by 10% of the logged value.
+A test of more than ten times the units of the log is still the right size, and says that the log hardly tells how
+large the difference is; the sentences that propose it say so.
 
 The variance of the new arm is that of the target: v(1 − v) for binary rewards with v the
 value that it is sized for, else Σ w (r − v)² / Σ w. Rows count
@@ -27,8 +29,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import special
 
+from offpolicy.inference.change import has_lift
 from offpolicy.inference.confidence import PLENTIFUL
-from offpolicy.inference.figures import plural_of
+from offpolicy.inference.figures import count, percent, plain, plural_of
 from offpolicy.inference.intervals.evidence import two_values
 from offpolicy.inference.intervals.power import trial_for_means
 from offpolicy.inference.intervals.rules import NORMAL_QUANTILE
@@ -41,6 +44,7 @@ if TYPE_CHECKING:
 
 TEST_LEVEL, TEST_POWER = 0.95, 0.8
 RELEVANT = 0.1  # relative change worth detecting where the estimate gives none
+MOST_LOGS = 10  # logs of the same size as this one up to which a test is one to plan
 SELECTION, POWER_OF_BAR, FADES, LEAST = 2.3, 1.4, 1.5, 0.35
 MOST = 1e6  # standard errors; more are all the same
 
@@ -61,6 +65,10 @@ class ABTest:
         Whether that is not an estimate but 10% of the logged value.
     estimated : float or None
         The estimate from which the difference was shrunken.
+    relative : float or None
+        The difference relative to the size of the logged value; None where that may be 0.
+    logs : float
+        Units of the test for each unit of the log.
     level, power : float
     """
 
@@ -72,6 +80,29 @@ class ABTest:
     power: float = TEST_POWER
     assumed: bool = False
     estimated: float | None = None
+    relative: float | None = None
+    logs: float = 0.0
+
+    @property
+    def is_reasonable(self) -> bool:
+        """Whether it is one to plan: of no more than ten times the units of the log."""
+        return self.logs <= MOST_LOGS
+
+    @property
+    def effect(self) -> str:
+        """The change that it would detect, in words: "8% more", "0.02 less"."""
+        word = "more" if self.difference > 0 else "less"
+        if self.assumed:
+            return f"{percent(RELEVANT)} more or less"
+        if self.relative is None:
+            return f"{plain(abs(self.difference))} {word}"
+        return f"{percent(abs(self.relative))} {word}"
+
+    @property
+    def size(self) -> str:
+        """How many of what, and how many logs like this one that is where these are many."""
+        text = f"{count(self.total, 2)} {self.unit}"
+        return text if self.is_reasonable else f"{text}, {count(self.logs, 2)} times this log"
 
     def __str__(self) -> str:
         origin = ""
@@ -79,8 +110,9 @@ class ABTest:
             origin = f" ({100 * RELEVANT:.0f}% of the logged value)"
         elif self.estimated is not None:
             origin = f" (estimated {self.estimated:+.3g}, shrunken for having stood out)"
+        many = "" if self.is_reasonable else f", {count(self.logs, 2)} times this log"
         return (
-            f"an A/B test of {self.total:,} {self.unit} (half on each policy) would detect a difference of "
+            f"an A/B test of {self.total:,} {self.unit} (half on each policy{many}) would detect a difference of "
             f"{self.difference:+.3g}{origin} with {100 * self.power:.0f}% power at level {self.level:g}"
         )
 
@@ -118,16 +150,24 @@ def ab_test(ev: Evaluation, estimate: Estimate | None, change: Change | None) ->
     if not math.isfinite(difference) or difference == 0 or not control > 0:
         return None
     treated = _variance(ev, estimate, base + difference)
-    units = ev.problem.units
+    units, own = ev.problem.units, float(ev.logged.n)
     unit = unit_word(ev.problem.log.kind, plural=True)
     if units.cluster is not None:
         unit = plural_of(ev.problem.log.names.cluster)
-        whole = ev.logged.sample().total * ev.logged.std_error**2
+        own = ev.logged.sample().total
+        whole = own * ev.logged.std_error**2
         control, treated = whole, whole * treated / control
     trial = trial_for_means(difference, control, treated, level=TEST_LEVEL, power=TEST_POWER)
     per_arm = rounded_up(max(trial.control, trial.treatment))
     return ABTest(
-        2 * per_arm, per_arm, unit, difference, assumed=estimated is None, estimated=estimated
+        2 * per_arm,
+        per_arm,
+        unit,
+        difference,
+        assumed=estimated is None,
+        estimated=estimated,
+        relative=difference / abs(base) if has_lift(ev.logged) else None,
+        logs=2 * per_arm / own,
     )
 
 

@@ -213,7 +213,13 @@ def _conclusion(
         advice += f"To find out, {test}." if test else "No test size follows from them."
         return [summary, advice]
     if change.better(minimize=ev.minimize) > 0 and test is not None:
-        return [summary, f"Worth an A/B test of {test.total:,} {test.unit}: {test}."]
+        plan = f"Worth an A/B test of {test.total:,} {test.unit}: {test}."
+        if not test.is_reasonable:
+            plan = (
+                f"It stands out, but how large the difference is these data hardly say: {test}. "
+                "Log more before planning one."
+            )
+        return [summary, plan]
     if change.better(minimize=ev.minimize) < 0:
         worse = "costs more" if ev.minimize else "earns less"
         return [

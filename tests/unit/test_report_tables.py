@@ -353,8 +353,8 @@ def test_a_negative_log_is_a_base_like_any_other():
     better = op.Estimate.from_scores(np.array([-0.5, -1.5, -2.0] * 20))
     words = ChangeWords.of(change(better, base, 0.95))
     assert (words.short, words.size) == ("+33.3%", "33.3% more")
-    assert words.ends == "+31.6% to +35.1%"
-    assert words.reach == "between 31.6% and 35.1% more"
+    assert words.ends == "+31.6% to +35.2%"
+    assert words.reach == "between 31.6% and 35.2% more"
     assert words.sign == 1
     assert ChangeWords.of(change(better, base, 0.95), minimize=True).sign == -1
 

@@ -16,6 +16,7 @@ from offpolicy.report.sections import (
     ORDERS,
     between,
     figure,
+    gap,
     legend_of,
     per_unit,
     relative,
@@ -119,6 +120,7 @@ def _groups_table(s: Subject, first: str, rows: Sequence[Row], caption: str) -> 
         named,
         [(first, "name", str), ("Value", "value std_error", measured),
          (s.interval, BETWEEN, between), ("Logged", "logged std_error", measured),
+         ("Against the log", "gap gap_low gap_high gap_error", gap),
          ("Units", "n", count), ("Share", "share", percent)],
         caption,
     )  # fmt: skip
@@ -134,7 +136,8 @@ def by_segment(s: Subject) -> str:
     left_out = [name for name in log.context.names or () if name not in shown]
     note = (
         f"{len(rows)} segments of {_columns(len(s.groups))} are shown. Their intervals are widened so that all "
-        f"{len(rows)} hold together with {percent(s.level)} probability."
+        f"{len(rows)} hold together with {percent(s.level)} probability, those of the values and those of the "
+        "differences to the log. Where the latter holds 0, the log does not say for whom the policy earns more."
     )
     if left_out:
         some = ", ".join(left_out[:MOST_COLUMNS]) + (", …" if len(left_out) > MOST_COLUMNS else "")
@@ -306,7 +309,8 @@ PANELS: tuple[tuple[str, str, str, Callable[[Subject], str]], ...] = (
     ),
     (
         "segments", "Value by segment",
-        "The estimate inside groups of rows: for whom the policy would earn more, and for whom less.",
+        ("The estimate inside groups of rows, beside what the log earned there. Whether the policy would earn more "
+        "in one of them is in the numbers: the difference with its interval."),
         by_segment,
     ),
     (

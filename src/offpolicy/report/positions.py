@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from offpolicy.report.tables import summary
+from offpolicy.report.tables import against_log, summary
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def by_position(view: View, level: float = 0.95) -> list[Row]:
-    """Value, interval and logged reward of each position; intervals hold together with probability ``level``.
+    """Value, logged reward and difference of each position; intervals hold together with probability ``level``.
 
     Values are by the weights of the slot divided by their sum (SNIPW), so that of cascades and independent slots they
     add up to that estimate. A slate without the slot counts with 0. Empty where slates have one reward.
@@ -37,6 +37,7 @@ def by_position(view: View, level: float = 0.95) -> list[Row]:
                 **summary(estimate, together),
                 "logged": logged.value,
                 "share": there,
+                **against_log(view.estimate(psi - reward), together),
             }
         )
     return rows

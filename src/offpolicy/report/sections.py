@@ -69,6 +69,40 @@ def between(low: float, high: float, error: float, value: float) -> str:
     return f"{measured(low, error)} to {measured(high, error)}"
 
 
+def gap(value: float, low: float, high: float, error: float) -> str:
+    """A difference with its interval in words; a dash where there is none.
+
+    >>> gap(0.02, -0.0101, 0.0499, 0.015), gap(-0.02, math.nan, math.nan, 0.015)
+    ('+0.020 (−0.010 to +0.050)', '−0.020 (refused)')
+    """
+    if math.isnan(value):
+        return DASH
+
+    def signed(x: float) -> str:
+        return f"{'−' if x < 0 else '+'}{measured(abs(x), error)}"
+
+    ends = "refused" if math.isnan(low) else f"{signed(low)} to {signed(high)}"
+    return f"{signed(value)} ({ends})"
+
+
+def lift(value: float | None, low: float | None, high: float | None, refused: str | None) -> str:
+    """A lift with its interval in percent; a dash where it is undefined, ∞ for an end that is none.
+
+    >>> lift(0.2, 0.1, None, None), lift(-0.2, None, None, "few"), lift(None, None, None, "0")
+    ('+20% (+10% to ∞)', '−20% (refused)', '—')
+    """
+    if value is None:
+        return DASH
+
+    def signed(x: float) -> str:
+        return f"{'−' if x < 0 else '+'}{percent(abs(x))}"
+
+    if refused:
+        return f"{signed(value)} (refused)"
+    ends = f"{'−∞' if low is None else signed(low)} to {'∞' if high is None else signed(high)}"
+    return f"{signed(value)} ({ends})"
+
+
 def span(low: float, high: float) -> str:
     """An interval in few digits."""
     if math.isnan(low):
@@ -155,13 +189,19 @@ def differences(ev: Evaluation, level: float, leader: str) -> Section:
         rows,
         [("Policy", "policy", str), ("Minus", "minus", str), ("Estimator", "estimator", str),
          ("Difference", "value std_error", measured),
-         (f"{percent(level)} interval", BETWEEN, between), ("Relative", "lift", relative)],
+         (f"{percent(level)} interval", BETWEEN, between),
+         ("Relative", "lift lift_low lift_high lift_refused", lift)],
         "Paired differences",
     )  # fmt: skip
     about = (
         "[paired|Paired]: both sides are compared on the same rows, so what they share cancels. An interval "
         "clear of zero tells the two apart."
     )
+    if len(ev.policies) > 1:
+        about += (
+            " Each interval here stands alone, and of many some are clear of zero by chance; those corrected for the "
+            "number of policies are above."
+        )
     if not few:
         about += f" Policies are held against the log and against {leader}."
     alt = (

@@ -119,9 +119,10 @@ def by_group(
     *,
     among: int | None = None,
 ) -> list[Row]:
-    """Estimate and logged value inside groups of units, in the order of ``labels``.
+    """Estimate, logged value and their difference inside groups of units, in the order of ``labels``.
 
-    The intervals of all groups hold together, with those of other columns where there are ``among`` in all.
+    The intervals of the values of all groups hold together, with those of other columns where there are ``among`` in
+    all, and so do those of the differences.
     Repeated half-sample splits score different units each time and have no subgroup mean: no rows.
     """
     lead = headline(evaluation.estimators)
@@ -130,6 +131,8 @@ def by_group(
         return []
     total = float(_mass(logged).sum())
     each = adjusted(level, len(labels) if among is None else among)
+    # A half-sample estimate fills the units it does not score, which are then no units of a group.
+    gap = e - logged if e.scored is None else None
     rows: list[Row] = []
     for code, label in enumerate(labels):
         members = codes == code
@@ -138,8 +141,17 @@ def by_group(
             continue
         share = float(_mass(base).sum()) / total
         own = {"logged": base.value, "n": base.n, "share": share}
-        rows.append({"group": label, **summary(part, each), **own})
+        change = None if gap is None else gap.within(members)
+        rows.append({"group": label, **summary(part, each), **own, **against_log(change, each)})
     return rows
+
+
+def against_log(gap: Estimate | None, level: float) -> Row:
+    """A difference to the log, as further keys of a row; NaN where there is none."""
+    if gap is None:
+        return {"gap": math.nan, "gap_low": math.nan, "gap_high": math.nan, "gap_error": math.nan}
+    low, high = gap.interval(level).shown
+    return {"gap": gap.value, "gap_low": low, "gap_high": high, "gap_error": gap.std_error}
 
 
 def _mass(e: Estimate) -> Any:

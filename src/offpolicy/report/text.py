@@ -190,5 +190,9 @@ def table(evaluation: Evaluation, level: float = 0.95) -> str:
         f"{settings['repeats']} · seed {settings['seed']}"
     )
     about = [settings["estimand"]] if "estimand" in settings else []
+    if len(evaluation.policies) > 1:
+        about.append(
+            "Each interval of the table stands alone: none is corrected for the number of policies."
+        )
     about += [sizes(evaluation)] if evaluation.problem.units.cluster is not None else []
     return "\n".join([text, "", *about, foot, *notes])

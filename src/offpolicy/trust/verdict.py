@@ -228,6 +228,8 @@ def _conclusion(
         ]
     low, high = change.interval
     ends = f"{low:.3g} to {high:.3g}" if change.interval.sufficient else change.interval.reason
+    if len(ev.policies) > 1 and change.interval.sufficient:
+        ends += f", corrected for {len(ev.policies)} policies"
     advice = f"The difference to the logging policy may be 0 ({ends})"
     return [summary, f"{advice}; {test}." if test else f"{advice}."]
 

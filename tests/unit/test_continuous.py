@@ -16,6 +16,7 @@ from offpolicy.models.behavior.density import (
 )
 from offpolicy.models.fitting.encode import encode_table
 from offpolicy.policies.densities import nodes_of
+from offpolicy.trust.log_side import check_log
 
 ROLES = {
     "context": ["x", "kind"],
@@ -370,16 +371,59 @@ def test_too_wide_a_window_is_said():
 
 def test_checks_about_labels_say_that_they_are(tmp_path):
     ev = op.evaluate(log(batch="day"), {"p": policy, "q": 5.5}, reward_model=SPLINE)
-    for name in ("balance", "sample_ratio_mismatch", "unsupported_mass", "mean_weight_by_action"):
-        finding = ev.diagnostics["p", name]
-        assert not finding.ran
-        assert "numbers" in finding.sentence
+    finding = ev.diagnostics["p", "mean_weight_by_action"]
+    assert not finding.ran
+    assert "numbers" in finding.sentence
+    for name in ("balance", "sample_ratio_mismatch", "unsupported_mass", "duplicates"):
+        assert ev.diagnostics["p", name].ran
+        assert ev.diagnostics["p", name].level == "ok"
     assert ev.diagnostics["p", "mean_weight"].ran
     assert ev.diagnostics["p", "mean_weight_by_batch"].ran
     text = ev.report(tmp_path / "r.html").read_text("utf-8")
     assert "price from" in text
     assert '"action_range"' in ev.to_json()
     assert ev.compare().best.leader in {"p", "q", "(logging policy)"}
+
+
+def test_densities_of_other_contexts_and_copied_rows_are_found():
+    df = frame()
+    mixed = df.assign(density=np.random.default_rng(0).permutation(df["density"].to_numpy()))
+    found = check_log(log(mixed))
+    assert found["balance"].level == "alarm"
+    assert found["balance"].details["column"] == "x"
+    copied = check_log(log(pd.concat([df, df.iloc[:100]], ignore_index=True)))
+    assert copied["duplicates"].level == "alarm"
+
+
+def test_without_densities_no_bound_is_offered_that_does_not_exist():
+    ev = op.evaluate(log(propensity=None), {"p": policy}, estimators=["SNIPW"])
+    reasons = " ".join(ev.verdict("p").reasons)
+    assert "randomized=True" in reasons
+    assert "gamma=" not in reasons
+
+
+@pytest.mark.parametrize(
+    ("kind", "mean"),
+    [
+        ("corner", lambda u: -np.abs(u)),
+        ("jump", lambda u: 1.0 * (u >= 0)),
+        ("none", lambda u: -(u**2) / 3),
+    ],
+)
+def test_a_break_where_the_policy_sits_is_found(kind, mean):
+    rng = np.random.default_rng(5)
+    x, a = rng.uniform(-1, 1, 2000), rng.uniform(0, 6, 2000)
+    reward = mean(a - 3 - x) + 0.5 * rng.normal(size=2000)
+    made = op.BanditLog.from_arrays(
+        x, a, reward, np.full(2000, 1 / 6), action_kind="continuous", actions=(0.0, 6.0)
+    )
+    ev = op.evaluate(made, lambda x: 3 + np.asarray(x).ravel(), estimators=["DML"], reward_model=SPLINE)  # fmt: skip
+    finding = ev.diagnostics["policy", "break_at_policy"]
+    assert finding.details["kind"] == kind
+    assert finding.level == ("ok" if kind == "none" else "caution")
+    assert ev["policy", "DML"].extrapolation == (2.0 if kind == "corner" else 4 / 3)
+    if kind == "corner":
+        assert finding.details["size"] == pytest.approx(-2.0, abs=0.8)
 
 
 def test_wrong_densities_are_found():

@@ -47,6 +47,9 @@ class Block:
             own, cell = self.cells.of_logged(target, self.log.context, self.log.action)
             self.columns.put(("pi_e", target.name), self.number, cell)
             self.columns.put((OWN, "pi_e", target.name), self.number, own)
+        if target.numbers is not None and target.numbers.apart is not None:
+            apart, action = target.numbers.apart, np.asarray(self.log.action, dtype=np.float64)
+            self.columns.keep((APART, target.values_of), self.number, lambda: apart(action))
         return self.columns.keep(
             ("pi_e", target.name),
             self.number,
@@ -174,6 +177,8 @@ class Block:
 
 # First part of the names of columns of single actions, where ratios are of cells.
 OWN = "own"
+# First part of the names of columns of how far logged numbers are from a policy's.
+APART = "apart"
 # π_b that nothing was fitted for is the same in every split.
 GIVEN = ("pi_b", "given", 0)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from offpolicy.evaluation.block import OWN, Block
+from offpolicy.evaluation.block import APART, OWN, Block
 from offpolicy.evaluation.source import RowView, Specs, count_unfitted, keeps_without_reward
 from offpolicy.inference.columns import Columns
 from offpolicy.inference.reach import Reach, constant_propensities, largest_weight, masses, reach
@@ -272,7 +272,7 @@ def keeps_without_behavior(kind: str) -> Any:
     """Which columns do not depend on π_b: π_e always, and q and v of single decisions but MRDR's."""
 
     def keeps(name: Any) -> bool:
-        if not isinstance(name, tuple) or name[0] in {"pi_e", "fold", "half", "metric"}:
+        if not isinstance(name, tuple) or name[0] in {"pi_e", APART, "fold", "half", "metric"}:
             return True
         if name[:2] == (OWN, "pi_e"):
             return True

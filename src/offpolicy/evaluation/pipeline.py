@@ -15,8 +15,9 @@ import numpy as np
 
 from offpolicy._progress import FITTING, track
 from offpolicy.errors import NotIdentifiedError
-from offpolicy.evaluation.block import OWN, behavior_name, values_name
+from offpolicy.evaluation.block import APART, OWN, behavior_name, values_name
 from offpolicy.evaluation.combined import Combined
+from offpolicy.inference.bend import Bend, agreed, bend, width_of
 from offpolicy.inference.estimate import EDGE, INTERIOR, Estimate, embedded, over_folds
 from offpolicy.inference.intervals.pool import Moments
 from offpolicy.inference.reach import masses
@@ -268,14 +269,38 @@ class Pipeline:
         )
         if target.finer is not None and "behavior" in estimator.needs:
             finer = self.estimate(target.finer, estimator, [target.finer])
-            cut = self.reach(target).cut_share
-            estimate = replace(estimate, finer=finer, extrapolation=EDGE if cut > CUT else INTERIOR)
+            cut, broken = self.reach(target).cut_share, self.bend(target, estimator)
+            # At a corner, as at the end of the range, the bias grows with the window and not with its square.
+            slow = cut > CUT or (broken is not None and broken.kind == "corner")
+            estimate = replace(estimate, finer=finer, extrapolation=EDGE if slow else INTERIOR)
             notes.append(_smoothing_note(estimate, target, cut))
             estimate = replace(estimate, notes=tuple(dict.fromkeys(notes)))
         said = _spread_note(estimate)
         if "value" in estimator.needs and not self.log.layout.is_single and _is_constant(estimate):
             said.append(NO_SPREAD)
         return replace(estimate, notes=(*estimate.notes, *said))
+
+    def bend(self, target: Target, estimator: Estimator) -> Bend | None:
+        """Whether the mean reward breaks at the number that a policy names; None where that cannot be told."""
+        name = (APART, target.values_of)
+        if name not in self.columns:
+            return None
+        modeled = "value" in estimator.needs and estimator.emphasis is None
+        key = ("bend", target.values_of, estimator.split, modeled)
+        if key not in self._cache:
+            d = self.decisions(target, estimator)
+            rows = self.scored_units(estimator.split, 0)
+            apart = self.columns[name] if rows is None else self.columns[name][rows]
+            units = self.units if rows is None else self.units.part(rows)
+            width = width_of(np.asarray(self.log.action, dtype=np.float64))
+            plain = d.reward - float(np.average(d.reward, weights=d.mass))
+            # A break is in the rewards themselves; what the model knows of contexts takes noise away.
+            rests = (plain, d.reward - d.v) if modeled else (plain,)
+            self._cache[key] = agreed(
+                [bend(apart, rest, d.mass, units.cluster, width) for rest in rests]
+            )
+        made: Bend | None = self._cache[key]
+        return made
 
     # -- scores --------------------------------------------------------------------------------------
 

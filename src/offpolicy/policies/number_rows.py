@@ -37,11 +37,14 @@ class Numbers:
         (m, J) actions at which a reward model is asked in some rows, and their weights.
     cut : callable
         (n,) rows in which the end of the range cuts the kernel.
+    apart : callable or None
+        (n,) one action per row less the policy's own number; None for a distribution.
     """
 
     density: Callable[[Floats], Floats]
     nodes: Callable[[Ints], tuple[Floats, Floats]]
     cut: Callable[[], Bools]
+    apart: Callable[[Floats], Floats] | None = None
 
 
 def kernel_numbers(center: Floats, ratio: KernelRatio, span: tuple[float, float]) -> Numbers:
@@ -54,6 +57,7 @@ def kernel_numbers(center: Floats, ratio: KernelRatio, span: tuple[float, float]
         lambda action: ratio.density(action, center, span),
         nodes,
         lambda: ratio.is_cut(center, span),
+        lambda action: action - center,
     )
 
 

@@ -52,6 +52,7 @@ TOPICS: dict[str, Topic] = {
     "rounded_propensities": Topic("The logged probabilities look rounded."),
     "unsupported_mass": UNSEEN,
     "smoothing_bias": Topic("The window around the policy's number is wide enough to bias it."),
+    "break_at_policy": Topic("Rewards have a corner or a jump exactly where the policy sits."),
     "coarse_ratio": Topic("Actions that were taken for alike do not earn alike."),
     "unlogged_actions": Topic("Some actions on the list were never logged."),
     "deterministic_logging": Topic(

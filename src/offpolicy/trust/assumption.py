@@ -23,9 +23,15 @@ UNTESTED = (
 )
 OF_CELLS = "Only the probability of the logged action was logged, so that π_b of cells was fitted"
 REMEDY = (
-    "Log propensities; or say randomized=True if actions were drawn at random given these columns; or accept a "
-    "bound on hidden causes with gamma=."
+    "Log propensities; or say randomized=True if actions were drawn at random given these columns"
 )
+BOUND = "; or accept a bound on hidden causes with gamma="
+
+
+def remedy_of(log: Any) -> str:
+    """What would make the number more than a hope: bounds on hidden causes are for single decisions among labels."""
+    bounded = log.kind == "bandit" and not log.is_continuous
+    return f"{REMEDY}{BOUND if bounded else ''}."
 
 
 def assumption(ev: Evaluation) -> str:
@@ -82,9 +88,9 @@ def grounds(ev: Evaluation, policy: str, level: float) -> tuple[list[str], bool]
     gamma = ev.settings.get("gamma")
     if gamma is None:
         how = f"Propensities were {'given' if ev.problem.source.behavior_given else 'fitted'}, not logged"
-        remedy = REMEDY
+        remedy = remedy_of(ev.problem.log)
         if ev.problem.source.cells is not None and ev.problem.log.propensity is not None:
-            how, remedy = OF_CELLS, f"Give the logging policy as behavior_model=. {REMEDY}"
+            how, remedy = OF_CELLS, f"Give the logging policy as behavior_model=. {remedy}"
         return [
             f"{how}: the number {of_propensities(ev)}. {remedy}",
             *untested(ev, policy),

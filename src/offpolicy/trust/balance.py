@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from offpolicy.policies.blocks import blocks
+from offpolicy.trust.bins import binned
 from offpolicy.trust.draws import counts_and_weights
-from offpolicy.trust.finding import Finding, about_arms, judged, not_applicable
+from offpolicy.trust.finding import Finding, judged, not_applicable
 from offpolicy.trust.moments import normal_from_student, symmetric, two_sided
 from offpolicy.trust.significance import first_largest
 
@@ -89,8 +90,10 @@ def balance_sums(block: Any, columns: list[tuple[str, Array, Hashes]]) -> Balanc
         Columns of its table of contexts.
     """
     named = features(columns)
-    if block.propensity is None or not named or block.is_continuous:
+    if block.propensity is None or not named:
         return None
+    if block.is_continuous:
+        block = binned(block)
     count, weight = counts_and_weights(block)
     mass, square = count * weight, count * weight**2
     k, index = len(block.actions), block.context.index
@@ -187,7 +190,6 @@ def design_effects(log: Any) -> tuple[Floats, float]:
     return out, float(np.count_nonzero(own))
 
 
-@about_arms("balance")
 def finding(log: Any, sums: BalanceSums | None, *, whole: bool) -> Finding:
     """The column and action that are furthest out of balance.
 
@@ -198,6 +200,8 @@ def finding(log: Any, sums: BalanceSums | None, *, whole: bool) -> Finding:
         return not_applicable(name, "propensities were not logged.")
     if sums is None:
         return not_applicable(name, "the context has no columns.")
+    if log.is_continuous:
+        log = binned(log)
     total = sums.level[:, :1]
     center = sums.level[:, 1:2] / total
     variance = sums.level[:, 2:] / total - center**2

@@ -79,7 +79,7 @@ def _findings(
     ]
     window = smoothing.finding(estimates, estimators)
     if window is not None:
-        findings.append(window)
+        findings += [window, smoothing.break_finding(view)]
     if view.decisions.layout.is_single:
         return findings
     if view.log.kind == "slates":

@@ -82,12 +82,16 @@ def unlogged(log: Any) -> Finding:
     return judged("unlogged_actions", float(len(absent)), sentence, {"actions": labels})
 
 
-@about_arms("duplicates", "near_duplicates")
 def duplicates(log: Any, sums: LogSums) -> list[Finding]:
     """Copies of rows, exact or with one column changed: more agreement than chance has it (`Twins`)."""
     names = ("duplicates", "near_duplicates")
     if not log.layout.is_single:
         return [_repeated_episodes(log, sums), not_applicable(names[1], "looked for in rows only.")]
+    if log.is_continuous:
+        return [
+            _repeated_rows(log, sums),
+            not_applicable(names[1], "looked for among labels only."),
+        ]
     if log.cluster is not None:
         why = "rows of a cluster may be alike; the standard error allows for it."
         return [not_applicable(name, why) for name in names]
@@ -121,6 +125,18 @@ def _agreement(log: Any) -> float:
         often = share[share >= COMMON]
         chance *= float(often @ (1 + often)) / 2
     return chance
+
+
+def _repeated_rows(log: Any, sums: LogSums) -> Finding:
+    """Share of rows with a number for an action that repeat an earlier one in all they hold."""
+    name = "duplicates"
+    seldom = IDENTIFYING * float(counts_and_weights(log)[0].sum())
+    if max(sums.contexts.distinct, len(np.unique(log.action))) < seldom:
+        return not_applicable(
+            name, "contexts and actions repeat, so equal rows are to be expected."
+        )
+    share = sums.units.repeated_share
+    return judged(name, share, f"{100 * share:.3g}% of the rows repeat an earlier one.")
 
 
 def _repeated_episodes(log: Any, sums: LogSums) -> Finding:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from offpolicy.trust.finding import Finding, about_arms, judged
+from offpolicy.trust.finding import SHOWN, Finding, judged, not_applicable
 from offpolicy.trust.moments import mean_z
 
 if TYPE_CHECKING:
@@ -21,12 +21,15 @@ if TYPE_CHECKING:
 NOISE = 3.3
 
 
-@about_arms("unsupported_mass")
 def finding(view: View) -> Finding:
     """The unsupported mass, in words."""
+    if view.target.shown is not None:
+        return not_applicable("unsupported_mass", SHOWN)
     log, d, reach = view.log, view.decisions, view.reach
-    logged = np.bincount(log.action, minlength=len(log.actions)) > 0
-    never = float(reach.share[~logged].sum())
+    never = 0.0
+    if not log.is_continuous:
+        logged = np.bincount(log.action, minlength=len(log.actions)) > 0
+        never = float(reach.share[~logged].sum())
     # Step by step for episodes: the one-step ratio has mean 1 under the logged states.
     mean = view.over_decisions(d.ratio)
     short = max(0.0, 1.0 - mean.value)

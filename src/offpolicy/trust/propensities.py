@@ -18,6 +18,7 @@ from scipy import special
 
 from offpolicy.policies.blocks import blocks
 from offpolicy.trust.balance import design_effects
+from offpolicy.trust.bins import binned
 from offpolicy.trust.draws import decision_mass
 from offpolicy.trust.finding import Finding, about_arms, judged, not_applicable
 from offpolicy.trust.significance import adjusted_z, first_largest
@@ -151,11 +152,13 @@ def distribution_sums(block: Any, mass: Floats, square: Floats) -> DistributionS
     return DistributionSums(expected, variance, levels)
 
 
-@about_arms("sample_ratio_mismatch")
 def mismatch(log: Any, draws: Draws, sums: DistributionSums | None) -> Finding:
-    """Sample-ratio mismatch of the whole log: by batch and action, or by action."""
+    """Sample-ratio mismatch of the whole log: by batch and action, by action, or by intervals of numbers."""
     if log.propensity is None:
         return not_applicable("sample_ratio_mismatch", UNKNOWN)
+    if log.is_continuous:
+        log = binned(log)
+        return _by_inverse(log, draws, _effects(log, draws))
     effects = _effects(log, draws)
     if sums is not None:
         return _by_distribution(log, draws, sums, effects)

@@ -1,20 +1,42 @@
-"""Smoothing: whether the window around a policy's number is too wide for what it stands for."""
+"""Smoothing: whether the window around a policy's number is too wide, and whether rewards break where it sits."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from offpolicy.scores.catalog import headline
+from offpolicy.scores import formulas as scores
+from offpolicy.scores.catalog import BEHAVIOR, BOTH, Estimator, headline
 from offpolicy.trust.finding import Finding, judged, not_applicable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from offpolicy.inference.estimate import Estimate
-    from offpolicy.scores.catalog import Estimator
+    from offpolicy.trust.view import View
 
 NAME = "smoothing_bias"
+BREAK = "break_at_policy"
 SURE = 3.3
+
+
+def break_finding(view: View) -> Finding:
+    """Whether the mean reward has a corner or a jump at the policy's number, where a window never is narrow enough."""
+    needs = BEHAVIOR if view.value_split is None else BOTH
+    probe = Estimator("check", scores.doubly_robust, view.split, needs)
+    found = view.problem.bend(view.target, probe)
+    if found is None:
+        return not_applicable(
+            BREAK, "too few rows lie on both sides of the policy's number to tell."
+        )
+    what = {
+        "corner": f"the slope of the mean reward changes by {found.size:+.3g} at the policy's number: the bias shrinks "
+        "with the window only as fast as the window, which intervals allow for in part",
+        "jump": f"the mean reward jumps by {found.size:+.3g} at the policy's number: a window around it averages both "
+        f"sides, and intervals do not allow for a bias of {abs(found.size) / 2:.3g}",
+        "none": "no sign of a corner or a jump of the mean reward at the policy's number",
+    }[found.kind]
+    sure = "" if found.kind == "none" else f" (z = {found.z:.2g})"
+    return judged(BREAK, abs(found.z), f"{what}{sure}.", {"kind": found.kind, "size": found.size})
 
 
 def finding(estimates: Mapping[str, Estimate], estimators: Sequence[Estimator]) -> Finding | None:

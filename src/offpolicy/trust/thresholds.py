@@ -204,6 +204,13 @@ THRESHOLDS: dict[str, Threshold] = {
         "The window around the policy's number is too wide: give a smaller bandwidth=, or leave it to 'auto'.",
         false_alarms=0.001,
     ),
+    # The same policies: a corner or a jump of the mean reward where the policy sits, in standard errors.
+    "break_at_policy": Threshold(
+        4.0, math.inf, "above",
+        "Give the policy's number a distance from the break, evaluate both sides of it apart, or log more actions next "
+        "to it and give a small bandwidth=.",
+        false_alarms=0.01,
+    ),
     # Stability of the number.
     "reward_tail": Threshold(
         0.15, 0.25, "above",

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 ESTIMATORS = ("auto", "DML", "SNIPW", "IPW")
 BANDWIDTHS = (0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0)
 SINGLE = "synthetic"
+SPEAK = ("`smoothing_bias` speaks", "`break_at_policy`", "checks of the log")
+OF_LOG = ("balance", "sample_ratio_mismatch", "duplicates")
 
 
 @dataclass(frozen=True)
@@ -107,6 +109,8 @@ def replicate(cell: Cell, rng: np.random.Generator) -> dict[str, Any]:
     found["alone"] = ev.settings["bandwidths_without_model"][first]
     found["verdict"] = ev.verdict(first).level
     found["said"] = ev.diagnostics[first, "smoothing_bias"].level in {"caution", "alarm"}
+    found["break"] = ev.diagnostics[first, "break_at_policy"].level in {"caution", "alarm"}
+    found["log"] = any(f.level in {"caution", "alarm"} for f in (ev.diagnostics[n] for n in OF_LOG))
     found["weight"] = ev.diagnostics[first, "mean_weight"].level in {"caution", "alarm"}
     return found
 
@@ -221,6 +225,8 @@ def summary(found: list[dict[str, Any]]) -> dict[str, Any]:
         },
         "smoothing_bias": share(np.array([f["said"] for f in found])),
         "mean_weight": share(np.array([f["weight"] for f in found])),
+        "break": share(np.array([f["break"] for f in found])),
+        "log": share(np.array([f["log"] for f in found])),
     }
 
 
@@ -279,14 +285,15 @@ def _percent(held: dict[str, Any] | None) -> str:
 
 def _verdicts(result: dict[str, Any]) -> list[str]:
     lines = [
-        "| world | bandwidth with a model | without | trust | caution | insufficient | `smoothing_bias` speaks |",
-        "|---|---|---|---|---|---|---|",
+        f"| world | bandwidth with a model | without | trust | caution | insufficient | {' | '.join(SPEAK)} |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
     for name, cell in result["cells"].items():
         shares = " | ".join(f"{100 * s:.0f}%" for s in cell["verdicts"].values())
         lines.append(
             f"| {name} | {cell['bandwidth']:.2g} | {cell['alone']:.2g} | {shares} | "
-            f"{100 * cell['smoothing_bias'][0]:.0f}% |"
+            f"{100 * cell['smoothing_bias'][0]:.0f}% | {100 * cell['break'][0]:.0f}% | "
+            f"{100 * cell['log'][0]:.0f}% |"
         )
     return lines
 

@@ -67,6 +67,21 @@ def _uniform(x: Floats, ends: tuple[float, float], rng: Any) -> tuple[Floats, Fl
     return rng.uniform(*ends, size=len(x)), np.full(len(x), 1 / (ends[1] - ends[0]))
 
 
+def _gamma(scale: Floats, shape: float, rng: Any) -> tuple[Floats, Floats]:
+    action = scale * rng.gamma(shape, size=len(scale))
+    density = (action / scale) ** (shape - 1) * np.exp(-action / scale)
+    return action, np.asarray(density / (special.gamma(shape) * scale))
+
+
+def _mixed(x: Floats, rng: Any) -> tuple[Floats, Floats]:
+    """Around 3 or around 6, by the second column."""
+    means, share = (3.0, 6.0), 0.3 + 0.4 * (x[:, 1] > 0)
+    first = rng.random(len(x)) < share
+    action = np.where(first, means[0], means[1]) + 1.3 * rng.normal(size=len(x))
+    bells = [np.exp(-(((action - m) / 1.3) ** 2) / 2) / (1.3 * np.sqrt(2 * np.pi)) for m in means]
+    return action, np.asarray(share * bells[0] + (1 - share) * bells[1])
+
+
 def _noisy(sd: float) -> Callable[[Floats, Floats, Any], Floats]:
     return lambda mean, action, rng: mean + sd * rng.normal(size=len(action))
 
@@ -139,7 +154,39 @@ WORLDS: dict[str, World] = {
         {"at the kink": lambda x: 3 + x[:, 0], "beside": lambda x: 3.5 + x[:, 0]},
         (0.0, 6.0),
     ),
+    "jump": World(
+        2,
+        _even_contexts(2),
+        lambda x, rng: _uniform(x, (0.0, 6.0), rng),
+        lambda x, a: np.where(a >= 3 + x[:, 0], (8 - a) / 5, 0.0),
+        _noisy(0.5),
+        {"bids to win": lambda x: 3 + x[:, 0], "bids more": lambda x: 4 + x[:, 0]},
+        (0.0, 6.0),
+    ),
+    "doses": World(
+        3,
+        _normal_contexts(3),
+        lambda x, rng: _gamma(1.5 + 0.5 * special.expit(x[:, 0]), 2.5, rng),
+        lambda x, a: 2 * a * np.exp(-a / (2 + special.expit(x[:, 1]))) - 0.05 * a * x[:, 2],
+        _noisy(0.7),
+        {
+            "by weight": lambda x: 2.5 + special.expit(x[:, 1]),
+            "three": lambda x: np.full(len(x), 3.0),
+        },
+    ),
+    "two peaks": World(
+        2,
+        _even_contexts(2),
+        _mixed,
+        lambda x, a: np.exp(-((a - 3) ** 2)) + 1.5 * np.exp(-((a - 6 - x[:, 0]) ** 2) / 2),
+        _noisy(0.4),
+        {"second": lambda x: 6 + 0.5 * x[:, 0], "first": lambda x: np.full(len(x), 3.2)},
+    ),
 }
+# Worlds whose mean reward breaks where the policy sits: outside of what intervals allow for.
+BROKEN = ("kink", "jump")
+# Worlds that were written after the constants of the bandwidths had been set.
+FRESH = ("jump", "doses", "two peaks")
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from offpolicy_studies.decide import learning, published, routing, selection, sets, worlds
+from offpolicy_studies.decide import (
+    learning,
+    published,
+    routing,
+    selection,
+    selection_trials,
+    sets,
+    worlds,
+)
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 needs_prompts = pytest.mark.skipif(
@@ -40,7 +48,7 @@ def test_a_policy_that_knows_earns_what_noise_leaves():
 def test_selection_on_one_set(tmp_path):
     options = selection.Args(sets=("iris",), trials=2, nulls=2, workers=1, out=tmp_path)
     result = selection.reproduce(options)
-    assert set(result["choices"]["op.select, auto"]) == {"best", "better", "worse"}
+    assert set(result["choices"]["op.select, rate 0.05"]) == {"best", "better", "worse"}
     assert result["above"][selection.OURS][0] <= 0.2
     assert "published" in (tmp_path / "table.md").read_text(encoding="utf-8")
 
@@ -52,7 +60,7 @@ def test_softmax_by_weights_climbs():
     reward = (action == (X[:, 0] > 0)).astype(float)
     log = sets.Drawn(np.arange(400), action, reward, np.full(400, 0.5))
     for normalized in (False, True):
-        weights = selection.softmax_by_weights(X, log, 2, normalized=normalized)
+        weights = selection_trials.softmax_by_weights(X, log, 2, normalized=normalized)
         assert ((X @ weights).argmax(axis=1) == (X[:, 0] > 0)).mean() > 0.95
 
 

@@ -11,11 +11,13 @@ import offpolicy as op
 from offpolicy.errors import UsageError
 from offpolicy.inference.intervals import Sample, empirical_bernstein
 from offpolicy.inference.intervals.concentration import implicit_exploration
-from offpolicy.inference.intervals.sequence import (
-    LARGEST_STAKE,
-    SHARES,
+from offpolicy.inference.intervals.joint_bets import (
+    EXPECTED,
+    JOINT_STAKES,
     STAKES,
-    betting_lower_bound,
+    exceeds_one,
+    gain_lower_bound,
+    value_lower_bound,
 )
 
 
@@ -36,37 +38,70 @@ def candidates(rng, k=10):
     return {f"p{i}": policy(2 * rng.normal(size=(2, 4))) for i in range(k)}
 
 
-def test_the_smoothed_bound_inverts_its_own_product():
-    rng = np.random.default_rng(0)
-    z = rng.exponential(size=200)
-    bound = betting_lower_bound(z, 0.05)
-
-    def product(mean, c):
-        return np.prod(1 + c * (z / mean - 1))
-
-    stakes = np.minimum(STAKES / np.sqrt(200), LARGEST_STAKE)
-    assert SHARES @ [product(bound, c) for c in stakes] == pytest.approx(20, rel=1e-6)
-    assert SHARES.sum() == pytest.approx(1)
+def weighted(rng, n=200):
+    """Weights of 0, 1 and 5 with mean 1, and rewards that are better where the weight is large."""
+    w = rng.choice([0.0, 1.0, 5.0], p=[0.4, 0.5, 0.1], size=n)
+    return w, (rng.random(n) < 0.3 + 0.1 * w).astype(float)
 
 
-def test_counts_are_repeated_rows():
-    z = np.array([0.0, 2.0, 5.0])
-    count = np.array([50.0, 30.0, 20.0])
-    rows = np.repeat(z, count.astype(int))
-    assert betting_lower_bound(z, 0.05, count) == pytest.approx(betting_lower_bound(rows, 0.05))
+def test_the_bounds_invert_their_own_product():
+    w, r = weighted(np.random.default_rng(0))
+    grid = [(s, 0.0) for s in STAKES] + [(s, b) for s in JOINT_STAKES for b in EXPECTED]
+    value = value_lower_bound(w, r, 0.05, weight_high=5.0)
+    gain = gain_lower_bound(w, r, 0.05, weight_high=5.0)
+    units = {
+        value: (lambda b: w * r + b * (1 - w), lambda b: 4 * b),
+        gain: (lambda b: (w - 1) * (r - b), lambda b: max(1.0, 4 * b)),
+    }
+    for bound, (unit, worst) in units.items():
+        wealth = 0.0
+        for stake, b in grid:
+            lam = min(stake / math.sqrt(200), 0.95 / max(worst(b), 1e-300))
+            wealth += np.prod((1 + lam * unit(b)) / (1 + lam * bound)) / len(grid)
+        assert wealth == pytest.approx(20, rel=1e-6)
 
 
-@pytest.mark.parametrize("method", ["smoothed", "exploration", "bernstein"])
+@pytest.mark.parametrize("bound", [value_lower_bound, gain_lower_bound])
+def test_counts_are_repeated_rows(bound):
+    w, r, count = np.array([0.0, 0.5, 5.0]), np.array([0.0, 1.0, 1.0]), np.array([50.0, 30.0, 20.0])
+    rows = np.arange(3).repeat(count.astype(int))
+    counted = bound(w, r, 0.05, count, weight_high=5.0)
+    assert counted == pytest.approx(bound(w[rows], r[rows], 0.05, weight_high=5.0))
+
+
+def test_that_the_mean_weight_is_one_makes_the_bound_tighter():
+    w, r = weighted(np.random.default_rng(0), 1000)
+    for bound in (value_lower_bound, gain_lower_bound):
+        assert bound(w, r, 0.05, weight_high=5.0) > bound(w, r, 0.05) + 0.01
+
+
+def test_no_bettor_can_lose_more_than_there_is():
+    """A largest weight of which the log has seen nothing yet: stakes are held back, and rare rewards keep a bound."""
+    w, r = np.full(4000, 0.9), np.zeros(4000)
+    r[:40] = 1.0
+    for high in (1e6, None):
+        assert 0 < value_lower_bound(w, r, 0.05, weight_high=high) < 0.009
+        assert -1 < gain_lower_bound(w, r, 0.05, weight_high=high) < -0.001
+
+
+def test_too_small_propensities_are_found_out():
+    w, _ = weighted(np.random.default_rng(0), 1000)
+    assert not exceeds_one(w, 0.001)
+    assert exceeds_one(3 * w, 0.001)
+
+
+@pytest.mark.parametrize("method", ["value", "gain", "exploration", "bernstein"])
 def test_bounds_fail_no_more_often_than_they_say(method):
     rng = np.random.default_rng(1)
     wrong = 0
     for _ in range(200):
         p = np.where(rng.random(100) < 0.5, 0.1, 0.9)
         r = (rng.random(100) < 0.3).astype(float)
-        drawn = rng.random(100) < p
-        z = drawn * r / p
+        w = (rng.random(100) < p) / p
+        z = w * r
         bound = {
-            "smoothed": lambda z=z: betting_lower_bound(z, 0.1),
+            "value": lambda w=w, r=r: value_lower_bound(w, r, 0.1, weight_high=10.0),
+            "gain": lambda w=w, r=r: 0.3 + gain_lower_bound(w, r, 0.1, weight_high=10.0),
             "exploration": lambda z=z: implicit_exploration(z, 0.1),
             "bernstein": lambda z=z: (
                 empirical_bernstein(Sample.of_mean(z), 0.8, low=0, high=10).low
@@ -74,6 +109,22 @@ def test_bounds_fail_no_more_often_than_they_say(method):
         }[method]()
         wrong += bound > 0.3
     assert wrong / 200 <= 0.1 + 2 * math.sqrt(0.1 * 0.9 / 200)
+
+
+def test_of_those_shown_to_be_better_the_highest_estimate_is_adopted():
+    """The surest policy is nearly the logging policy; a bolder one is shown to be better as well."""
+    rng = np.random.default_rng(0)
+    n = 20_000
+    a = rng.choice(3, p=[0.6, 0.37, 0.03], size=n)
+    r = (rng.random(n) < np.array([0.1, 0.5, 0.55])[a]).astype(float)
+    p = np.tile([0.6, 0.37, 0.03], (n, 1))
+    log = op.BanditLog.from_arrays(None, a, r, p)
+    policies = {"safe": op.policies.Fixed(1), "bold": op.policies.Fixed(2)}
+    ev = op.evaluate(log, policies, estimators=["SNIPW"])
+    found = op.select(ev)
+    assert all(c.bound > 0 for c in found.candidates)
+    assert found.candidates[0].policy == "safe"
+    assert found.chosen == "bold"
 
 
 def test_a_better_policy_is_adopted_and_a_worse_one_is_not():

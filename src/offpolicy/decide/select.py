@@ -1,13 +1,12 @@
 """`select`: which policy to adopt, if any, with a stated rate of adopting one that is no better.
 
 For each policy the difference to the logging policy has a one-sided lower bound that holds for all policies
-together; the one with the highest is adopted where it is above 0, and else the logging policy is kept. With
-logged propensities and independent units the bound needs no large sample: with rewards r ≥ low,
-
-    z = 1 + (w − 1)(r − low)/scale ≥ 0  has mean  1 + (value − logged value)/scale,
-
-where the scale is the range of rewards (of the logged ones, where none is declared). Where propensities are
-estimated, or units are clusters or carry weights, the bound is the lower end of the difference's own interval.
+together. Policies whose bound is above 0 are shown to be better; of these the one with the highest estimate is adopted
+(the promise holds for whichever), and where there is none the logging policy is kept. With logged propensities and
+independent units the bound needs no large sample: it is a bet on w − 1 and r, paired row by row, where r is the
+reward scaled by its range (of the logged ones, where none is declared); see `inference.intervals.joint_bets`. Where
+propensities are estimated, or units are clusters or carry weights, the bound is the lower end of the difference's own
+interval.
 """
 
 from __future__ import annotations
@@ -22,8 +21,12 @@ from offpolicy.errors import UsageError, did_you_mean
 from offpolicy.evaluation.result import Evaluation
 from offpolicy.inference.family import adjusted
 from offpolicy.inference.intervals.concentration import empirical_bernstein, implicit_exploration
+from offpolicy.inference.intervals.joint_bets import (
+    exceeds_one,
+    gain_lower_bound,
+    value_lower_bound,
+)
 from offpolicy.inference.intervals.sample import Sample
-from offpolicy.inference.intervals.sequence import betting_lower_bound
 from offpolicy.policies.target import LOGGING_POLICY
 from offpolicy.report.decision import Tracked
 from offpolicy.report.tracking import name_of
@@ -35,7 +38,7 @@ if TYPE_CHECKING:
 
 Method = Literal["auto", "smoothing", "exploration", "bernstein", "interval"]
 METHODS = ("auto", "smoothing", "exploration", "bernstein", "interval")
-NOT_ENOUGH = "not enough evidence"
+NOT_ENOUGH, SMOOTHED = "not enough evidence", "logarithmic smoothing"
 #: Rate at which correct propensities are taken for wrong ones.
 CONTRADICTED = 0.001
 #: Those that hold at any sample size, where weights are known and units independent.
@@ -164,7 +167,8 @@ def select(
     name = headline(ev.estimators).name if estimator is None else estimator
     found = [_candidate(ev, policy, name, each, method) for policy in ev.policies]
     ranked = tuple(sorted(found, key=lambda c: -c.bound))
-    chosen = ranked[0].policy if ranked[0].bound > 0 else LOGGING_POLICY
+    shown = [c for c in ranked if c.bound > 0]
+    chosen = max(shown, key=lambda c: c.difference).policy if shown else LOGGING_POLICY
     return Selection(chosen, rate, ranked)
 
 
@@ -203,7 +207,7 @@ def _is_sound(ev: Evaluation, policy: str, estimator: str, *, by_interval: bool)
     evidence = ev[policy, estimator].known()
     if evidence is None or evidence.weights is None:
         return False
-    return betting_lower_bound(evidence.weights, CONTRADICTED, evidence.count) <= 1
+    return not exceeds_one(evidence.weights, CONTRADICTED, evidence.count)
 
 
 def _is_exact(ev: Evaluation, e: Estimate) -> bool:
@@ -221,17 +225,19 @@ def _bound(evidence: Any, rate: float, method: str, *, less_logged: bool) -> tup
     if scale <= 0:
         return -math.inf if less_logged else low, "all rewards are equal"
     earned = (reward - low) / scale
-    z = np.maximum(1 + (weight - 1) * earned, 0.0) if less_logged else weight * earned
     least = -scale if less_logged else low
-    if method == "bernstein":
-        if evidence.weight_high is None:
-            raise UsageError(
-                "method='bernstein' needs the largest weight that can occur, which follows from propensities "
-                "of all actions. Use method='smoothing'."
-            )
-        top = max(1.0, evidence.weight_high)
-        interval = empirical_bernstein(Sample.of_mean(z, count), 1 - 2 * rate, low=0.0, high=top)
-        return least + scale * interval.low, "empirical Bernstein"
+    if method in {"auto", "smoothing"}:
+        bound = gain_lower_bound if less_logged else value_lower_bound
+        found = bound(weight, earned, rate, count, weight_high=evidence.weight_high)
+        return (0.0 if less_logged else low) + scale * found, SMOOTHED
+    z = np.maximum(1 + (weight - 1) * earned, 0.0) if less_logged else weight * earned
     if method == "exploration":
         return least + scale * implicit_exploration(z, rate, count), "implicit exploration"
-    return least + scale * betting_lower_bound(z, rate, count), "logarithmic smoothing"
+    if evidence.weight_high is None:
+        raise UsageError(
+            "method='bernstein' needs the largest weight that can occur, which follows from propensities "
+            "of all actions. Use method='smoothing'."
+        )
+    top = max(1.0, evidence.weight_high)
+    interval = empirical_bernstein(Sample.of_mean(z, count), 1 - 2 * rate, low=0.0, high=top)
+    return least + scale * interval.low, "empirical Bernstein"

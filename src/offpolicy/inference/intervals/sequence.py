@@ -33,13 +33,8 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
 FRACTIONS = np.concatenate([[0.99], 0.5 ** np.arange(1, 22)])
-#: Fractions for one look at n units, times √n, and how much is put on each: the best for units of relative variance V
-#: is √(2 log(1/rate) / V), so that the last ones are for policies that are nearly the logging policy.
-STAKES = np.array([0.25, 1.0, 4.0, 16.0, 64.0])
-SHARES = np.array([0.35, 0.4, 0.2, 0.03, 0.02])
 #: Fractions of the sequence, alike.
 EVEN = (FRACTIONS, np.full(len(FRACTIONS), -math.log(len(FRACTIONS))))
-LARGEST_STAKE = 0.9
 DISTINCT = (
     20_000  # more distinct values than this become fewer points, in the conservative direction
 )
@@ -100,34 +95,12 @@ def confidence_sequence(
     )
 
 
-def betting_lower_bound(x: Floats, rate: float, count: Floats | None = None) -> float:
-    """Lower bound of the mean of units x ≥ 0 that lies above it with probability at most ``rate``.
-
-    The lower half of the sequence, for any non-negative units: (1 − f + f x/m) is (1 + λx)/(1 + λm) for
-    λ = f / ((1 − f) m), so that this is the bound of logarithmic smoothing (Sakhi, Aouali, Alquier and Chopin
-    2024), averaged over five λ of the order of 1/√n. It holds for one look at n units; the sequence, which may be
-    looked at after every unit, bets on a wider range of fractions and is wider.
-
-    >>> round(betting_lower_bound(np.array([0.0, 1.0]), 0.05, np.array([500.0, 500.0])), 3)
-    0.451
-    """
-    count = np.ones(len(x)) if count is None else count
-    total = float(count.sum())
-    mean = float(count @ x) / total
-    if mean <= 0:
-        return 0.0
-    fractions = np.minimum(STAKES / math.sqrt(total), LARGEST_STAKE)
-    bets = fractions, np.log(SHARES)
-    return mean * _lower(x / mean, x, count, None, math.log(1 / rate), bets)
-
-
 def _lower(
     gain: Floats,
     loss: Floats,
     c: Floats,
     weight_high: float | None,
     threshold: float,
-    bets: tuple[Floats, Floats] = EVEN,
 ) -> float:
     """Smallest mean of ``gain`` in [0, 1] that the bettors have not refuted."""
     x, cx = _coarsen(gain, c)
@@ -141,7 +114,7 @@ def _lower(
 
     def shortage(log_m: float) -> tuple[float, float]:
         m = math.exp(log_m)
-        parts = [_log_wealth(x, c, shift + m, *bets) for x, c, shift in families]
+        parts = [_log_wealth(x, c, shift + m, *EVEN) for x, c, shift in families]
         values = np.array([p[0] for p in parts])
         top = float(special.logsumexp(values))
         slope = float(np.exp(values - top) @ np.array([p[1] for p in parts]))

@@ -166,6 +166,76 @@ def test_rows_count_by_their_weights():
     assert actions == [1, 0]
 
 
+def closed_shop(seed=0, n=1500):
+    """As `shop`, but one ad of the three is not eligible, a different one in every row."""
+    rng = np.random.default_rng([seed, 1])
+    frame = shop(seed, n)
+    labels = np.array(["a", "b", "c"])
+    eligible = rng.integers(3, size=n)[:, None] != np.arange(3)
+    frame["ad"] = [rng.choice(labels[row]) for row in eligible]
+    frame["p"] = 0.5
+    frame["r"] = (frame.ad == best(frame)) + 0.2 * rng.normal(size=n)
+    frame["may"] = [labels[row].tolist() for row in eligible]
+    return frame, eligible
+
+
+def closed_log(frame):
+    return op.BanditLog.from_frame(
+        frame,
+        context=["age", "device"],
+        action="ad",
+        reward="r",
+        propensity="p",
+        eligible="may",
+    )
+
+
+@pytest.mark.parametrize("learner", ["tree", "boosted"])
+def test_only_eligible_actions_are_chosen(learner):
+    frame, _ = closed_shop()
+    learned = op.learn_policy(closed_log(frame), learner, reward_model=op.PerAction(_mean()))
+    fresh, eligible = closed_shop(1)
+    context = fresh[["age", "device"]]
+    chosen = learned.policy.bind(("a", "b", "c")).choices(context, eligible=eligible)
+    assert eligible[np.arange(len(fresh)), chosen].all()
+    right = np.array(["a", "b", "c"])[chosen] == best(fresh)
+    possible = np.array([ad in may for ad, may in zip(best(fresh), fresh.may, strict=True)])
+    assert right[possible].mean() > 0.9
+    assert learned.interval().covers(float(right.mean()))
+    ev = op.evaluate(closed_log(fresh), {"learned": learned}, estimators=["IPW"])
+    assert ev["learned", "IPW"].interval().covers(float(right.mean()))
+
+
+def test_a_tree_says_what_it_does_where_its_action_is_not_eligible():
+    frame, eligible = closed_shop(n=600)
+    policy = op.learn_policy(closed_log(frame), reward_model=op.PerAction(_mean()), folds=2).policy
+    assert "where that is not eligible: the first eligible of" in str(policy)
+    assert "-- where that is not eligible" in policy.to_sql()
+    again = TreePolicy.from_json(policy.to_json()).bind(("a", "b", "c"))
+    context = frame[["age", "device"]]
+    bound = policy.bind(("a", "b", "c"))
+    same = again.choices(context, eligible=eligible) == bound.choices(context, eligible=eligible)
+    assert same.all()
+
+
+def test_the_interval_of_the_policy_returned_allows_for_the_policies_of_the_folds(learned):
+    """They differ in some rows, so that it is wider than that of the honest value; of a rule all agree on it is not."""
+    own = learned.value.interval()
+    assert learned.interval().low <= own.low
+    assert learned.interval().high >= own.high
+    rng = np.random.default_rng(0)
+    x, a = rng.normal(size=(300, 2)), rng.integers(3, size=300)
+    noise = op.BanditLog.from_arrays(x, a, rng.normal(size=300), np.full(300, 1 / 3))
+    found = op.learn_policy(noise, reward_model=_mean(), folds=2)
+    apart = (found.naive - found.value).std_error
+    assert found.interval().width == pytest.approx(
+        np.hypot(found.value.interval().width, 2 * 1.959964 * apart), rel=0.05
+    )
+    flat = op.learn_policy(noise, max_depth=0, reward_model=_mean(), folds=2, min_rows=300)
+    if (flat.naive - flat.value).std_error == 0:
+        assert flat.interval() == flat.value.interval()
+
+
 def brute_force(features, codes, scores, smallest, depth):
     """The most a tree of this depth can earn, by trying every one."""
 
@@ -282,7 +352,7 @@ def test_the_honest_value_covers():
         )
         chosen = np.array(found.policy.labels)[found.policy.choices(fresh[["age", "device"]])]
         truth = float((chosen == best(fresh)).mean())
-        honest.append(found.value.interval().covers(truth))
+        honest.append(found.interval().covers(truth))
         naive.append(found.naive.interval().covers(truth))
     error = np.sqrt(0.05 * 0.95 / len(honest))
     assert np.mean(honest) >= 0.93 - 2 * error

@@ -4,126 +4,39 @@ The value of a policy on the rows it was learned from is too high. So the policy
 each fold, and each row is scored with the policy (and the models) that did not see its fold. The mean of these
 scores is the honest value of learning in this way from this log; a policy learned from all rows, which is the
 one returned, has seen somewhat more.
+
+Where not every action is open to every row, the action of a leaf is taken where it is eligible, and elsewhere the first
+eligible one in the order of the actions' mean logged rewards; both are learned, and valued out of fold.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from offpolicy.decide.features import coded, learn_features
-from offpolicy.decide.policies import BoostedPolicy, TreePolicy
-from offpolicy.decide.showing import learned_section
-from offpolicy.decide.tree import Search
+from offpolicy.decide.learned import LEARNED, NAIVE, SCORE, Learned
+from offpolicy.decide.learners import LEARNERS, LONG, Material, Task, default_reward_model
 from offpolicy.errors import UsageError, did_you_mean
 from offpolicy.evaluation.evaluate import evaluate
-from offpolicy.models.rewards.boosted import BoostedReward, lightgbm
+from offpolicy.policies.by_preference import Greedy
+from offpolicy.policies.context import n_rows
 from offpolicy.policies.distribution import one_hot
 from offpolicy.policies.simple import Fixed
-from offpolicy.report.decision import Tracked
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
-    from pathlib import Path
-
     from offpolicy._arrays import Floats, Ints
     from offpolicy.decide.features import Feature
     from offpolicy.evaluation.result import Evaluation
-    from offpolicy.inference.estimate import Estimate
     from offpolicy.logs.bandit import BanditLog
-    from offpolicy.models.rewards.reward import FittedReward, RewardData
-    from offpolicy.report.sections import Section
 
-LEARNED, NAIVE = "learned", "learned, on its own rows"
-SCORE = "DML"
 #: Standard errors that the lower bound of a leaf lies below its mean: a one-sided 90% bound.
 CAUTION = 1.2815515655446004
 SMALLEST_LEAF = 20
-#: Rows beyond which the default reward model is fitted on so many and does not choose and tune; what it is then.
-LONG = 100_000
-FOR_LONG_LOGS: dict[str, Any] = {"rounds": 50, "grid": ({"num_leaves": 15},), "validation": 0}
 Learner = Literal["tree", "boosted"]
 Objective = Literal["value", "lower bound"]
-
-
-@dataclass(frozen=True, eq=False)
-class Learned:
-    """A policy learned from a log, with its honest value.
-
-    Attributes
-    ----------
-    policy : TreePolicy or BoostedPolicy
-        Learned from all rows. `Learned` itself can be given to `evaluate` as well.
-    evaluation : Evaluation
-        Of the policies learned without each fold, on the rows of that fold; report, verdict and gate work.
-    naive : Estimate
-        Value of the policy on the rows it was learned from: too high.
-    """
-
-    policy: TreePolicy | BoostedPolicy
-    evaluation: Evaluation
-    naive: Estimate
-
-    @property
-    def value(self) -> Estimate:
-        """The honest value."""
-        return self.evaluation[LEARNED, SCORE]
-
-    @property
-    def gain(self) -> Estimate:
-        """The honest value less that of the logging policy."""
-        return self.value - self.evaluation.logged
-
-    @property
-    def optimism(self) -> float:
-        """By how much the value on its own rows flatters the policy."""
-        return self.naive.value - self.value.value
-
-    def bind(self, actions: Any) -> Any:
-        """Return the policy for these actions, in this order."""
-        return self.policy.bind(actions)
-
-    def probabilities(self, context: Any) -> Floats:
-        """(n, K) probabilities of the policy learned from all rows."""
-        return self.policy.probabilities(context)
-
-    def report(self, path: str | Path, **options: Any) -> Path:
-        """Write the report of the evaluation with the tree drawn in it; see `Evaluation.report`."""
-        return self.evaluation.report(path, decision=self, **options)
-
-    def log_mlflow(self, **options: Any) -> str:
-        """Log the policy and its evaluation to MLflow; see `Evaluation.log_mlflow`."""
-        return self.evaluation.log_mlflow(decision=self, **options)
-
-    def sections(self) -> list[Section]:
-        """The learned policy in a report."""
-        return [learned_section(self)]
-
-    def tracked(self) -> Tracked:
-        """What a tracker is told of the policy."""
-        numbers = {
-            "learned/naive": self.naive.value,
-            "learned/optimism": self.optimism,
-            "learned/gain": self.gain.value,
-        }
-        files = {"policy.txt": str(self)}
-        if isinstance(self.policy, TreePolicy):
-            files |= {"policy.json": self.policy.to_json(), "policy.sql": self.policy.to_sql()}
-        return Tracked(numbers, {"offpolicy.policy": type(self.policy).__name__}, files)
-
-    def __str__(self) -> str:
-        i, g = self.value.interval(), self.gain.interval()
-        value = (
-            f"honest value {self.value.value:.4g} (95% {i.low:.4g} to {i.high:.4g}); on the rows it was learned "
-            f"from {self.naive.value:.4g}, which flatters it by {self.optimism:.2g}"
-        )
-        gain = f"gain over the logging policy {self.gain.value:+.4g} (95% {g.low:+.4g} to {g.high:+.4g})"
-        return "\n".join([str(self.policy), value, gain])
-
-    def __repr__(self) -> str:
-        return str(self)
 
 
 def learn_policy(
@@ -143,7 +56,7 @@ def learn_policy(
     Parameters
     ----------
     log : BanditLog
-        In memory; every action is open to every row.
+        In memory. Where it says which actions were eligible, only such are chosen.
     learner : {"tree", "boosted"}
         A tree of at most ``max_depth`` questions with an action at each leaf, or boosted regressions of each
         action's scores.
@@ -182,7 +95,7 @@ def learn_policy(
     """
     _check(log, learner, objective, max_depth, min_rows)
     models = {
-        "reward_model": _reward_model(log) if reward_model is None else reward_model,
+        "reward_model": default_reward_model(log) if reward_model is None else reward_model,
         "behavior_model": behavior_model,
     }
     smallest = max(SMALLEST_LEAF, log.n // 100) if min_rows is None else min_rows
@@ -194,45 +107,28 @@ def learn_policy(
     features = tuple(learn_features(rows, log.context.names))
     codes = coded(rows, features)
     folds = (5 if log.rows <= LONG else 3) if folds is None else folds
-    whole = evaluate(log, _each(log), estimators=[SCORE], folds=folds, seed=seed, **models)
-    policy = fit(features, codes, _scores(whole), log.actions, task)
+    order = _order(log)
+    each = _each(log, order)
+    whole = evaluate(log, each, estimators=[SCORE], folds=folds, seed=seed, **models)
+    policy = fit(_material(features, codes, whole, log, order), task)
     label = whole.problem.source.folds.labels[0]
     chosen = np.empty(log.n, dtype=np.int64)
     for k in np.unique(label):
         inside, outside = np.flatnonzero(label == k), np.flatnonzero(label != k)
         part = log.take(outside)
+        order = _order(part)
         # Another seed: with the same one, rows outside a fold would be split as they were. Two folds do:
         # these models only help to learn, the honest value is scored with those of the whole log.
-        seen = evaluate(part, _each(log), estimators=[SCORE], folds=2, seed=seed + 1, **models)
-        learned = fit(features, [c[outside] for c in codes], _scores(seen), log.actions, task)
-        chosen[inside] = learned.decide([c[inside] for c in codes], len(inside))
-    full = policy.decide(codes, log.n)
+        each = _each(log, order)
+        seen = evaluate(part, each, estimators=[SCORE], folds=2, seed=seed + 1, **models)
+        learned = fit(_material(features, [c[outside] for c in codes], seen, part, order), task)
+        able = None if log.eligible is None else log.eligible[inside]
+        chosen[inside] = learned.decide([c[inside] for c in codes], len(inside), able)
+    full = policy.decide(codes, log.n, log.eligible)
     k = len(log.actions)
     both = whole.add({LEARNED: one_hot(chosen, k), NAIVE: one_hot(full, k)})
     naive = both[NAIVE, SCORE]
     return Learned(policy, _only(both, LEARNED), naive)
-
-
-def _reward_model(log: BanditLog) -> Any:
-    """The default of `evaluate`, and for a long log a fit of fixed size: scores need no more to rank actions."""
-    return None if log.rows <= LONG else OnSample(BoostedReward(**FOR_LONG_LOGS), LONG)
-
-
-@dataclass(frozen=True)
-class OnSample:
-    """A reward model fitted on a sample of so many training rows."""
-
-    model: BoostedReward
-    rows: int
-
-    wants_encoded = True
-    merges_rows = True
-
-    def fit_reward(self, data: RewardData, seed: int) -> FittedReward:
-        """Draw the sample and fit."""
-        if data.size > self.rows:
-            data = data.split(self.rows / data.size, seed)[0]
-        return self.model.fit_reward(data, seed)
 
 
 def _rows(log: BanditLog) -> Any:
@@ -247,8 +143,40 @@ def _only(ev: Evaluation, policy: str) -> Evaluation:
     )
 
 
-def _each(log: BanditLog) -> dict[str, Fixed]:
-    return {f"{i}": Fixed(action) for i, action in enumerate(log.actions)}
+def _order(log: BanditLog) -> tuple[int, ...]:
+    """Actions by the mean of their logged rewards, the highest first; none where all are open everywhere."""
+    if log.eligible is None:
+        return ()
+    k = len(log.actions)
+    taken = np.bincount(log.action, minlength=k)
+    earned = np.bincount(log.action, weights=log.reward, minlength=k)
+    mean = np.where(taken > 0, earned / np.maximum(taken, 1), -np.inf)
+    return tuple(int(a) for a in np.argsort(-mean, kind="stable"))
+
+
+def _each(log: BanditLog, order: tuple[int, ...]) -> dict[str, Any]:
+    """A policy for each action: always that one, or the next in the order where it is not eligible."""
+    if not order:
+        return {f"{i}": Fixed(action) for i, action in enumerate(log.actions)}
+    rank = np.empty(len(order))
+    rank[list(order)] = np.arange(len(order), 0, -1)
+
+    def preferring(code: int) -> Greedy:
+        wanted = rank.copy()
+        wanted[code] = len(order) + 1
+        return Greedy(lambda context: np.tile(wanted, (n_rows(context), 1)))
+
+    return {f"{i}": preferring(i) for i in range(len(order))}
+
+
+def _material(
+    features: tuple[Feature, ...],
+    codes: list[Ints],
+    ev: Evaluation,
+    log: BanditLog,
+    order: tuple[int, ...],
+) -> Material:
+    return Material(features, codes, _scores(ev), log.actions, log.eligible, order)
 
 
 def _scores(ev: Evaluation) -> Floats:
@@ -262,10 +190,6 @@ def _check(log: Any, learner: str, objective: str, max_depth: int, min_rows: int
     if getattr(log, "kind", None) != "bandit" or not log.in_memory:
         raise UsageError(
             "learn_policy needs a bandit log in memory: BanditLog.from_frame, or scan(…, way='rows')."
-        )
-    if log.eligible is not None:
-        raise UsageError(
-            "learn_policy needs every action open to every row; this log has eligible=."
         )
     if log.count is not None and float(log.count.max()) > 1:
         raise UsageError(
@@ -300,55 +224,3 @@ def _check_context(log: Any, learner: str) -> None:
         raise UsageError(
             "learner='boosted' needs a context column with more than one value. Use learner='tree'."
         )
-
-
-@dataclass(frozen=True)
-class Task:
-    """What a learner is asked for: rows of a leaf, standard errors subtracted, questions in a row, seed."""
-
-    smallest: int
-    caution: float
-    depth: int
-    seed: int
-
-
-def _tree(
-    features: tuple[Feature, ...],
-    codes: list[Ints],
-    scores: Floats,
-    labels: tuple[Hashable, ...],
-    task: Task,
-) -> TreePolicy:
-    search = Search(features, codes, scores, task.smallest, task.caution)
-    return TreePolicy(search.grow(task.depth), features, labels)
-
-
-def _boosted(
-    features: tuple[Feature, ...],
-    codes: list[Ints],
-    scores: Floats,
-    labels: tuple[Hashable, ...],
-    task: Task,
-) -> BoostedPolicy:
-    matrix = np.column_stack(codes)
-    text = [j for j, f in enumerate(features) if f.is_text]
-    models = []
-    for g in scores.T:
-        model = lightgbm().LGBMRegressor(
-            n_estimators=100,
-            learning_rate=0.05,
-            num_leaves=2 ** min(task.depth + 1, 5),
-            min_child_samples=task.smallest,
-            random_state=task.seed,
-            n_jobs=1,
-            deterministic=True,
-            verbose=-1,
-        )
-        models.append(model.fit(matrix, g, categorical_feature=text or "auto"))
-    return BoostedPolicy(tuple(models), features, labels)
-
-
-LEARNERS: dict[str, Callable[..., TreePolicy | BoostedPolicy]] = {
-    "tree": _tree,
-    "boosted": _boosted,
-}

@@ -34,13 +34,16 @@ class TreePolicy:
         Columns that the tree may ask about.
     labels : tuple
         Labels of the actions that leaves name.
+    otherwise : tuple of int
+        Places among the labels: the first of these that is eligible is taken where a leaf's action is not.
     """
 
     root: Node
     features: tuple[Feature, ...]
     labels: tuple[Hashable, ...]
+    otherwise: tuple[int, ...] = ()
     actions: tuple[Hashable, ...] | None = field(default=None, kw_only=True, repr=False)
-    respects_eligible: ClassVar[bool] = False
+    respects_eligible: ClassVar[bool] = True
 
     def bind(self, actions: tuple[Hashable, ...]) -> TreePolicy:
         """Return the policy for these actions, in this order."""
@@ -55,19 +58,23 @@ class TreePolicy:
         """Return the (n,) codes of the chosen actions."""
         # A tree that asks nothing may be asked about rows without columns.
         asked = [] if isinstance(self.root, Leaf) else coded(context, self.features)
-        known = self.labels if self.actions is None else self.actions
-        place = np.array(
-            [known.index(a) if a in known else -1 for a in self.labels], dtype=np.int64
-        )
-        return place[self.decide(asked, n_rows(context))]
+        place = _places(self.labels, self.actions)
+        open_to = _open_to(place, eligible)
+        return place[self.decide(asked, n_rows(context), open_to)]
 
-    def decide(self, codes: list[Ints], n: int) -> Ints:
-        """(n,) places among the labels, of rows with these bins of each feature."""
-        return choose(self.root, self.features, codes, n)
+    def decide(self, codes: list[Ints], n: int, eligible: Bools | None = None) -> Ints:
+        """(n,) places among the labels, of rows with these bins of each feature and these eligible labels."""
+        chosen = choose(self.root, self.features, codes, n)
+        if eligible is None or not self.otherwise:
+            return chosen
+        closed = np.flatnonzero(~eligible[np.arange(n), chosen])
+        order = np.array(self.otherwise)
+        chosen[closed] = order[eligible[closed][:, order].argmax(axis=1)]
+        return chosen
 
     def probabilities(self, context: Any, *, eligible: Bools | None = None) -> Floats:
         """Return 1 for the chosen action, 0 for the others; (n, K)."""
-        return one_hot(self.choices(context), len(self.actions or self.labels))
+        return one_hot(self.choices(context, eligible=eligible), len(self.actions or self.labels))
 
     def table(self) -> list[dict[str, Any]]:
         """One row for each leaf: its conditions, its action, and how many logged rows it holds."""
@@ -86,11 +93,15 @@ class TreePolicy:
             f"  WHEN {' AND '.join(when) or 'TRUE'} THEN {sql_literal(self.labels[leaf.action])}"
             for when, leaf in paths(self.root, self.features, as_sql=True)
         ]
-        return "\n".join(["CASE", *lines, f"END AS {sql_name(column)}"])
+        closed = f" -- {self._closed()}" if self.otherwise else ""
+        return "\n".join([f"CASE{closed}", *lines, f"END AS {sql_name(column)}"])
 
     def to_json(self) -> str:
         """The tree as JSON: nested objects with column, at_most or equals, yes and no."""
-        return json.dumps(_as_json(self.root, self), indent=1, default=str)
+        tree = _as_json(self.root, self)
+        if self.otherwise:
+            tree["otherwise"] = [self.labels[code] for code in self.otherwise]
+        return json.dumps(tree, indent=1, default=str)
 
     @classmethod
     def from_json(cls, text: str) -> TreePolicy:
@@ -108,7 +119,9 @@ class TreePolicy:
         features: list[Feature] = []
         labels: list[Hashable] = []
         node = _from_json(root, features, labels)
-        return cls(node, tuple(features), tuple(labels))
+        order = root.get("otherwise", [])
+        labels += [label for label in order if label not in labels]
+        return cls(node, tuple(features), tuple(labels), tuple(labels.index(a) for a in order))
 
     def drawn(self) -> str:
         """The tree as an SVG drawing."""
@@ -119,7 +132,23 @@ class TreePolicy:
 
     def __str__(self) -> str:
         lines = [f"{row['when']}: {row['action']} ({row['rows']:,} rows)" for row in self.table()]
-        return "\n".join(lines)
+        return "\n".join([*lines, self._closed()] if self.otherwise else lines)
+
+    def _closed(self) -> str:
+        """What is done where a leaf's action is not eligible."""
+        order = ", ".join(str(self.labels[code]) for code in self.otherwise)
+        return f"where that is not eligible: the first eligible of {order}"
+
+
+def _places(labels: tuple[Hashable, ...], actions: tuple[Hashable, ...] | None) -> Ints:
+    """Where each label is among the actions; −1 where it is not."""
+    known = labels if actions is None else actions
+    return np.array([known.index(a) if a in known else -1 for a in labels], dtype=np.int64)
+
+
+def _open_to(place: Ints, eligible: Bools | None) -> Bools | None:
+    """(n, labels) which labels are eligible, from which actions are."""
+    return None if eligible is None else np.where(place >= 0, eligible[:, place], False)
 
 
 def leaves(node: Node) -> list[Leaf]:
@@ -180,13 +209,13 @@ def _from_json(value: Any, features: list[Feature], labels: list[Hashable]) -> N
 
 @dataclass(frozen=True, eq=False)
 class BoostedPolicy:
-    """The action whose boosted regression of the scores is highest."""
+    """The eligible action whose boosted regression of the scores is highest."""
 
     models: tuple[Any, ...]
     features: tuple[Feature, ...]
     labels: tuple[Hashable, ...]
     actions: tuple[Hashable, ...] | None = field(default=None, kw_only=True, repr=False)
-    respects_eligible: ClassVar[bool] = False
+    respects_eligible: ClassVar[bool] = True
 
     def bind(self, actions: tuple[Hashable, ...]) -> BoostedPolicy:
         """Return the policy for these actions, in this order."""
@@ -195,19 +224,22 @@ class BoostedPolicy:
 
     def choices(self, context: Any, *, eligible: Bools | None = None) -> Ints:
         """Return the (n,) codes of the chosen actions."""
-        known = self.labels if self.actions is None else self.actions
-        place: Ints = np.array([known.index(a) for a in self.labels], dtype=np.int64)
-        return np.asarray(place[self.decide(coded(context, self.features), n_rows(context))])
+        place = _places(self.labels, self.actions)
+        codes = coded(context, self.features)
+        return np.asarray(place[self.decide(codes, n_rows(context), _open_to(place, eligible))])
 
-    def decide(self, codes: list[Ints], n: int) -> Ints:
-        """(n,) places among the labels, of rows with these bins of each feature."""
+    def decide(self, codes: list[Ints], n: int, eligible: Bools | None = None) -> Ints:
+        """(n,) places among the labels, of rows with these bins of each feature and these eligible labels."""
         matrix = np.column_stack(codes)
-        found: Ints = np.column_stack([m.predict(matrix) for m in self.models]).argmax(axis=1)
+        scores = np.column_stack([m.predict(matrix) for m in self.models])
+        found: Ints = (scores if eligible is None else np.where(eligible, scores, -np.inf)).argmax(
+            axis=1
+        )
         return found
 
     def probabilities(self, context: Any, *, eligible: Bools | None = None) -> Floats:
         """Return 1 for the chosen action, 0 for the others; (n, K)."""
-        return one_hot(self.choices(context), len(self.actions or self.labels))
+        return one_hot(self.choices(context, eligible=eligible), len(self.actions or self.labels))
 
     def __str__(self) -> str:
         return f"boosted regressions of {len(self.labels)} actions on {len(self.features)} columns"

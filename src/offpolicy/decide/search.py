@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from offpolicy.decide.learn import Learned, learn_policy
+from offpolicy.decide.learn import learn_policy
 from offpolicy.errors import UsageError, did_you_mean
 from offpolicy.evaluation.scorer import rows_in
 
 if TYPE_CHECKING:
     from offpolicy._arrays import Array, Floats
+    from offpolicy.decide.learned import Learned
     from offpolicy.logs.bandit import BanditLog
 
 

@@ -11,13 +11,13 @@ from offpolicy.report.markup import esc, table
 from offpolicy.report.sections import Section, figure
 
 if TYPE_CHECKING:
-    from offpolicy.decide.learn import Learned
+    from offpolicy.decide.learned import Learned
     from offpolicy.decide.select import Selection
 
 
 def learned_section(learned: Learned) -> Section:
     """The policy, drawn where it is a tree, with its honest value and the one on its own rows."""
-    i = learned.value.interval()
+    i = learned.interval()
     ends = f"95% {plain(i.low)} to {plain(i.high)}"
     worth = (
         f"Its honest value is {plain(learned.value.value)} ({ends}): each row is scored by a policy that was learned "

@@ -91,7 +91,7 @@ def replicate(cell: Cell, rng: np.random.Generator) -> list[float]:
     truth = world.value(chosen)
     uniform = float(world.share @ (world.logging * world.means).sum(axis=1))
     return [
-        float(found.value.interval().covers(truth)),
+        float(found.interval().covers(truth)),
         float(found.naive.interval().covers(truth)),
         truth,
         found.value.value,

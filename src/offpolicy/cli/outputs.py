@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from offpolicy.evaluation.result import Evaluation
     from offpolicy.trust.gate import GateResult
 
-FILES = ("json", "report", "summary")
+FILES = ("json", "report", "summary", "sql")
 STEP_SUMMARY = "GITHUB_STEP_SUMMARY"  # CI systems name a file for each step's summary here
 
 

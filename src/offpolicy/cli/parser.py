@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any
 
 from offpolicy._version import __version__
-from offpolicy.cli import models, studies
+from offpolicy.cli import decision_flags, models, studies
 from offpolicy.cli.arguments import GIVEN, READABLE, TRACES, Parser, file_path, names
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from offpolicy.cli.flags import STORE_TRUE, add, extended, log_flags, verb
 
 EVALUATE_EXAMPLES = """examples:
   offpolicy evaluate log.csv --context age,device --action ad --reward click --propensity p \\
@@ -50,14 +47,6 @@ exit codes: 0 no alarm, 1 bad data or usage, 3 at least one check raised an alar
 """
 
 
-ADVISE_EXAMPLES = """examples:
-  offpolicy advise log.csv --context age --action ad --reward click --propensity p --policy new=choice --width 0.01
-  offpolicy advise router.jsonl --policy large=always:large --width 0.02 --exploration 0.05,0.1
-
-exit codes: 0 done, 1 bad data or usage, 4 the log does not answer as it is: do what the table says
-"""
-
-
 def build_parser() -> argparse.ArgumentParser:
     """The whole command line."""
     parser = Parser(
@@ -68,66 +57,57 @@ def build_parser() -> argparse.ArgumentParser:
     parser.set_defaults(command=None)
     verbs = parser.add_subparsers(title="commands", metavar="COMMAND", parser_class=Parser)
 
-    demo = _verb(verbs, "demo", _demo, "evaluate a simulated ad log whose truth is known")
+    demo = verb(verbs, "demo", _demo, "evaluate a simulated ad log whose truth is known")
     demo.add_argument("--impressions", type=int, default=200_000, help="rows to simulate (200000)")
     demo.add_argument("--seed", type=int, default=0, help="seed of the simulation (0)")
     demo.add_argument("--report", metavar="FILE", help="write the HTML report of the simulated log")
 
-    begin = _verb(verbs, "init", _init, "look at a log and write a run file for it", INIT_EXAMPLES)
+    begin = verb(verbs, "init", _init, "look at a log and write a run file for it", INIT_EXAMPLES)
     begin.add_argument("log", help="a CSV, Parquet, JSON-lines or dsjson file")
     begin.add_argument(
         "--output", metavar="FILE", default="run.toml", help="file to write (run.toml)"
     )
     for role in GIVEN:
         if role == "reward":
-            _add(begin, ("--reward", "COLS", "the reward, or several by commas", extended()))
+            add(begin, ("--reward", "COLS", "the reward, or several by commas", extended()))
         else:
             begin.add_argument(f"--{role}", metavar="COL", help=f"the {role}, where it is known")
     begin.add_argument("--force", action="store_true", help="write over an existing file")
 
-    evaluate = _verb(
+    evaluate = verb(
         verbs,
         "evaluate",
         _evaluate,
         "estimate the value of policies from a log",
         EVALUATE_EXAMPLES,
     )
-    _log_flags(evaluate)
+    log_flags(evaluate)
     _evaluate_flags(evaluate)
 
-    check = _verb(verbs, "check", _check, "look for problems in a log", CHECK_EXAMPLES)
-    _log_flags(check)
+    check = verb(verbs, "check", _check, "look for problems in a log", CHECK_EXAMPLES)
+    log_flags(check)
     check.set_defaults(elsewhere=evaluate)
-    _add(check, ("--json", "FILE", "write the findings as JSON", file_path))
+    add(check, ("--json", "FILE", "write the findings as JSON", file_path))
 
-    advise = _verb(
-        verbs,
-        "advise",
-        _advise,
-        "how much exploration, and how many rows, a wanted width takes",
-        ADVISE_EXAMPLES,
-    )
-    _log_flags(advise)
-    advise.set_defaults(elsewhere=evaluate)
-    _advise_flags(advise)
+    decision_flags.add_commands(verbs, evaluate)
 
-    change = _verb(
+    change = verb(
         verbs,
         "convert",
         _convert,
         "a log of another format to a table, or back",
         CONVERT_EXAMPLES,
     )
-    _log_flags(change)
+    log_flags(change)
     change.set_defaults(elsewhere=evaluate)
     change.add_argument("output", nargs="?", help="the file to write")
     change.add_argument("--from", dest="source", choices=list(READABLE), help="format of the log")
     change.add_argument("--to", dest="target", choices=list(TRACES), help="format to write")
     change.add_argument("--strict", action="store_true", help="stop at the first bad line")
 
-    _verb(verbs, "schema", _schema, "print the JSON Schema of what --json writes")
+    verb(verbs, "schema", _schema, "print the JSON Schema of what --json writes")
 
-    reproduce = _verb(
+    reproduce = verb(
         verbs, "reproduce", studies.run, "run an installed study, or list them", add_help=False
     )
     # Studies are looked up, and imported, only when they are asked for: for the list and to run one.
@@ -155,12 +135,6 @@ def _evaluate(options: argparse.Namespace) -> int:
     return evaluating.run(options)
 
 
-def _advise(options: argparse.Namespace) -> int:
-    from offpolicy.cli import advising
-
-    return advising.run(options)
-
-
 def _init(options: argparse.Namespace) -> int:
     from offpolicy.cli import init
 
@@ -179,129 +153,12 @@ def _check(options: argparse.Namespace) -> int:
     return checking.run(options)
 
 
-def _verb(
-    verbs: Any,
-    name: str,
-    run: Callable[..., int],
-    summary: str,
-    epilog: str = "",
-    *,
-    add_help: bool = True,
-) -> argparse.ArgumentParser:
-    parser: argparse.ArgumentParser = verbs.add_parser(
-        name,
-        help=summary,
-        description=summary[0].upper() + summary[1:] + ".",
-        epilog=epilog,
-        add_help=add_help,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.set_defaults(run=run, command=name, parser=parser)
-    return parser
-
-
-def _add(
-    group: Any, *flags: tuple[str, str | None, str] | tuple[str, str | None, str, Any]
-) -> None:
-    """Add flags given as (name, what its value is called, help, further settings)."""
-    for name, metavar, text, *more in flags:
-        settings: dict[str, Any] = {} if metavar is None else {"metavar": metavar}
-        for extra in more:
-            settings |= extra if isinstance(extra, dict) else {"type": extra}
-        group.add_argument(name, help=text, **settings)
-
-
-STORE_TRUE = {"action": "store_true", "default": None}  # None: not said, a run file may say it
-LOG = "a CSV, Parquet, JSON-lines or dsjson file, a quoted pattern, or a run file (.toml)"
-
-
-def extended() -> dict[str, Any]:
-    """Names by commas, in a flag that may be repeated."""
-    return {"type": names, "action": "extend"}
-
-
-def _log_flags(parser: argparse.ArgumentParser) -> None:
-    _add(
-        parser.add_argument_group("the log"),
-        ("log", "LOG", LOG, {"nargs": "?", "type": file_path}),
-        ("--config", "FILE", "a TOML run file; flags override it"),
-        ("--context", "COLS", "context columns, by commas", names),
-        ("--action", "COL", "the action taken"),
-        ("--reward", "COLS", "what it earned; several metrics by commas, or repeat it", extended()),
-        ("--success", "WORD", "the reward is 1 where its column holds this word, else 0"),
-        ("--cap-reward", "MAX", "set larger rewards to this; says how many", float),
-        ("--propensity", "COL", "probability of the logged action, or K columns", names),
-        ("--batch", "COL", "the logging policy is constant inside a batch"),
-        ("--cluster", "COL", "unit of independence, such as the user"),
-        ("--time", "COL", "dates or times; days become batches where --batch is not given"),
-        ("--weight", "COL", "analysis weights"),
-        ("--keep-probability", "COL", "of a subsampled log"),
-        ("--actions", "LABELS", "all actions, also never logged; of numbers: LOW,HIGH", names),
-        (
-            "--action-kind",
-            None,
-            "discrete (labels), or continuous: prices, bids, doses, with --propensity their density",
-            {"choices": ("discrete", "continuous")},
-        ),
-        ("--eligible", "COL", "list of eligible actions, row by row (Parquet)"),
-        ("--separator", "CHAR", "of a CSV; default: what its first line shows"),
-        ("--decimal", "CHAR", "of a CSV: ',' for numbers such as 0,5", {"choices": (".", ",")}),
-    )
-    _add(
-        parser.add_argument_group("episodes instead of single decisions"),
-        ("--episode", "COL", "which episode a row (a step) belongs to"),
-        ("--step", "COL", "0, 1, 2, … inside each episode"),
-        ("--state", "COLS", "state columns, by commas", names),
-        ("--terminated", "COL", "true at the step that ends an episode"),
-        (
-            "--truncated",
-            "HOW",
-            "bootstrap, cut or end; or a column, true where an episode was cut off",
-        ),
-        ("--horizon", "STEPS", "ask for the value of up to so many steps", int),
-    )
-    _add(
-        parser.add_argument_group("slates: several items shown together, one row per slot"),
-        ("--slate", "COL", "which slate a row (a slot) belongs to"),
-        ("--position", "COL", "1, 2, 3, … inside each slate"),
-        (
-            "--interaction",
-            None,
-            "what a slot's reward depends on: its own item, those above, all, a sum, or look (cascade)",
-            {"choices": ("independent", "cascade", "full", "additive", "auto")},
-        ),
-        (
-            "--reward-of",
-            None,
-            "whether a row's reward is its slot's or repeats its slate's",
-            {"choices": ("slot", "slate")},
-        ),
-        ("--candidates", "COL", "list of the items a slot could show (Parquet)"),
-    )
-    larger = parser.add_argument_group(
-        "logs larger than memory", "patterns, folders and databases are read so by themselves"
-    )
-    _add(
-        larger,
-        ("--engine", "NAME", "duckdb, spark (local) or spark://host:port"),
-        ("--memory-limit", "SIZE", "of DuckDB, such as 2GB"),
-        ("--id", "COL", "tells rows apart; folds are a hash of it"),
-        ("--table", "NAME", "table of a database file"),
-    )
-    larger.add_argument(
-        "--network",
-        action="store_true",
-        default=None,
-        help="read a log such as s3://… or https://…",
-    )
-
-
 def _evaluate_flags(parser: argparse.ArgumentParser) -> None:
     again = {"action": "append"}
     logged = "default: logged propensities when there are any, else auto"
     gates = 'such as "lift > 0", "new - old > 0", "revenue lift > 0 and cost lift < 2%%"; repeat it for several gates'
     rewards = {"choices": models.REWARD_MODELS}
-    _add(
+    add(
         parser.add_argument_group("the question"),
         ("--policy", "NAME=SPEC", "a policy to evaluate; may be repeated", again),
         ("--estimator", "NAME", "may be repeated; default: the sensible set", again),
@@ -329,7 +186,7 @@ def _evaluate_flags(parser: argparse.ArgumentParser) -> None:
         ("--seed", None, "every random choice follows from it (0)", int),
         ("--jobs", None, "threads that fit while scores are made", int),
     )
-    _add(
+    add(
         parser.add_argument_group("the answer"),
         ("--report", "FILE", "write a self-contained HTML report", file_path),
         ("--title", "TEXT", "of the report and the summary"),
@@ -344,26 +201,4 @@ def _evaluate_flags(parser: argparse.ArgumentParser) -> None:
         ("--gate", "EXPR", gates, again),
         ("--gate-estimator", "NAME", "the estimator the gate looks at"),
         ("--level", None, "level of intervals and gate (0.95)", float),
-    )
-
-
-def _advise_flags(parser: argparse.ArgumentParser) -> None:
-    _add(
-        parser.add_argument_group("the question"),
-        ("--policy", "NAME=SPEC", "a policy to evaluate; may be repeated", {"action": "append"}),
-        (
-            "--width",
-            "WIDTH",
-            "of the interval that is wanted; default: half of what the log gives",
-            float,
-        ),
-        ("--exploration", "SHARES", "of decisions drawn uniformly, by commas (0.01 to 0.5)", names),
-        ("--reward-model", None, "default: auto", {"choices": models.REWARD_MODELS}),
-        ("--value-model", None, "for episodes", {"choices": models.VALUE_MODELS}),
-        ("--discount", None, "γ, for episodes (1)", float),
-        ("--behavior-model", None, "as in evaluate", {"choices": ("logged", "shares", "auto")}),
-        ("--folds", None, "folds for cross-fitting (2)", int),
-        ("--seed", None, "every random choice follows from it (0)", int),
-        ("--level", None, "level of intervals (0.95)", float),
-        ("--json", "FILE", "write the advice as JSON", file_path),
     )

@@ -29,6 +29,7 @@ from offpolicy.policies.simple import Fixed
 if TYPE_CHECKING:
     from offpolicy._arrays import Floats, Ints
     from offpolicy.decide.features import Feature
+    from offpolicy.engines.scan import LogScan
     from offpolicy.evaluation.result import Evaluation
     from offpolicy.logs.bandit import BanditLog
 
@@ -40,7 +41,7 @@ Objective = Literal["value", "lower bound"]
 
 
 def learn_policy(
-    log: BanditLog,
+    log: BanditLog | LogScan,
     learner: Learner = "tree",
     *,
     objective: Objective = "value",
@@ -55,8 +56,9 @@ def learn_policy(
 
     Parameters
     ----------
-    log : BanditLog
-        In memory. Where it says which actions were eligible, only such are chosen.
+    log : BanditLog or LogScan
+        In memory, or a scan that may be read whole (``way`` "auto" or "rows"). Where it says which actions were
+        eligible, only such are chosen.
     learner : {"tree", "boosted"}
         A tree of at most ``max_depth`` questions with an action at each leaf, or boosted regressions of each
         action's scores.
@@ -93,7 +95,8 @@ def learn_policy(
     >>> learned.value.interval().covers(1.0)
     True
     """
-    _check(log, learner, objective, max_depth, min_rows)
+    _check_question(learner, objective, max_depth, min_rows)
+    log = _in_memory(log, learner)
     models = {
         "reward_model": default_reward_model(log) if reward_model is None else reward_model,
         "behavior_model": behavior_model,
@@ -186,7 +189,10 @@ def _scores(ev: Evaluation) -> Floats:
     return scores if mass is None else scores * mass[:, None]
 
 
-def _check(log: Any, learner: str, objective: str, max_depth: int, min_rows: int | None) -> None:
+def _in_memory(log: Any, learner: str) -> BanditLog:
+    """The log's rows, where a policy can be learned from them."""
+    if getattr(log, "kind", None) == "bandit" and getattr(log, "way", None) in {"auto", "rows"}:
+        log = log.read()
     if getattr(log, "kind", None) != "bandit" or not log.in_memory:
         raise UsageError(
             "learn_policy needs a bandit log in memory: BanditLog.from_frame, or scan(…, way='rows')."
@@ -195,6 +201,12 @@ def _check(log: Any, learner: str, objective: str, max_depth: int, min_rows: int
         raise UsageError(
             "learn_policy needs one row per decision; this log is compressed. Use way='rows'."
         )
+    _check_context(log, learner)
+    read: BanditLog = log
+    return read
+
+
+def _check_question(learner: str, objective: str, max_depth: int, min_rows: int | None) -> None:
     for value, known, name in (
         (learner, LEARNERS, "learner"),
         (objective, ("value", "lower bound"), "objective"),
@@ -204,7 +216,6 @@ def _check(log: Any, learner: str, objective: str, max_depth: int, min_rows: int
     if learner == "boosted" and objective == "lower bound":
         raise UsageError("objective='lower bound' is for trees, whose leaves have bounds.")
     _check_sizes(max_depth, min_rows)
-    _check_context(log, learner)
 
 
 def _check_sizes(max_depth: int, min_rows: int | None) -> None:

@@ -12,7 +12,7 @@ interval.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -29,6 +29,7 @@ from offpolicy.inference.intervals.joint_bets import (
 from offpolicy.inference.intervals.sample import Sample
 from offpolicy.policies.target import LOGGING_POLICY
 from offpolicy.report.decision import Tracked
+from offpolicy.report.schema import write
 from offpolicy.report.tracking import name_of
 from offpolicy.scores.catalog import headline
 
@@ -55,11 +56,11 @@ class Candidate:
     difference : float
         Estimated difference to the logging policy.
     bound : float
-        Its lower bound; −∞ where the log says nothing.
+        What it is at least; of a metric of which less is better, at most. Infinite where the log says nothing.
     method : str
         How the bound came about.
     value, value_bound : float
-        Estimate of the policy's own value, and its lower bound; these hold together for all policies as well.
+        Estimate of the policy's own value, and its bound; these hold together for all policies as well.
     """
 
     policy: str
@@ -82,16 +83,28 @@ class Selection:
         Probability, at most, of adopting a policy that is not better than the logging policy.
     candidates : tuple of Candidate
         All policies, the best bound first.
+    minimize : bool
+        Whether less is better.
     """
 
     chosen: str
     rate: float
     candidates: tuple[Candidate, ...]
+    minimize: bool = False
 
     @property
     def keeps_logging(self) -> bool:
         """Whether nothing is adopted."""
         return self.chosen == LOGGING_POLICY
+
+    @property
+    def word(self) -> str:
+        """What a bound says of a difference."""
+        return "at most" if self.minimize else "at least"
+
+    def to_json(self) -> str:
+        """The choice and every candidate; what is not finite is null."""
+        return write({**asdict(self), "keeps_logging": self.keeps_logging})
 
     def sections(self) -> list[Section]:
         """The choice in a report."""
@@ -107,7 +120,7 @@ class Selection:
 
     def __str__(self) -> str:
         lines = [
-            f"{c.policy}: {c.difference:+.4g} against the logging policy, at least {c.bound:+.4g} ({c.method})"
+            f"{c.policy}: {c.difference:+.4g} against the logging policy, {self._limit(c)}({c.method})"
             for c in self.candidates
         ]
         said = (
@@ -116,6 +129,9 @@ class Selection:
             else f"Adopt {self.chosen}"
         )
         return "\n".join([*lines, f"{said} (wrong adoptions: at most {100 * self.rate:.3g}%)."])
+
+    def _limit(self, c: Candidate) -> str:
+        return f"{self.word} {c.bound:+.4g} " if math.isfinite(c.bound) else ""
 
     def __repr__(self) -> str:
         return str(self)
@@ -133,7 +149,7 @@ def select(
     Parameters
     ----------
     ev : Evaluation
-        Of one or more policies on a bandit log.
+        Of one or more policies; with several metrics, of the one that decides: ``select(ev.metric("revenue"))``.
     rate : float
         Probability, at most, of adopting a policy that earns no more than the logging policy.
     method : {"auto", "smoothing", "exploration", "bernstein", "interval"}
@@ -159,17 +175,23 @@ def select(
         raise UsageError(
             f"select takes what evaluate gives. Got {type(ev).__name__} instead: op.select(op.evaluate(log, policies))."
         )
+    check_question(rate, method)
+    each = 1 - adjusted(1 - rate, len(ev.policies))
+    name = headline(ev.estimators).name if estimator is None else estimator
+    found = [_candidate(ev, policy, name, each, method) for policy in ev.policies]
+    sign = -1.0 if ev.minimize else 1.0
+    ranked = tuple(sorted(found, key=lambda c: -sign * c.bound))
+    shown = [c for c in ranked if sign * c.bound > 0]
+    chosen = max(shown, key=lambda c: sign * c.difference).policy if shown else LOGGING_POLICY
+    return Selection(chosen, rate, ranked, ev.minimize)
+
+
+def check_question(rate: float, method: str) -> None:
+    """Refuse what cannot be asked for, before anything is fitted."""
     if not 0 < rate < 1:
         raise UsageError(f"rate= must be between 0 and 1. Got {rate!r} instead.")
     if method not in METHODS:
         raise UsageError(f"method= must be one of {list(METHODS)}.{did_you_mean(method, METHODS)}")
-    each = 1 - adjusted(1 - rate, len(ev.policies))
-    name = headline(ev.estimators).name if estimator is None else estimator
-    found = [_candidate(ev, policy, name, each, method) for policy in ev.policies]
-    ranked = tuple(sorted(found, key=lambda c: -c.bound))
-    shown = [c for c in ranked if c.bound > 0]
-    chosen = max(shown, key=lambda c: c.difference).policy if shown else LOGGING_POLICY
-    return Selection(chosen, rate, ranked)
 
 
 def _candidate(ev: Evaluation, policy: str, estimator: str, rate: float, method: str) -> Candidate:
@@ -182,16 +204,18 @@ def _candidate(ev: Evaluation, policy: str, estimator: str, rate: float, method:
             "has other ones. Leave method= out."
         )
     by_interval = method == "interval" or not exact
+    nothing = math.inf if ev.minimize else -math.inf
     if not e.is_defined or not _is_sound(ev, policy, estimator, by_interval=by_interval):
-        return Candidate(policy, difference.value, -math.inf, NOT_ENOUGH, e.value, -math.inf)
+        return Candidate(policy, difference.value, nothing, NOT_ENOUGH, e.value, nothing)
     if by_interval:
         intervals = [x.interval(1 - 2 * rate) for x in (difference, e)]
-        low = [i.low if i.sufficient else -math.inf for i in intervals]
-        return Candidate(policy, difference.value, low[0], intervals[0].method, e.value, low[1])
+        ends = [(i.high if ev.minimize else i.low) if i.sufficient else nothing for i in intervals]
+        return Candidate(policy, difference.value, ends[0], intervals[0].method, e.value, ends[1])
     evidence = e.known()
-    bound, how = _bound(evidence, rate, method, less_logged=True)
-    worst, _ = _bound(evidence, rate, method, less_logged=False)
-    return Candidate(policy, difference.value, bound, how, e.value, worst)
+    sign = -1.0 if ev.minimize else 1.0
+    bound, how = _bound(evidence, rate, method, sign, less_logged=True)
+    worst, _ = _bound(evidence, rate, method, sign, less_logged=False)
+    return Candidate(policy, difference.value, sign * bound, how, e.value, sign * worst)
 
 
 def _is_sound(ev: Evaluation, policy: str, estimator: str, *, by_interval: bool) -> bool:
@@ -216,11 +240,15 @@ def _is_exact(ev: Evaluation, e: Estimate) -> bool:
     return problem.log.kind == "bandit" and problem.source.weights_known and e.known() is not None
 
 
-def _bound(evidence: Any, rate: float, method: str, *, less_logged: bool) -> tuple[float, str]:
-    """Lower bound of the difference to the logging policy, or of the value itself."""
-    weight, reward, count = evidence.weights, evidence.rewards, evidence.count
-    low = float(reward.min()) if evidence.reward_low is None else evidence.reward_low
-    high = float(reward.max()) if evidence.reward_high is None else evidence.reward_high
+def _bound(
+    evidence: Any, rate: float, method: str, sign: float, *, less_logged: bool
+) -> tuple[float, str]:
+    """Lower bound of the difference to the logging policy, or of the value itself, of rewards times the sign."""
+    weight, reward, count = evidence.weights, sign * evidence.rewards, evidence.count
+    ends = evidence.reward_low, evidence.reward_high
+    given = [None if end is None else sign * end for end in ends][:: 1 if sign > 0 else -1]
+    low = float(reward.min()) if given[0] is None else given[0]
+    high = float(reward.max()) if given[1] is None else given[1]
     scale = high - low
     if scale <= 0:
         return -math.inf if less_logged else low, "all rewards are equal"

@@ -53,6 +53,11 @@ def selection_section(selection: Selection) -> Section:
         )
         for c in selection.candidates
     ]
-    headings = ("Policy", "Bound by", "Difference to the logging policy", "At least")
-    body = table(headings, rows, caption="Lower bounds that hold together", words=2)
+    headings = (
+        "Policy",
+        "Bound by",
+        "Difference to the logging policy",
+        selection.word.capitalize(),
+    )
+    body = table(headings, rows, caption="Bounds that hold together", words=2)
     return Section("adopt", "What to adopt", said, body)

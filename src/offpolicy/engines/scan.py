@@ -158,6 +158,15 @@ class LogScan:
             raise UsageError("actions that are numbers seldom repeat: there are no cells to count.")
         return self._cells(Plan.of(folds, 1, seed), ())
 
+    def read(self) -> BanditLog:
+        """All rows in memory, for what needs them there; refused where they are too many."""
+        if self.n > self.limits.rows:
+            raise UsageError(
+                f"the log has {self.n:,} rows, more than are read into memory (max_rows={self.limits.rows:,}). "
+                "Scan a sample of it."
+            )
+        return self._rows(StreamedLog(self, self._schema(())))
+
     def opened(
         self, plan: Plan, named: dict[str, Any], reward_model: Any, behavior_model: Any
     ) -> BanditLog | StreamedLog:

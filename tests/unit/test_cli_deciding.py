@@ -1,4 +1,4 @@
-"""``offpolicy select`` and ``offpolicy learn``: the library's answers at the command line, on every reading of a log."""
+"""``offpolicy select`` and ``offpolicy learn``: the library's answers at the command line, however a log is read."""
 
 from __future__ import annotations
 

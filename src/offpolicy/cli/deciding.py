@@ -26,20 +26,21 @@ def select(options: argparse.Namespace) -> int:
 
     runfile.apply(options)
     outputs.check(options)
-    asked = {
+    asked: dict[str, Any] = {
         "rate": 0.05 if options.rate is None else options.rate,
         "method": options.method or "auto",
     }
     check_question(**asked)
     log = logs.open_log(options)
     metric = _metric(log, options)
+    settings = _given(options, "folds", "seed", "discount")
+    settings |= {"minimize": [metric]} if options.minimize else {}
     ev = evaluate(
         log,
         parse_policies(options.policy, log),
+        estimators=options.estimator,
         behavior_model=evaluating.behavior(log, options),
-        **({} if options.estimator is None else {"estimators": options.estimator}),
-        **_given(options, "folds", "seed", "discount"),
-        **({"minimize": [metric]} if options.minimize else {}),
+        **settings,
         **models.asked_for(log.kind, options),
     )
     choice = choose(ev.metric(metric), **asked)
@@ -83,14 +84,14 @@ def learn(options: argparse.Namespace) -> int:
 
 def _metric(log: Any, options: argparse.Namespace) -> str:
     """The metric that decides: the one there is, or the one named."""
-    names = list(log.metrics)
+    names: list[str] = list(log.metrics)
     if options.metric is None and len(names) > 1:
         raise UsageError(
             f"select: by which of the metrics {', '.join(names)}? Name it: --metric {names[0]}."
         )
     if options.metric is not None and options.metric not in names:
         raise UsageError(f"--metric {options.metric}: the metrics are {', '.join(names)}.")
-    return options.metric or names[0]
+    return names[0] if options.metric is None else str(options.metric)
 
 
 def _given(options: argparse.Namespace, *names: str) -> dict[str, Any]:

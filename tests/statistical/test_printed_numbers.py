@@ -45,8 +45,9 @@ def equal_arms(kind, n, k, rng):
     ],
 )
 def test_family_wise_error_of_equal_policies(kind, n, k):
-    rng, trials = np.random.default_rng(1), 200 if k == 10 else 60
-    misses = np.zeros(5)
+    """Values, differences, lifts, who may be best, the leader's interval: each wrong in at most 6% of the logs."""
+    rng, trials = np.random.default_rng(1), 300
+    misses, answered = np.zeros(5), 0
     for _ in range(trials):
         ev, truth = equal_arms(kind, n, k, rng)
         found = ev.compare()
@@ -56,8 +57,10 @@ def test_family_wise_error_of_equal_policies(kind, n, k):
         ]
         misses[3] += len(found.best.names) + len(found.best.unjudged) < k + 1
         leader = found.values.get(found.best.leader)
-        misses[4] += leader is not None and not leader.covers(truth)
-    assert (misses / trials <= most(0.05, trials)).all(), misses / trials
+        answered += leader is not None and leader.sufficient
+        misses[4] += leader is not None and leader.sufficient and not leader.covers(truth)
+    print(f"{kind}, {n} rows, {k} policies: {misses / trials} of {trials} logs, {answered} leaders")
+    assert (misses / trials <= 0.06).all(), misses / trials
 
 
 def test_lifts_of_rare_clicks():

@@ -9,6 +9,7 @@ import pytest
 import offpolicy as op
 from offpolicy.report import segments, tables
 from offpolicy.report.sections import differences
+from offpolicy.report.text import table
 
 
 def logged(n=3000, seed=0, policies=("new",)):
@@ -70,3 +71,14 @@ def test_a_difference_that_is_corrected_says_so():
     unsure = [text for text in told if "may be 0" in text]
     assert unsure
     assert all("corrected for 3 policies" in text for text in unsure)
+
+
+def test_a_level_is_printed_with_all_its_digits(tmp_path):
+    ev, _ = logged(300, policies=("one", "two"))
+    ev.report(tmp_path / "r.html", level=0.975)
+    page = (tmp_path / "r.html").read_text("utf-8")
+    assert "97.5% interval" in page
+    assert "98% interval" not in page
+    assert "98% probability" not in page
+    assert "97.5% interval" in table(ev, 0.975)
+    assert "97.5% interval" in ev.gate("one value > 0", level=0.975).sentence

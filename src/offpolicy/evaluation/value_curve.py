@@ -10,6 +10,7 @@ import numpy as np
 from offpolicy._arrays import place_of, quantiles
 from offpolicy.errors import UsageError
 from offpolicy.evaluation.evaluate import evaluate
+from offpolicy.inference.figures import level_text
 from offpolicy.scores.catalog import headline
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ class ValueCurve:
         axes.plot(self.action, self.value, "o-", color=ACCENT, ms=4, label="the same for everyone")
         axes.axhline(logged, color=LOGGED, lw=1.5, label="as logged")
         axes.set_xlabel(names.action)
-        axes.set_ylabel(f"{names.reward}, {100 * self.level:g}% band over all actions")
+        axes.set_ylabel(f"{names.reward}, {level_text(self.level)} band over all actions")
         axes.spines[["top", "right"]].set_visible(False)
         axes.legend(frameon=False)
         return axes
@@ -77,7 +78,7 @@ class ValueCurve:
         place = int(np.argmin(self.value) if self.evaluation.minimize else np.argmax(self.value))
         return (
             f"ValueCurve({n} actions from {self.action[0]:g} to {self.action[-1]:g}, best estimate "
-            f"{self.value[place]:.4g} at {self.action[place]:g}, {100 * self.level:g}% band)"
+            f"{self.value[place]:.4g} at {self.action[place]:g}, {level_text(self.level)} band)"
         )
 
 

@@ -20,6 +20,7 @@ import numpy as np
 from offpolicy.errors import UsageError, did_you_mean
 from offpolicy.inference import intervals
 from offpolicy.inference.arithmetic import combined, is_plentiful, widened
+from offpolicy.inference.figures import level_text
 from offpolicy.inference.intervals.evidence import Evidence
 from offpolicy.inference.intervals.rules import automatic, by_name, critical, holding
 from offpolicy.inference.intervals.sample import Interval, Sample, check_level
@@ -131,7 +132,7 @@ def no_base(base: Estimate, level: float) -> str | None:
         return f"the lift is undefined: {base.label} has no interval ({interval.reason})"
     if interval.covers(0.0):
         return (
-            f"the lift is undefined: the {100 * level:g}% interval of {base.label} "
+            f"the lift is undefined: the {level_text(level)} interval of {base.label} "
             f"({interval.low:.4g} to {interval.high:.4g}) holds 0"
         )
     return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 from typing import TYPE_CHECKING
 
-from offpolicy.inference.figures import capitalized, count, measured, plain
+from offpolicy.inference.figures import capitalized, count, level_text, measured, plain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,7 +21,7 @@ TEXT = ' style="text-align:left"'
 
 def estimate_html(e: Estimate, level: float = 0.95) -> str:
     """One estimate as a row, its notes below."""
-    headings = ("estimate", "value", "std error", f"{100 * level:g}% interval", "n")
+    headings = ("estimate", "value", "std error", f"{level_text(level)} interval", "n")
     row = (
         e.label,
         measured(e.value, e.std_error),
@@ -39,7 +39,7 @@ def comparison_html(c: Comparison) -> str:
         (name, _ends(value), _ends(c.differences[name]), plain(c.p_values[name], 2))
         for name, value in c.values.items()
     ]
-    kind = f"{100 * c.level:g}% interval"
+    kind = f"{level_text(c.level)} interval"
     head = ("policy", f"value, {kind}", f"against the log, {kind}", "adjusted p")
     said = f"<p><b>{html.escape(capitalized(c.best.statement))}</b></p>"
     note = "<div>All intervals of a column hold together.</div>"
@@ -57,7 +57,7 @@ def pareto_html(p: Pareto) -> str:
         *(f"{m} ({'lower' if m in p.minimized else 'higher'} is better)" for m in p.metrics),
     )
     said = f"<p><b>{html.escape(capitalized(p.statement))}</b></p>"
-    note = f"<div>{100 * p.level:g}% intervals, which all hold together.</div>"
+    note = f"<div>{level_text(p.level)} intervals, which all hold together.</div>"
     return said + small_table(head, rows, left=1) + note
 
 

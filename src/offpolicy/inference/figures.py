@@ -61,6 +61,15 @@ def percent(share: float, digits: int | None = None) -> str:
     return f"{plain(100 * share, 2 if abs(share) < 0.995 else 3)}%"
 
 
+def level_text(level: float) -> str:
+    """A confidence level as a percentage, all digits of it: 97.5% is not 98%.
+
+    >>> level_text(0.95), level_text(0.975), level_text(0.9999999)
+    ('95%', '97.5%', '99.99999%')
+    """
+    return f"{100 * level:.10g}%"
+
+
 def count(number: float, digits: int | None = None) -> str:
     """A number of things, to two significant digits when it is itself an estimate.
 

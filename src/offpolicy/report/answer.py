@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from offpolicy.inference.change import change
 from offpolicy.inference.display import interval_text, reach_of
-from offpolicy.inference.figures import DASH, capitalized, count, measured, percent, plain
+from offpolicy.inference.figures import DASH, capitalized, count, level_text, measured, plain
 from offpolicy.logs.words import unit_word
 from offpolicy.policies.target import LOGGING_POLICY
 from offpolicy.report.change_words import ChangeWords
@@ -278,7 +278,7 @@ def _basis(
     ev: Evaluation, verdict: Verdict, name: str, level: float, between: str, *, corrected: bool
 ) -> str:
     """The statistic behind the sentence."""
-    kind = f"{percent(level)} interval"
+    kind = f"{level_text(level)} interval"
     if corrected:
         kind += f" (corrected for {len(ev.policies)} policies)"
     doubt = "Not to be relied on: " if verdict.level == REFUSED else ""

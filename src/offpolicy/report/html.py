@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from offpolicy._output import write_text
 from offpolicy._progress import track
 from offpolicy.errors import UsageError
-from offpolicy.inference.figures import count, percent
+from offpolicy.inference.figures import count, level_text
 from offpolicy.report import metrics, panels, provenance, sections
 from offpolicy.report.answer import actions_of, answers, choice, decision, question
 from offpolicy.report.glossary import explained, listed, term, tiles
@@ -183,7 +183,7 @@ def _others(ordered: list[Answer], level: float) -> str:
         "Policy",
         "Verdict",
         "Value",
-        f"{percent(level)} interval",
+        f"{level_text(level)} interval",
         "Against the log",
         "A/B test",
     )
@@ -199,7 +199,7 @@ def _others(ordered: list[Answer], level: float) -> str:
     )
     note = (
         f"Intervals are {term('together', 'corrected')} for the number of policies: all of them hold together with "
-        f"{percent(level)} probability."
+        f"{level_text(level)} probability."
     )
     if any(a.is_refused for a in ordered):
         note += " Numbers in gray should not be relied on."

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from offpolicy.inference.figures import capitalized, percent, plain
+from offpolicy.inference.figures import capitalized, level_text, plain
 from offpolicy.policies.target import LOGGING_POLICY
 from offpolicy.report.markup import columns_table, esc, table
 from offpolicy.report.sections import Section, figure, legend_of, span
@@ -69,8 +69,8 @@ def section(ev: Evaluation, level: float) -> Section:
             ),
         )
     about = (
-        f"{capitalized(found.statement)} All {percent(level)} intervals of the table hold together. The rest of this "
-        f"page is about {first}; ev.metric(…).report(…) writes the same about another metric."
+        f"{capitalized(found.statement)} All {level_text(level)} intervals of the table hold together. The rest of "
+        f"this page is about {first}; ev.metric(…).report(…) writes the same about another metric."
     )
     return Section("metrics", "All metrics", about, body)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from offpolicy.inference.figures import count, measured, percent, plain
+from offpolicy.inference.figures import count, level_text, measured, percent, plain
 from offpolicy.logs.words import decision_word, unit_word
 from offpolicy.report import calibration, charts, curves, positions, segments, tables
 from offpolicy.report.answer import Figure
@@ -49,7 +49,7 @@ class Subject:
     @property
     def interval(self) -> str:
         """Heading of a column of intervals."""
-        return f"{percent(self.level)} interval"
+        return f"{level_text(self.level)} interval"
 
 
 def weights(s: Subject) -> str:
@@ -136,7 +136,7 @@ def by_segment(s: Subject) -> str:
     left_out = [name for name in log.context.names or () if name not in shown]
     note = (
         f"{len(rows)} segments of {_columns(len(s.groups))} are shown. Their intervals are widened so that all "
-        f"{len(rows)} hold together with {percent(s.level)} probability, those of the values and those of the "
+        f"{len(rows)} hold together with {level_text(s.level)} probability, those of the values and those of the "
         "differences to the log. Where the latter holds 0, the log does not say for whom the policy earns more."
     )
     if left_out:
@@ -217,7 +217,7 @@ def behavior(s: Subject) -> str:
     return (
         f"<p class=about>Shown are {shown} that the policy takes. For each, the mean of 1 / propensity over the "
         "rows where it was logged (0 elsewhere) should be 1. The intervals are widened so that all of them "
-        f"hold together with {percent(s.level)} probability.</p>"
+        f"hold together with {level_text(s.level)} probability.</p>"
         + figure(f"behavior-{s.tag}", drawing, about, data=data)
     )
 

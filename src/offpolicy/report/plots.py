@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from offpolicy.errors import UsageError, did_you_mean, missing_dependency
+from offpolicy.inference.figures import level_text
 from offpolicy.report import calibration, curves, tables
 from offpolicy.report import segments as grouping
 from offpolicy.report.charts import SERIES, domain
@@ -105,7 +106,7 @@ def _forest(evaluation: Evaluation, axes: Any, level: float) -> None:
     axes.axvline(evaluation.logged.value, color=LOGGED, lw=1.5)
     _by_policy(evaluation, axes, rows)
     axes.set_xlim(*domain(rows, (evaluation.logged.value, low, high)))
-    axes.set_xlabel(f"value (line: logged value), {100 * level:g}% intervals")
+    axes.set_xlabel(f"value (line: logged value), {level_text(level)} intervals")
 
 
 def _differences(evaluation: Evaluation, axes: Any, level: float) -> None:
@@ -113,7 +114,7 @@ def _differences(evaluation: Evaluation, axes: Any, level: float) -> None:
     axes.axvline(0, color=LOGGED, lw=1.5)
     _by_policy(evaluation, axes, rows)
     axes.set_xlim(*domain(rows, (0.0,)))
-    axes.set_xlabel(f"paired difference from the log, {100 * level:g}% intervals")
+    axes.set_xlabel(f"paired difference from the log, {level_text(level)} intervals")
 
 
 def _pareto(evaluation: Evaluation, axes: Any, level: float) -> None:
@@ -138,7 +139,9 @@ def _pareto(evaluation: Evaluation, axes: Any, level: float) -> None:
     for name, label in ((across, axes.set_xlabel), (up, axes.set_ylabel)):
         better = "lower" if name in minimized else "higher"
         label(f"{name} ({better} is better)", parse_math=False)
-    axes.set_title(f"{100 * level:g}% intervals that hold together", loc="left", fontsize="medium")
+    axes.set_title(
+        f"{level_text(level)} intervals that hold together", loc="left", fontsize="medium"
+    )
 
 
 def _by_policy(evaluation: Evaluation, axes: Any, rows: list[Row]) -> None:
@@ -247,7 +250,7 @@ def _segments(
         label="logged",
     )
     axes.set_xlim(*domain(rows, tuple(r["logged"] for r in rows)))
-    axes.set_xlabel(f"value, {100 * level:g}% intervals")
+    axes.set_xlabel(f"value, {level_text(level)} intervals")
     axes.legend(frameon=False)
 
 

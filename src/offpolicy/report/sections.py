@@ -6,7 +6,15 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from offpolicy.inference.figures import DASH, capitalized, count, measured, percent, plain
+from offpolicy.inference.figures import (
+    DASH,
+    capitalized,
+    count,
+    level_text,
+    measured,
+    percent,
+    plain,
+)
 from offpolicy.report import charts, tables
 from offpolicy.report.answer import decision
 from offpolicy.report.glossary import described
@@ -139,7 +147,7 @@ def estimates(ev: Evaluation, level: float) -> Section:
         rows,
         [("Policy", "policy", str), ("Estimator", "estimator", str),
          ("Value", "value std_error", measured), ("Std. error", "std_error", lambda x: plain(x, 2)),
-         (f"{percent(level)} interval", BETWEEN, between), ("Units", "n", count)],
+         (f"{level_text(level)} interval", BETWEEN, between), ("Units", "n", count)],
         "Estimates",
     )  # fmt: skip
     about = (
@@ -189,7 +197,7 @@ def differences(ev: Evaluation, level: float, leader: str) -> Section:
         rows,
         [("Policy", "policy", str), ("Minus", "minus", str), ("Estimator", "estimator", str),
          ("Difference", "value std_error", measured),
-         (f"{percent(level)} interval", BETWEEN, between),
+         (f"{level_text(level)} interval", BETWEEN, between),
          ("Relative", "lift lift_low lift_high lift_refused", lift)],
         "Paired differences",
     )  # fmt: skip

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from offpolicy._progress import track
 from offpolicy.errors import NotIdentifiedError
 from offpolicy.inference.change import change
-from offpolicy.inference.figures import capitalized, plural_of
+from offpolicy.inference.figures import capitalized, level_text, plural_of
 from offpolicy.logs.words import unit_word
 from offpolicy.policies.target import LOGGING_POLICY
 from offpolicy.report.tables import number_of_clusters
@@ -111,7 +111,7 @@ def align(headings: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: bo
 
 def headings(level: float) -> tuple[str, ...]:
     """Headings of the table of estimates, with the level of its intervals."""
-    return tuple(h.format(level=f"{100 * level:g}%") for h in HEADINGS)
+    return tuple(h.format(level=level_text(level)) for h in HEADINGS)
 
 
 def best_of(evaluation: Evaluation, level: float = 0.95) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from offpolicy.errors import UsageError
+from offpolicy.inference.figures import level_text
 from offpolicy.trust.coarse import NAME
 from offpolicy.trust.confounding import Sensitivity
 from offpolicy.trust.view import View
@@ -127,6 +128,6 @@ def bounds_sentence(ev: Evaluation, policy: str, level: float) -> list[str]:
     low, high = Sensitivity.of(view).ends(gamma, level)
     sentence = (
         f"With odds of actions off by up to {gamma:g} the value is between {low:.4g} and {high:.4g} "
-        f"({100 * level:.4g}%)."
+        f"({level_text(level)})."
     )
     return [sentence]

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from offpolicy.inference.change import has_lift
 from offpolicy.inference.family import adjusted
+from offpolicy.inference.figures import level_text
 from offpolicy.inference.intervals.sample import check_level
 from offpolicy.splits.hashing import DEFAULT_SEED
 from offpolicy.trust.gate_text import LOGGED, conditions, verify
@@ -280,7 +281,7 @@ def _decided(
 ) -> GateResult:
     above, below = interval.low > gate.bar, interval.high < gate.bar
     summary = (
-        f"{estimate.label} is {estimate.value:.4g}, {100 * interval.level:g}% interval "
+        f"{estimate.label} is {estimate.value:.4g}, {level_text(interval.level)} interval "
         f"{interval.low:.4g} to {interval.high:.4g} ({interval.method}{corrected})"
     )
     if above or below:

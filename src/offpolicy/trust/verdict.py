@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from offpolicy.errors import UsageError, did_you_mean
 from offpolicy.inference.change import Change
-from offpolicy.inference.figures import capitalized
+from offpolicy.inference.figures import capitalized, level_text
 from offpolicy.scores.catalog import headline
 from offpolicy.trust.assumption import assumption, bounds_sentence, grounds
 from offpolicy.trust.finding import Findings
@@ -200,7 +200,7 @@ def _conclusion(
     logged = ev.logged
     ends = f"{interval.low:.4g} to {interval.high:.4g}, {interval.method}"
     summary = (
-        f"{estimate.label} is {estimate.value:.4g} ({100 * interval.level:.4g}% interval "
+        f"{estimate.label} is {estimate.value:.4g} ({level_text(interval.level)} interval "
         f"{ends if interval.sufficient else 'refused'}); the logged value is {logged.value:.4g}."
     )
     if estimate.allowance:

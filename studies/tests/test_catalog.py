@@ -1,9 +1,11 @@
 """The studies as `offpolicy reproduce` finds them: announced, listed, run with their own flags."""
 
 import argparse
+import re
 import subprocess
 import sys
 from importlib.metadata import entry_points
+from pathlib import Path
 
 import pytest
 
@@ -11,12 +13,23 @@ from offpolicy.cli import main
 from offpolicy_studies import catalog
 from offpolicy_studies.study import Study
 
+ROOT = Path(__file__).parents[2]
 STUDIES = {s.name: s for s in vars(catalog).values() if isinstance(s, Study)}
 
 
 def test_every_study_is_announced_under_its_name():
     found = {e.name: e.load() for e in entry_points(group="offpolicy.studies")}
     assert {name: found[name] for name in STUDIES} == STUDIES
+
+
+def test_the_readme_lists_every_study_with_a_page_that_exists():
+    rows = [r for r in (ROOT / "studies" / "README.md").read_text("utf-8").splitlines() if "|" in r]
+    assert {name for r in rows for name in re.findall(r"`([\w-]+)`", r.split("|")[1])} == set(
+        STUDIES
+    )
+    pages = [page for r in rows for page in re.findall(r"`(docs/[^`]+)`", r)]
+    assert pages
+    assert [page for page in pages if not (ROOT / page).is_file()] == []
 
 
 def test_the_list_imports_no_study():

@@ -315,6 +315,7 @@ class Pipeline:
         d = self.decisions(target, estimator, repeat)
         scores = catalog.apply(estimator, d if estimator.counts else d.unfolded())
         self._cache["products", target.name, estimator.name] = scores.products
+        self._cache["look back", target.name, estimator.name] = scores.looks_back
         self._cache["model share", target.name, estimator.name, repeat] = scores.model_share
         if d.count is not None and not estimator.counts:
             # Units that are alike in all that a score may look at have one score.
@@ -336,6 +337,10 @@ class Pipeline:
         """Share of an estimate that rests on products of ratios over an episode."""
         blended = self._cache.get(("products", target, estimator.name))
         return float(estimator.uses_products) if blended is None else float(blended)
+
+    def look_back_share(self, target: str, estimator: Estimator) -> float:
+        """Share of an estimate that rests on ratios of marginals times products of the steps since."""
+        return float(self._cache.get(("look back", target, estimator.name)) or 0.0)
 
     def _by_block(self, target: Target, estimator: Estimator, repeat: int) -> Floats:
         """Scores of one block after another, in passes until every mean is the whole log's."""
@@ -400,6 +405,7 @@ class Pipeline:
             marginal,
             view.count,
             view.fold(repeat) if split == "crossfit" else None,
+            regressed=marginal is not None and not self.log.is_discrete,
         )
         if split == "half":
             return made.part(np.flatnonzero(view.half(repeat)))

@@ -10,9 +10,13 @@ marginals (DRL) live on, and are wrong where the state is not Markov or the rati
   DRL is more than 5 standard errors from DML, which is where the check `marginal_ratios` refuses DRL, they speak alone;
 - where a value model leaves less over than n episodes can tell (`missed`), scores do not say which part is better:
   that which assumes least, DML, speaks;
-- where products are supported, the bias of DRL is what its distance from the better of the two exceeds the distance's
-  own error by;
-- x minimizes x'(Ω + b b')x over the simplex, Ω being the covariance of the scores and b the biases.
+- where ratios were regressed on a continuous state, DRL takes part with all the rungs of its ladder (`look_back`) that
+  the log supports, and the highest is believed in place of products that are not supported;
+- the bias b of DRL is what its distance from the better product exceeds the distance's own error by; that of regressed
+  ratios and their rungs, which are known to be somewhat wrong, is the whole distance from the better product, else from
+  the highest rung;
+- x minimizes x'(Ω + b b')x over the simplex, Ω being the covariance of the scores. The bias x'b that this accepts is
+  added to the standard error: the scores keep their mean, and are spread until their variance is x'(Ω + b b')x.
 
 The x of a fold comes from the other folds' units, so that choosing is honest: a unit's score is not weighted by itself.
 """
@@ -26,6 +30,7 @@ import numpy as np
 from offpolicy.scores import formulas as scores
 from offpolicy.scores.decisions import LARGEST_LOG_WEIGHT
 from offpolicy.scores.formulas import Scored
+from offpolicy.scores.look_back import Rung, ladder
 from offpolicy.scores.magic import simplex_minimum
 from offpolicy.scores.missed import Floor, floored
 
@@ -44,6 +49,8 @@ BARELY = (8.0, 0.5, 0.5)
 CONTRADICTED = 5.0
 # Standard errors of the distance that are no sign of bias.
 NOISE = 1.0
+PRODUCTS = {"DML": scores.doubly_robust, "WDR": scores.self_normalized_dr}
+LOST = "products of ratios are not supported at this horizon"
 
 
 def products_supported(
@@ -78,23 +85,26 @@ def contradicted(d: Decisions, marginal: Floats, robust: Floats) -> bool:
 
 
 def candidates(d: Decisions, floor: Floor | None) -> tuple[dict[str, Floats], str]:
-    """The scores that take part, by name, and why where it is not all of them."""
-    products = {"DML": scores.doubly_robust, "WDR": scores.self_normalized_dr}
+    """The scores that take part, by name, what is believed last; and why where it is not all of them."""
     if d.marginal is None:
-        return {name: score(d) for name, score in products.items()}, ""
-    marginal = scores.marginalized(d)
-    if products_supported(d):
-        made = {"DRL": marginal, **{name: score(d) for name, score in products.items()}}
+        return {name: score(d) for name, score in PRODUCTS.items()}, ""
+    supported = products_supported(d)
+    rungs = ladder(d) if d.regressed else [Rung(0, scores.marginalized(d))]
+    marginal = {rung.name: rung.psi for rung in rungs}
+    if supported:
+        made = {**marginal, **{name: score(d) for name, score in PRODUCTS.items()}}
         if floor is not None and all(floor.is_above(d, psi) for psi in made.values()):
             return {"DML": made["DML"]}, ""
         return made, ""
+    if len(rungs) > 1:
+        return marginal, LOST
     robust = np.full(d.n, np.nan)
     if products_supported(d, *BARELY):
         robust = scores.doubly_robust(d)
-    if contradicted(d, marginal, robust):
+    if contradicted(d, rungs[0].psi, robust):
         why = "DRL is contradicted by products of ratios, whose support is thin"
         return {"DML": robust, "WDR": scores.self_normalized_dr(d)}, why
-    return {"DRL": marginal}, "products of ratios are not supported at this horizon"
+    return marginal, LOST
 
 
 def blended(d: Decisions) -> Scored:
@@ -105,36 +115,55 @@ def blended(d: Decisions) -> Scored:
     if not names:
         return Scored(np.full(d.n, np.nan))
     table = np.stack([parts[name] for name in names])
+    noise = 0.0 if d.regressed else NOISE
     shares = np.zeros((len(names), d.n))
+    accepted = np.zeros(d.n)
     folds = np.zeros(d.n, dtype=np.int64) if d.fold is None else d.fold
     for fold in np.unique(folds):
         others = folds != fold
         if not others.any():
             others = np.ones(d.n, dtype=bool)
-        x = _weights(table, names, d.mass, others)
+        x, bias = _weights(table, names, d.mass, others, noise)
         shares[:, folds == fold] = x[:, None]
+        accepted[folds == fold] = x @ bias
     mean = shares @ d.mass / d.mass.sum()
     said = ", ".join(f"{names[j]} {mean[j]:.0%}" for j in np.argsort(-mean) if mean[j] > 0.005)
     note = f"blend by estimated mean squared error: {said}"
-    products = float(sum(m for name, m in zip(names, mean, strict=True) if name != "DRL"))
-    psi, missed = floored(d, (shares * table).sum(axis=0), floor)
-    return Scored(psi, "; ".join(text for text in (note, why, missed) if text), products)
+    by_name = dict(zip(names, mean, strict=True))
+    products = float(sum(by_name.get(name, 0.0) for name in PRODUCTS))
+    back = float(mean.sum()) - products - float(by_name.get("DRL", 0.0))
+    psi, allowed = _spread(d, (shares * table).sum(axis=0), float(accepted @ d.mass / d.mass.sum()))
+    psi, missed = floored(d, psi, floor)
+    said = "; ".join(text for text in (note, why, allowed, missed) if text)
+    return Scored(psi, said, products, looks_back=max(back, 0.0))
 
 
-def _weights(table: Floats, names: list[str], mass: Floats, members: Bools) -> Floats:
-    """The x of smallest x'(Ω + b b')x, from some units."""
+def _spread(d: Decisions, psi: Floats, bias: float) -> tuple[Floats, str]:
+    """Scores of the same mean whose standard error allows for a bias, and what was done."""
+    size = float(d.mass.sum())
+    mean = float(psi @ d.mass) / size
+    variance = float(d.mass**2 @ (psi - mean) ** 2) / size**2
+    if bias == 0 or variance == 0:
+        return psi, ""
+    factor = float(np.sqrt(1 + bias**2 / variance))
+    return mean + factor * (psi - mean), f"the standard error allows for a bias of {bias:.2g}"
+
+
+def _weights(
+    table: Floats, names: list[str], mass: Floats, members: Bools, noise: float
+) -> tuple[Floats, Floats]:
+    """The x of smallest x'(Ω + b b')x, from some units, and b."""
+    bias = np.zeros(len(names))
     if len(names) == 1:
-        return np.ones(1)
+        return np.ones(1), bias
     psi, m = table[:, members], mass[members]
     total = float(m.sum())
     means = psi @ m / total
     centered = (psi - means[:, None]) * m / total
     covariance = centered @ centered.T
-    bias = np.zeros(len(names))
-    if "DRL" in names:
-        j = names.index("DRL")
-        rest = [i for i in range(len(names)) if i != j]
-        best = min(rest, key=lambda i: covariance[i, i])
+    believed = [i for i, name in enumerate(names) if name in PRODUCTS] or [len(names) - 1]
+    best = min(believed, key=lambda i: covariance[i, i])
+    for j in set(range(len(names))) - set(believed):
         spread = covariance[j, j] + covariance[best, best] - 2 * covariance[j, best]
-        bias[j] = max(abs(means[j] - means[best]) - NOISE * np.sqrt(max(spread, 0.0)), 0.0)
-    return simplex_minimum(covariance + np.outer(bias, bias))
+        bias[j] = max(abs(means[j] - means[best]) - noise * np.sqrt(max(spread, 0.0)), 0.0)
+    return simplex_minimum(covariance + np.outer(bias, bias)), bias

@@ -68,6 +68,9 @@ class Decisions:
         Fold of each unit, for scores with coefficients of their own to fit; None outside cross-fitting.
     ledger : Ledger or None
         Where means of the whole log come from when these decisions are a block of it.
+    regressed : bool
+        Whether ``marginal`` comes from a regression on a continuous state, which is somewhat wrong, rather than from
+        counts.
 
     Examples
     --------
@@ -90,6 +93,7 @@ class Decisions:
     count: Floats | None = None
     fold: Ints | None = None
     ledger: Ledger | None = None
+    regressed: bool = False
 
     @property
     def n(self) -> int:
@@ -217,6 +221,7 @@ class Decisions:
             None if self.marginal is None else self.marginal[rows],
             unit(self.count),
             unit(self.fold),
+            regressed=self.regressed,
         )
 
     def unfolded(self) -> Decisions:

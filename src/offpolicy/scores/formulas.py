@@ -25,14 +25,16 @@ if TYPE_CHECKING:
 class Scored:
     """Scores with something to say about how they came about.
 
-    ``products`` is the share of them that rests on products of ratios, where a score blends; ``model_share`` how much
-    of a reward model's predictions they take from the rewards.
+    ``products`` is the share of them that rests on products of ratios, where a score blends, and ``looks_back`` the
+    share that rests on ratios of marginals some steps back; ``model_share`` is how much of a reward model's predictions they
+    take from the rewards.
     """
 
     psi: Floats
     note: str = ""
     products: float | None = None
     model_share: float = 1.0
+    looks_back: float = 0.0
 
 
 def direct(d: Decisions) -> Floats:

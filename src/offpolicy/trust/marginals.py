@@ -1,12 +1,15 @@
 """Ratios of state-action marginals: do they have the mean they must have, who carries them, do they fit?
 
 With the right ratios w_t, Σ γ^t w_t R_t has the same mean as DRL, whatever the value model; and so has DML, where
-products of ratios are not lost altogether. A distance of many standard errors means that the ratios are badly fitted,
-or that the state is not Markov: then DRL is not to be trusted.
+products of ratios are not lost altogether, and the highest rung of the ladder between them (`scores.look_back`). A
+distance of many standard errors means that the ratios are badly fitted, or that the state is not Markov: then DRL is not
+to be trusted. An estimate that looks back is no longer concerned, if the last two rungs agree: where looking back twice
+as far still moves it by more than half a standard error, nobody knows where it would come to rest.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,6 +18,7 @@ from offpolicy.inference.figures import capitalized
 from offpolicy.scores import formulas as scores
 from offpolicy.scores.blend import BARELY, products_supported
 from offpolicy.scores.catalog import ALL, AUTO_EPISODES, Estimator
+from offpolicy.scores.look_back import ladder
 from offpolicy.scores.missed import ratios_alone
 from offpolicy.trust.finding import Finding, judged, not_applicable
 from offpolicy.trust.significance import z_score
@@ -24,11 +28,14 @@ if TYPE_CHECKING:
 
     from offpolicy._arrays import Floats
     from offpolicy.scores.decisions import Decisions
+    from offpolicy.scores.look_back import Rung
     from offpolicy.trust.thresholds import Level
     from offpolicy.trust.view import View
 
 NAME = "marginal_ratios"
 MOSTLY = 0.8
+# Standard errors by which the last doubling of the look back may move an estimate.
+SETTLED = 0.5
 REMEDY = (
     "Give better ratios (ratio_model=), or states that say all that matters for what follows; where products of "
     "ratios are supported, read DML."
@@ -40,9 +47,9 @@ def comparable(
 ) -> list[Estimator]:
     """Estimators whose distance from one another means something.
 
-    Products of ratios count where they are supported. Against an estimate that rests on them (by the share
-    ``products``), with logged propensities, ratios of marginals are no witness: they need a Markov state and a model,
-    products need neither.
+    Products of ratios count where they are supported. Against an estimate that rests on them, or on ratios some steps
+    back (by the share ``products``), ratios of marginals are no witness: they need a Markov state and a model. Where
+    products are supported, that is said of logged propensities alone.
     """
     if view.decisions.layout.is_single:
         return list(estimators)
@@ -66,10 +73,16 @@ def finding(view: View, estimators: Sequence[Estimator]) -> Finding:
     d = view.problem.decisions(view.target, probe)
     robust = scores.marginalized(d)
     alone = _distance(view, robust - ratios_alone(d))
-    name, (z, gap) = "the ratios alone", alone
-    witness = products_supported(d, *BARELY)
+    rungs = ladder(d) if d.regressed else []
+    witness = products_supported(d) or (len(rungs) < 2 and products_supported(d, *BARELY))
     if witness:
         name, (z, gap) = "DML", _distance(view, robust - scores.doubly_robust(d))
+    elif len(rungs) > 1:
+        back = rungs[-1].steps
+        name = f"its score with ratios {back} step{'s' if back > 1 else ''} back"
+        z, gap = _distance(view, robust - rungs[-1].psi)
+    else:
+        name, (z, gap) = "the ratios alone", alone
     mean, largest = by_step(d)
     share = float(np.nanmax(largest))
     sentence = (
@@ -83,11 +96,34 @@ def finding(view: View, estimators: Sequence[Estimator]) -> Finding:
         "mean": mean.tolist(),
         "largest_share": largest.tolist(),
         "largest_ratio": float(d.marginal.max()) if d.marginal is not None else None,
+        "look_back": rungs[-1].steps if rungs else None,
+        "drift": _drift(view, rungs),
     }
     # Ratios counted in a table may be off and DRL right, which a value model corrects; what a regression made of a
     # continuous state has no other witness.
     at_most: Level = "alarm" if witness or not view.log.is_discrete else "caution"
     return judged(NAME, z, capitalized(sentence), details, at_most=at_most, remedy=REMEDY)
+
+
+def _drift(view: View, rungs: list[Rung]) -> float | None:
+    """Standard errors by which the last doubling moved the estimate, beyond two of the move's own."""
+    if len(rungs) < 2:
+        return None
+    top, move = view.estimate(rungs[-1].psi), view.estimate(rungs[-1].psi - rungs[-2].psi)
+    beyond = max(abs(move.value) - 2 * move.std_error, 0.0)
+    return float(beyond / top.std_error) if top.std_error > 0 else 0.0
+
+
+def softened(f: Finding, looks_back: float) -> Finding:
+    """What the check means for an estimate of which a share looks back: a caution, where that has settled."""
+    drift = f.details.get("drift")
+    if f.level != "alarm" or looks_back <= MOSTLY or drift is None or drift > SETTLED:
+        return f
+    sentence = (
+        f"{f.sentence} The estimate looks back instead, by at most {f.details['look_back']} steps, the last doubling "
+        f"of which moved it by {drift:.2g} standard errors beyond chance."
+    )
+    return replace(f, level="caution", sentence=sentence)
 
 
 def _distance(view: View, difference: Floats) -> tuple[float, float]:

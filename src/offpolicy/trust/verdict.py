@@ -21,7 +21,7 @@ from offpolicy.inference.figures import capitalized, level_text
 from offpolicy.scores.catalog import headline
 from offpolicy.trust.assumption import assumption, bounds_sentence, grounds
 from offpolicy.trust.finding import Findings
-from offpolicy.trust.marginals import comparable
+from offpolicy.trust.marginals import comparable, softened
 from offpolicy.trust.stability import disagreement
 from offpolicy.trust.trial import ABTest, ab_test
 from offpolicy.trust.view import View
@@ -99,13 +99,15 @@ def speaker(ev: Evaluation, estimator: str | None) -> Estimator:
     return named[estimator]
 
 
-def relevant(findings: list[Finding], estimator: Estimator, products: float) -> list[Finding]:
-    """Findings that bear on an estimate, of which a share rests on products of ratios, the rest on marginals."""
+def relevant(
+    findings: list[Finding], estimator: Estimator, products: float, looks_back: float = 0.0
+) -> list[Finding]:
+    """Findings that bear on an estimate: shares of it rest on products and on looking back, the rest on marginals."""
     small = 0.2
     if "marginal" not in estimator.needs:
         return [f for f in findings if not f.about_marginals]
     return [
-        f
+        softened(f, products + looks_back) if f.about_marginals else f
         for f in findings
         if not (f.about_products and products < small)
         and not (f.about_marginals and products > 1 - small)
@@ -120,7 +122,9 @@ def judge(
     chosen = speaker(ev, estimator)
     estimate = ev[name, chosen.name]
     products = ev.problem.products_share(name, chosen)
-    findings = relevant(_with_own_disagreement(ev, name, chosen), chosen, products)
+    looks_back = ev.problem.look_back_share(name, chosen)
+    raised = _with_own_disagreement(ev, name, chosen, products + looks_back)
+    findings = relevant(raised, chosen, products, looks_back)
     # Sorting is stable: what decides comes first, then alarms, then cautions.
     findings = sorted(findings, key=lambda f: not f.decides)
     if not estimate.is_defined:
@@ -158,7 +162,9 @@ def judge(
     )
 
 
-def _with_own_disagreement(ev: Evaluation, policy: str, chosen: Estimator) -> list[Finding]:
+def _with_own_disagreement(
+    ev: Evaluation, policy: str, chosen: Estimator, resting: float
+) -> list[Finding]:
     """What was raised, with the disagreement of the estimator that speaks in place of the headline's."""
     name = "estimator_disagreement"
     findings = ev.diagnostics[policy]
@@ -169,7 +175,7 @@ def _with_own_disagreement(ev: Evaluation, policy: str, chosen: Estimator) -> li
         return raised
     estimates = {e.name: ev[policy, e.name] for e in ev.estimators}
     view = View.of(ev.problem, ev.targets[policy])
-    witnesses = comparable(view, ev.estimators, ev.problem.products_share(policy, chosen))
+    witnesses = comparable(view, ev.estimators, resting)
     if chosen not in witnesses:
         # Products that are not supported: what is wrong with them is said by the checks of the weights.
         return [f for f in raised if f.name != name]

@@ -7,7 +7,8 @@ Kallus and Uehara 2020. w_t(s, a) = w_t(s) π_e(a|s) / π_b(a|s), and the state 
 
 `MarginalRatio` estimates it inside a training fold: from visit counts, as the ratio of two state distributions
 carried forward by one pooled P̂ (discrete states, a stationary environment; Yin and Wang 2020), which needs no π_b; by
-cell means of the chain at each t; or by regressing the chain on the next state (continuous states).
+cell means of the chain at each t; or by regressing the chain on the next state (continuous states), log-linearly in the
+state and its products: so a ratio of normal densities looks, and no ratio is negative.
 
 What is estimated obeys what is known of the truth. w_t(s) is a mean of products of ratios, so none exceeds the largest
 product that an episode of the training fold has had by that step; the episode's own product, which has w_t(s) for its
@@ -26,7 +27,8 @@ import numpy as np
 from offpolicy.errors import UsageError, check_choice
 from offpolicy.models.fitting.learners import fitted, is_learner
 from offpolicy.models.fitting.predictions import take_rows
-from offpolicy.models.values.basis import Quadratic, Ridge
+from offpolicy.models.values.basis import Quadratic
+from offpolicy.models.values.log_linear import LogLinear
 from offpolicy.models.values.tabular import summed
 from offpolicy.models.values.values import ENDED, by_step
 
@@ -47,7 +49,7 @@ class MarginalRatio:
     time : {"pooled", "step"}
         Discrete states: one P̂ for all t, or the chain's cell means at each t.
     learner : regressor, optional
-        Continuous states: what the chain is regressed with at each t; default: ridge regression on
+        Continuous states: what the chain is regressed with at each t; default: a log-linear regression on
         the state and its products.
 
     Examples
@@ -236,7 +238,8 @@ class _Alive:
 def _regressed(data: ValueData, pi_e: Floats, pi_b: Floats, learner: Any, seed: int) -> _Chain:
     """The chain regressed on the next state, one model for each t, inside the range that it has there.
 
-    Without a learner: ridge regression on the state and its products, which costs next to nothing per step.
+    Without a learner: a log-linear regression on the state and its products, which begins where that of the step
+    before has ended.
     """
     log, ratio = data.log, pi_e / pi_b
     design = None if learner is not None else Quadratic.of(data)
@@ -250,20 +253,25 @@ def _regressed(data: ValueData, pi_e: Floats, pi_b: Floats, learner: Any, seed: 
         if t > 0 and len(at):
             y = chain[rows - 1]
             X = take_rows(features, log.context.positions(rows))
-            fit.models[t] = _fit_step(X, y, weight[at], learner, seed)
+            fit.models[t] = _fit_step(X, y, weight[at], learner, seed, fit.models.get(t - 1))
         chain[rows] = fit.predict(rows) * ratio[at]
         alive.note(t, at, chain)
     return fit
 
 
-def _fit_step(X: Any, y: Floats, weight: Floats, learner: Any, seed: int) -> _Level:
+def _fit_step(
+    X: Any, y: Floats, weight: Floats, learner: Any, seed: int, before: _Level | None
+) -> _Level:
     """One step's regression, held between 0 and the largest product seen; divided by its mean."""
     level = float(np.average(y, weights=weight))
-    if len(y) < FEW_ROWS or np.ptp(y) == 0:
+    if len(y) < FEW_ROWS or np.ptp(y) == 0 or level <= 0:
         return _Level(level, level)
-    model: Any = Ridge.fit(X, y, weight)
+    model: Any
     if learner is not None:
         model = fitted(learner, X, y, weight, seed)
+    else:
+        start = before.model if before is not None else None
+        model = LogLinear.fit(X, y, weight, start)
     made = _Level(level, float(y.max()), model)
     mean = float(np.average(made.predict(X), weights=weight))
     return replace(made, scale=level / mean if mean > 0 else 0.0)

@@ -26,8 +26,8 @@ class Scored:
     """Scores with something to say about how they came about.
 
     ``products`` is the share of them that rests on products of ratios, where a score blends, and ``looks_back`` the
-    share that rests on ratios of marginals some steps back; ``model_share`` is how much of a reward model's predictions they
-    take from the rewards.
+    share that rests on ratios of marginals some steps back; ``model_share`` is how much of a reward model's predictions
+    they take from the rewards.
     """
 
     psi: Floats

@@ -2,9 +2,9 @@
 
 With the right ratios w_t, Σ γ^t w_t R_t has the same mean as DRL, whatever the value model; and so has DML, where
 products of ratios are not lost altogether, and the highest rung of the ladder between them (`scores.look_back`). A
-distance of many standard errors means that the ratios are badly fitted, or that the state is not Markov: then DRL is not
-to be trusted. An estimate that looks back is no longer concerned, if the last two rungs agree: where looking back twice
-as far still moves it by more than half a standard error, nobody knows where it would come to rest.
+distance of many standard errors means that the ratios are badly fitted, or that the state is not Markov: then DRL is
+not to be trusted. An estimate that looks back is no longer concerned, if the last two rungs agree: where looking back
+twice as far still moves it by more than half a standard error, nobody knows where it would come to rest.
 """
 
 from __future__ import annotations

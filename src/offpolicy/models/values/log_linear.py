@@ -67,7 +67,7 @@ class LogLinear:
             slope = X.T @ (mean - weight * y) + held * b
             curve = (X * mean[:, None]).T @ X
             curve[np.diag_indices(len(b))] += held + 1e-9 * level * size
-            move = np.linalg.solve(curve, slope)
+            move: Floats = np.linalg.solve(curve, slope).astype(np.float64)
             if float(slope @ move) < SETTLED * level * size:
                 break
             b, now = _downhill(loss, b, move, now)

@@ -96,6 +96,35 @@ def test_stable_baselines_buffers():
     assert "left out" in log.notes[-1]
 
 
+def test_a_rollout_buffer_that_was_trained_on_reads_as_before():
+    sb3 = pytest.importorskip("stable_baselines3")
+    from stable_baselines3.common.env_util import make_vec_env
+
+    environments = make_vec_env("CartPole-v1", n_envs=2, seed=0)
+    model = sb3.PPO("MlpPolicy", environments, n_steps=64, batch_size=64, n_epochs=1, seed=0)
+    before = {}
+
+    def collected(_, __):
+        # Called at every step: what the buffer holds when it is full, before batches are drawn from it.
+        if model.rollout_buffer.pos == 63:
+            before["states"] = model.rollout_buffer.observations.copy()
+        return True
+
+    model.learn(128, callback=collected)
+    buffer = model.rollout_buffer
+    assert buffer.generator_ready
+    log = op.from_sb3(buffer)
+    assert np.asarray(log.context.table).shape == (log.rows, 4)
+    np.testing.assert_allclose(
+        np.asarray(log.context.table)[: log.layout.lengths[0]],
+        before["states"][: log.layout.lengths[0], 0],
+    )
+    # An untrained policy takes each action about as often as the other.
+    assert 0.4 < log.propensity.mean() < 0.6
+    ev = op.evaluate(log, model, estimators=["DM"], discount=0.9)
+    assert ev["DM"].is_defined
+
+
 class Rollout:
     """What a rollout buffer of Stable-Baselines3 is made of."""
 

@@ -14,6 +14,8 @@ from offpolicy.logs.trajectories import Trajectories
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from offpolicy._arrays import Array
+
 
 def from_sb3(
     buffer: Any, *, propensity: Callable[[Any, Any], Any] | None = None, **options: Any
@@ -72,8 +74,8 @@ def _episodes(buffer: Any) -> Iterator[Any]:
     wrapped = bool(buffer.full) and hasattr(buffer, "dones")
     order = (np.arange(size) + (buffer.pos if wrapped else 0)) % max(size, 1)
     for env in range(int(buffer.n_envs)):
-        states = np.asarray(buffer.observations)[order, env]
-        actions = np.asarray(buffer.actions)[order, env].reshape(size).astype(np.int64)
+        states = _by_step(buffer, "observations")[order, env]
+        actions = _by_step(buffer, "actions")[order, env].reshape(size).astype(np.int64)
         rewards = np.asarray(buffer.rewards)[order, env]
         if hasattr(buffer, "dones"):
             ends = np.asarray(buffer.dones)[order, env].astype(bool)
@@ -87,10 +89,23 @@ def _episodes(buffer: Any) -> Iterator[Any]:
             ends = np.append(starts[1:], False)
             stopped = np.zeros(size, dtype=bool)
             begins = int(starts.argmax()) if starts.any() else size
-            logp = np.asarray(buffer.log_probs)[order, env]
+            logp = _by_step(buffer, "log_probs")[order, env].reshape(size)
         for end in np.flatnonzero(ends):
             if end < begins:
                 continue
             at = slice(begins, end + 1)
             yield states[at], actions[at], rewards[at], not stopped[end], logp[at]
             begins = int(end) + 1
+
+
+def _by_step(buffer: Any, name: str) -> Array:
+    """(steps, environments, …) array of a buffer.
+
+    Training draws batches from a rollout buffer, and lays some of its arrays out flat for that, one environment after
+    another; the others stay as they were.
+    """
+    array = np.asarray(getattr(buffer, name))
+    if not getattr(buffer, "generator_ready", False):
+        return array
+    envs = int(buffer.n_envs)
+    return array.reshape(envs, -1, *array.shape[1:]).swapaxes(0, 1)

@@ -28,7 +28,7 @@ WHAT = {
     "beyond_log": "share of the target's episodes that reach the last step of which the log can tell",
     "left_out_slots": "p-value: rewards of slates against the items of slots that `interaction=` leaves out",
     "interaction_bias": "standard errors between weights of the assumed interaction and of a wider one",
-    "marginal_ratios": "standard errors between DRL and its reference (DML, ratios some steps back, or the ratios alone)",
+    "marginal_ratios": "standard errors between DRL and its reference (DML, ratios steps back, or the ratios alone)",
     "unseen_pairs": "share of the target's probability on state-action pairs that no training fold saw",
     "value_model_skill": "share of the variance of R + γ v' inside the steps that q explains, at least −1",
     "sample_ratio_mismatch": "p-value: logged actions against their propensities",

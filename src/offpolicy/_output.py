@@ -35,17 +35,33 @@ def written_whole(path: str | Path) -> Iterator[Path]:
     if target.is_symlink():
         target = target.resolve()
     if target.exists() and not target.is_file():
-        yield target
+        with _named(target):
+            yield target
         return
-    handle, name = tempfile.mkstemp(prefix=".partial-", suffix=f"-{target.name}", dir=target.parent)
-    os.close(handle)
-    part = Path(name)
+    with _named(target):
+        handle, name = tempfile.mkstemp(
+            prefix=".partial-", suffix=f"-{target.name}", dir=target.parent
+        )
+        os.close(handle)
+        part = Path(name)
+        try:
+            yield part
+            _settle(part, target)
+        except BaseException:
+            part.unlink(missing_ok=True)
+            raise
+
+
+@contextmanager
+def _named(target: Path) -> Iterator[None]:
+    """What a disk has to say while a file is written, with the file's own name."""
     try:
-        yield part
-        _settle(part, target)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
+        yield
+    except OSError as error:
+        if error.errno is None:
+            raise
+        told = f"{error.strerror}; the file is not written, and what was there before is as it was"
+        raise OSError(error.errno, told, str(target)) from error
 
 
 def _settle(part: Path, target: Path) -> None:

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import textwrap
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -127,6 +128,112 @@ def test_a_full_disk_leaves_the_good_report(tmp_path, name, task):
     assert "File too large" in said
     assert (tmp_path / name).read_text() == "good"
     assert names_in(tmp_path) == [name]
+
+
+@pytest.fixture
+def full_disk(tmp_path):
+    """A disk of 64 kB with nothing left on it but a good report and a good result."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(place)],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    if mounted.returncode:
+        pytest.skip(f"only root may mount a small disk: {mounted.stderr.strip()}")
+    try:
+        for name in ("out.html", "out.json", "out.csv", "out.parquet"):
+            (place / name).write_text("good")
+        with suppress(OSError), (place / "filler").open("wb", buffering=0) as file:
+            while True:
+                file.write(bytes(4096))
+        yield place
+    finally:
+        subprocess.run(["umount", "--lazy", str(place)], check=True)
+
+
+KEPT = ["filler", "out.csv", "out.html", "out.json", "out.parquet"]
+
+
+def disk_is_as_it_was(place: Path) -> bool:
+    good = all((place / name).read_text() == "good" for name in KEPT[1:])
+    return good and sorted(names_in(place)) == KEPT
+
+
+@pytest.mark.parametrize("write", ["report", "to_json"])
+def test_a_disk_that_is_full_keeps_the_good_outputs(full_disk, write):
+    path = full_disk / ("out.html" if write == "report" else "out.json")
+    with pytest.raises(OSError, match=f"No space left.*is not written.*{path.name}"):
+        getattr(small_evaluation(), write)(path)
+    assert disk_is_as_it_was(full_disk)
+
+
+def test_the_command_line_on_a_full_disk(full_disk, tmp_path, capsys):
+    from offpolicy.cli import main
+
+    frame = pd.DataFrame({"x": [0.0, 1.0] * 50, "a": [0, 1] * 50, "r": [0, 1, 1, 0] * 25, "p": 0.5})
+    frame.to_csv(tmp_path / "log.csv", index=False)
+    lines = '{"action": "a", "reward": 1, "act_prob": 0.5, "context": {"x": "y"}}\n' * 3000
+    (tmp_path / "log.jsonl").write_text(lines)
+    evaluate = [
+        "evaluate", str(tmp_path / "log.csv"), "--context", "x", "--action", "a", "--reward", "r",
+        "--propensity", "p", "--policy", "new=always:1",
+    ]  # fmt: skip
+    convert = ["convert", str(tmp_path / "log.jsonl")]
+    for arguments in (
+        [*evaluate, "--report", str(full_disk / "out.html")],
+        [*evaluate, "--json", str(full_disk / "out.json")],
+        [*convert, str(full_disk / "out.csv"), "--from", "jsonl"],
+        [*convert, str(full_disk / "out.parquet"), "--from", "jsonl"],
+    ):
+        assert main(arguments) == 1
+        said = capsys.readouterr().err
+        assert "No space left on device" in said
+        assert "out." in said
+        assert "Traceback" not in said
+        assert disk_is_as_it_was(full_disk)
+
+
+@pytest.mark.parametrize("way", ["rows", "cells", "stream"])
+def test_no_room_for_temporary_files(full_disk, tmp_path, way):
+    """What does not fit raises and leaves nothing behind; what needs no room is answered."""
+    n = 60_000
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"x": rng.integers(50, size=n), "a": rng.integers(2, size=n)})
+    frame = frame.assign(r=1.0 * frame.a, p=0.5, u=[f"user {i}" for i in rng.permutation(n)])
+    frame.to_parquet(tmp_path / "log.parquet")
+    roles = {"context": ["x"], "action": "a", "reward": "r", "propensity": "p", "id": "u"}
+    source = str(tmp_path / "log.parquet")
+    try:
+        with op.scan(source, **roles, way=way, temp_directory=full_disk, chunk_rows=10_000) as log:
+            value = op.evaluate(log, "uniform", estimators=["IPW"])["policy", "IPW"].value
+    except (DataError, OSError) as error:
+        assert "space" in str(error)  # noqa: PT017
+    else:
+        assert value == pytest.approx(frame.r.mean(), rel=1e-9)
+    assert disk_is_as_it_was(full_disk)
+
+
+def test_a_study_on_a_full_disk_goes_on_when_there_is_room(full_disk):
+    from offpolicy_studies.monte_carlo import simulate
+
+    def toss(_, rng):
+        return [int(v) for v in rng.integers(0, 2**40, size=100)]
+
+    store = full_disk / "study" / "replications.jsonl"
+    with pytest.raises(OSError, match="No space left"):
+        simulate(toss, {"a": 1}, 50, workers=1, out=store)
+    (full_disk / "filler").unlink()
+    with pytest.raises(OSError, match="No space left"):
+        simulate(toss, {"a": 1}, 200, workers=1, out=store)
+    whole = simulate(toss, {"a": 1}, 30, workers=1)
+    assert simulate(toss, {"a": 1}, 30, workers=1, out=store) == whole
+    _output._HELD.pop(str(store.parent.resolve()))[1].close()
+
+
+def test_a_device_that_takes_nothing_is_named():
+    with pytest.raises(OSError, match=r"No space left.*/dev/full"):
+        small_evaluation().to_json("/dev/full")
 
 
 @pytest.mark.verify

@@ -57,12 +57,7 @@ def claim(path: Path, wanted: dict[str, Any]) -> dict[str, Any]:
         write_json(path, {**wanted, VERSION: __version__})
         return wanted
     known: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    made_by = known.get(VERSION, __version__)
-    if made_by != __version__:
-        raise UsageError(
-            f"{path.parent} holds a run of version {made_by} of offpolicy, this is {__version__}: the rest would not "
-            "be comparable. Choose another --out, or continue it with that version."
-        )
+    refuse_other_version(path.parent, known.get(VERSION, __version__))
     for key, value in wanted.items():
         if known.get(key) != value:
             raise UsageError(
@@ -70,6 +65,15 @@ def claim(path: Path, wanted: dict[str, Any]) -> dict[str, Any]:
                 "Choose another --out, or repeat the request as it was to continue it."
             )
     return known
+
+
+def refuse_other_version(place: Path, made_by: str) -> None:
+    """A run is taken up by the version that began it, and by no other."""
+    if made_by != __version__:
+        raise UsageError(
+            f"{place} holds a run of version {made_by} of offpolicy, this is {__version__}: the rest would not "
+            "be comparable. Choose another --out, or continue it with that version."
+        )
 
 
 def _short(value: Any) -> str:
@@ -87,7 +91,8 @@ def write_results(out: Path | None, result: Any, table: str) -> None:
     """Write ``results.json`` and ``table.md``; None writes nothing."""
     if out is None:
         return
-    write_json(out / "results.json", result)
+    marked = {**result, VERSION: __version__} if isinstance(result, dict) else result
+    write_json(out / "results.json", marked)
     write_text(out / "table.md", table.rstrip("\n") + "\n")
 
 
@@ -115,8 +120,8 @@ def read_lines(path: Path) -> list[Any]:
     """Read the JSON lines; a last line that was cut short by a kill is dropped from the file."""
     if not path.exists():
         return []
-    text = path.read_text(encoding="utf-8")
-    whole = text[: text.rfind("\n") + 1]
+    text = path.read_bytes()
+    whole = text[: text.rfind(b"\n") + 1]
     if whole != text:
-        write_text(path, whole)
-    return [json.loads(line) for line in whole.splitlines()]
+        os.truncate(path, len(whole))  # in place: a full disk may be what cut it short
+    return [json.loads(line) for line in whole.decode("utf-8").splitlines()]

@@ -16,8 +16,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from offpolicy import __version__
+from offpolicy._output import lock_folder
 from offpolicy.errors import UsageError
-from offpolicy_studies.folder import append_line, read_lines
+from offpolicy_studies.digests import digest
+from offpolicy_studies.folder import VERSION, append_line, read_lines, refuse_other_version
 from offpolicy_studies.progress import track
 from offpolicy_studies.workers import finished
 
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
     from offpolicy_studies.arrays import Array
 
 CHUNK = 10
+INPUT = "input"
 #: Standard errors on each side of a normal 95% interval.
 Z = 1.959963984540054
 
@@ -109,7 +113,8 @@ def simulate(
     out : Path, optional
         File of finished replications; None keeps nothing.
     settings : mapping, optional
-        What else the numbers depend on: a file written with other settings is refused.
+        What else the numbers depend on: a file written with other settings is refused, as is one of another
+        version of the library, and one whose cell of this name was another.
 
     Returns
     -------
@@ -129,7 +134,8 @@ def simulate(
             f"replications must be an int of at least 1. Got {replications!r} instead."
         )
     store = None if out is None else Store(out, {"seed": seed, **(settings or {})})
-    done = {} if store is None else store.read()
+    inputs = {} if store is None else {name: digest(cell) for name, cell in cells.items()}
+    done = {} if store is None else store.read(inputs)
     todo = _chunks(done, cells, replications)
     total = replications * len(cells)
     with track(title, total) as advance:
@@ -138,7 +144,7 @@ def simulate(
         for (name, _, _), results in finished(partial(_chunk, replicate, seed), tasks, workers):
             done.update({(name, i): result for i, result in results})
             if store is not None:
-                store.write(name, results)
+                store.write(name, results, inputs[name])
             advance(len(results), note=name)
     return {name: [done[name, i] for i in range(replications)] for name in cells}
 
@@ -150,24 +156,35 @@ class Store:
     path: Path
     settings: dict[str, Any]
 
-    def read(self) -> dict[tuple[str, int], Any]:
-        """What is there."""
+    def read(self, inputs: Mapping[str, str]) -> dict[tuple[str, int], Any]:
+        """What is there; ``inputs`` are digests of the cells that are to be run."""
+        lock_folder(self.path.parent)
         header = json.loads(json.dumps(self.settings))
         lines = read_lines(self.path)
         if not lines:
-            append_line(self.path, header)
+            append_line(self.path, {**header, VERSION: __version__})
             return {}
         first, *rest = lines
+        # Stores from before versions and inputs were written down are taken as they are.
+        refuse_other_version(self.path, first.pop(VERSION, __version__))
         if first != header:
             raise UsageError(
                 f"{self.path} holds another run ({str(first)[:200]}). Choose another folder, or remove it."
             )
+        for r in rest:
+            known, now = r.get(INPUT), inputs.get(r["cell"])
+            if known is not None and now is not None and known != now:
+                raise UsageError(
+                    f"{self.path}: what {r['cell']!r} is made from (its data or its settings) is not what it was "
+                    "when replications of it were written. Choose another folder, or remove it."
+                )
         return {(r["cell"], r["replication"]): r["result"] for r in rest}
 
-    def write(self, cell: str, results: Sequence[tuple[int, Any]]) -> None:
+    def write(self, cell: str, results: Sequence[tuple[int, Any]], made_from: str) -> None:
         """Append."""
         for i, result in results:
-            append_line(self.path, {"cell": cell, "replication": i, "result": result})
+            line = {"cell": cell, "replication": i, "result": result, INPUT: made_from}
+            append_line(self.path, line)
 
 
 def _chunks(

@@ -254,6 +254,52 @@ def test_bad_rows_are_counted_by_spark(session, files):
         op.evaluate(log, soft_of_y, estimators=["IPW"])
 
 
+@pytest.mark.parametrize(
+    "given",
+    ["frame", "csv", *(pytest.param(g, marks=pytest.mark.verify) for g in ("ibis", "parquet"))],
+)
+def test_files_that_change_between_two_passes_of_spark(session, files, tmp_path, given):
+    frame = pd.read_parquet(files)
+    path = tmp_path / f"log.{'csv' if given == 'csv' else 'parquet'}"
+    (frame.to_csv if given == "csv" else frame.to_parquet)(path, index=False)
+    source, options = str(path), {"engine": "spark"}
+    if given in {"frame", "ibis"}:
+        source, options = session.read.parquet(str(path)), {}
+    if given == "ibis":
+        import ibis
+
+        source.createOrReplaceTempView("changing")
+        source = ibis.pyspark.connect(session).table("changing")
+    with op.scan(source, **NAMED, way="stream", **options) as log:
+        log.check()
+        with path.open("ab") as file:
+            file.write(b"1,2,3\n")
+        with pytest.raises(DataError, match="changed while it was read"):
+            op.evaluate(log, soft("x"), estimators=["IPW"])
+
+
+def test_spark_takes_no_file_for_all(session, files, tmp_path):
+    """Where files of a pattern do not agree, Spark would go by one of them."""
+    frame = pd.read_parquet(files).assign(r=lambda f: f.r.astype(int))
+    half = frame.assign(r=0.5, key=frame.key + 10**7)
+    frame.to_parquet(tmp_path / "1.parquet")
+    half.to_parquet(tmp_path / "2.parquet")
+    with op.scan(str(tmp_path / "*.parquet"), **NAMED, engine="spark") as log:
+        ev = op.evaluate(log, "uniform", estimators=["IPW"])
+        expected = pd.concat([frame.r, half.r]).mean()
+        assert ev.logged.value == pytest.approx(expected, rel=1e-12)
+    half.drop(columns="y").to_parquet(tmp_path / "2.parquet")
+    with pytest.raises(DataError, match="'y' is in"):
+        op.scan(str(tmp_path / "*.parquet"), **NAMED, engine="spark")
+    frame.to_csv(tmp_path / "1.csv", index=False)
+    half[half.columns[::-1]].to_csv(tmp_path / "2.csv", index=False)
+    with pytest.raises(DataError, match="another order"):
+        op.scan(str(tmp_path / "*.csv"), **NAMED, engine="spark")
+    for name in ("*.tsv", "none.parquet"):
+        with pytest.raises(DataError, match="no file"):
+            op.scan(str(tmp_path / name), **NAMED, engine="spark")
+
+
 def price_of(context):
     """One price per row."""
     return 5.2 + 0.5 * np.asarray(context["x"], dtype=float)

@@ -103,8 +103,8 @@ def separator(path: str) -> str:
     return "\t" if path.removesuffix(".gz").endswith(".tsv") else ","
 
 
-def duckdb_text(paths: Sequence[str], comma: str | None = None) -> str:
-    """SQL that gives the cells of CSV files as text; every file must have the columns of the first."""
+def common_header(paths: Sequence[str], comma: str | None = None) -> list[str]:
+    """Column names of CSV files, which must be the same in the same order."""
     names = header(paths[0], comma)
     for path in paths[1:]:
         if header(path, comma) != names:
@@ -112,6 +112,12 @@ def duckdb_text(paths: Sequence[str], comma: str | None = None) -> str:
                 f"{path!r} has other columns than {paths[0]!r}, or another order of them. Files of one log must "
                 "have the same columns."
             )
+    return names
+
+
+def duckdb_text(paths: Sequence[str], comma: str | None = None) -> str:
+    """SQL that gives the cells of CSV files as text; every file must have the columns of the first."""
+    names = common_header(paths, comma)
     columns = ", ".join(f"{sql_text(name)}: 'VARCHAR'" for name in names)
     comma = sql_text(comma or separator(paths[0]))
     return (  # names are quoted

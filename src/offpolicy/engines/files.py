@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
 
 from offpolicy.errors import DataError
 
@@ -73,6 +74,13 @@ def _tail(path: str) -> str:
             return hashlib.sha256(file.read(TAIL)).hexdigest()[:16]
     except OSError as error:
         raise DataError(f"{path!r} cannot be read: {error.strerror}.") from error
+
+
+def on_this_machine(uris: Sequence[str]) -> list[str]:
+    """Paths of the files that lie here, of those that an engine says it reads ("file:///logs/a%20b.parquet")."""
+    parts = [urlsplit(uri) for uri in uris]
+    paths = [unquote(p.path) for p in parts if p.scheme in {"", "file"} and not p.netloc]
+    return sorted(path for path in paths if Path(path).is_file())
 
 
 def sql_text(text: str) -> str:

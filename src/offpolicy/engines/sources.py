@@ -44,7 +44,7 @@ def open_source(
         from offpolicy.engines.spark import Spark
 
         spark = Spark(source.sparkSession, temp_directory=temp_directory)
-        return spark, spark.from_frame(source)
+        return spark, spark.source(source)
     if kind.startswith("ibis."):
         return _ibis(source, temp_directory)
     if "DuckDBPyRelation" in kind:
@@ -82,6 +82,8 @@ def _in_memory(
     if kind.startswith(("pyarrow.", "pandas.", "polars.")) and "LazyFrame" not in kind:
         duck = DuckDB(**options)
         rows = source.to_arrow() if kind.startswith("polars.") else source
+        lying = files.on_this_machine(getattr(source, "files", ()))  # of an Arrow dataset
+        duck.fingerprint = files.Fingerprint.of(lying) if lying else None
         return duck, duck.register(rows)
     raise DataError(
         f"cannot scan a {kind}. Give a path or pattern of Parquet or CSV files, a DuckDB file, relation "
@@ -112,6 +114,7 @@ def _files(
         if not Path(source).exists():
             raise DataError(f"there is no file {source!r}.")
         duck = DuckDB(database=source, **options, paths=[str(Path(source).absolute())])
+        duck.fingerprint = files.Fingerprint.of([source])
         return duck, duck.from_name(_required(table))
     if table is not None:
         raise UsageError("table= is for DuckDB files and connections.")
@@ -204,8 +207,8 @@ def _parquet(paths: list[str]) -> str:
 def _ibis(source: Any, temp_directory: Any) -> tuple[Engine, Any]:
     """The engine of an Ibis table, by the name of its backend."""
     backend = source.get_backend()
-    make = IBIS_ENGINES.get(backend.name, Backend)
-    return make(backend, temp_directory=temp_directory), source.pipe(_registered)
+    make: Callable[..., Engine] = IBIS_ENGINES.get(backend.name, _any_backend)
+    return make(backend, source, temp_directory=temp_directory), source.pipe(_registered)
 
 
 def _registered(source: Any) -> Any:
@@ -214,17 +217,23 @@ def _registered(source: Any) -> Any:
     return source
 
 
-def _duckdb(backend: Any, *, temp_directory: Any) -> Engine:
+def _any_backend(backend: Any, _: Any, *, temp_directory: Any) -> Engine:
+    return Backend(backend, temp_directory=temp_directory)
+
+
+def _duckdb(backend: Any, _: Any, *, temp_directory: Any) -> Engine:
     return DuckDB(backend.con, temp_directory=temp_directory)
 
 
-def _spark(backend: Any, *, temp_directory: Any) -> Engine:
+def _spark(backend: Any, source: Any, *, temp_directory: Any) -> Engine:
     from offpolicy.engines.spark import Spark
 
-    return Spark(backend._session, backend=backend, temp_directory=temp_directory)  # noqa: SLF001
+    spark = Spark(backend._session, backend=backend, temp_directory=temp_directory)  # noqa: SLF001
+    spark.watch(spark.frame(source))
+    return spark
 
 
-def _sqlite(backend: Any, *, temp_directory: Any) -> Engine:
+def _sqlite(backend: Any, _: Any, *, temp_directory: Any) -> Engine:
     from offpolicy.engines.sqlite import SQLite
 
     return SQLite(backend, temp_directory=temp_directory)

@@ -1,7 +1,9 @@
 """Spark: checks, compression and predictions run on the executors, models are fitted on the driver.
 
 Queries go through Ibis. Blocks go through ``mapInArrow``: an executor turns the rows of its partition, contexts and
-all, into a few numbers per row, so that a lost executor means a task done again and the same numbers.
+all, into a few numbers per row, so that a lost executor means a task done again and the same numbers. Files that lie
+on the driver's machine are checked before and after every pass, as DuckDB's are; those on a cluster's file system are
+Spark's to keep.
 """
 
 from __future__ import annotations
@@ -11,16 +13,16 @@ import pickle
 import sys
 import uuid
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from offpolicy._workspace import Workspace
-from offpolicy.engines import csv
-from offpolicy.engines.engine import BATCH_ROWS, ibis_module
+from offpolicy.engines import csv, files
+from offpolicy.engines.engine import BATCH_ROWS, backend_errors, ibis_module
 from offpolicy.errors import DataError, missing_dependency
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
-    from pathlib import Path
 
     from offpolicy.engines.engine import Engine
     from offpolicy.engines.rows import Schema
@@ -56,7 +58,23 @@ class Spark:
         self.session = session
         self.backend = ibis_module().pyspark.connect(session) if backend is None else backend
         self.workspace = Workspace(temp_directory)
+        self.fingerprint: files.Fingerprint | None = None
         self._own = own
+
+    def source(self, frame: Any) -> Any:
+        """Ibis table of the DataFrame that is the log."""
+        self.watch(frame)
+        return self.from_frame(frame)
+
+    def watch(self, frame: Any) -> None:
+        """The files that a DataFrame reads must stay as they are from now on."""
+        paths = files.on_this_machine(frame.inputFiles())
+        self.fingerprint = files.Fingerprint.of(paths) if paths else None
+
+    def unchanged(self, *, tails: bool = False) -> None:
+        """The files are what they were when the scan began."""
+        if self.fingerprint is not None:
+            self.fingerprint.check(tails=tails)
 
     def from_frame(self, frame: Any) -> Any:
         """Ibis table of a Spark DataFrame."""
@@ -70,20 +88,29 @@ class Spark:
 
     def table(self, expression: Any) -> Any:
         """Result as an Arrow table."""
-        return self.frame(expression).toArrow()
+        self.unchanged()
+        with backend_errors("Spark"):
+            return self.frame(expression).toArrow()
 
     def batches(self, expression: Any, rows: int = BATCH_ROWS) -> Iterator[Any]:
         """Result as Arrow record batches; partitions come to the driver one at a time."""
+        self.unchanged(tails=True)
         frame = self.frame(expression)
         schema = self.table(expression.limit(0)).schema
         pending: list[Any] = []
-        for row in frame.mapInArrow(_as_bytes, "part binary").toLocalIterator():
+        parts = frame.mapInArrow(_as_bytes, "part binary").toLocalIterator()
+        while True:
+            with backend_errors("Spark"):
+                row = next(parts, None)
+            if row is None:
+                break
             pending += _from_bytes(row["part"])
             if sum(b.num_rows for b in pending) >= rows:
                 yield _one_batch(pending, schema)
                 pending = []
         if pending:
             yield _one_batch(pending, schema)
+        self.unchanged()
 
     def upload(self, table: Any) -> Any:
         """An Ibis table of a temporary view; small, so Spark sends it to every executor."""
@@ -106,11 +133,13 @@ class Spark:
         """
         from pyspark import StorageLevel
 
+        self.unchanged(tails=True)
         work = _Blocks(log.schema, task, log.scan.limits.chunk)
         made = self.frame(log.rows()).mapInArrow(work, "made binary")
         made = made.persist(StorageLevel.DISK_ONLY)
         try:
             made.count()
+            self.unchanged()
             for row in made.toLocalIterator():
                 yield pickle.loads(bytes(row["made"]))  # noqa: S301 — what these executors made of the task
         finally:
@@ -197,20 +226,58 @@ def read_files(
         else running
     )
     spark = Spark(session, own=running is None, temp_directory=temp_directory)
-    plain = source.removesuffix(".gz")
-    if plain.endswith((".csv", ".tsv")):
-        frame = session.read.csv(
-            source,
-            header=True,
-            sep=csv.separator(source),
-            escape='"',
-            mode="FAILFAST",
-            multiLine=True,
-        )
-        return spark, csv.typed(spark, spark.from_frame(frame), labels)
-    if plain.endswith((".parquet", ".pq")) or "." not in plain.rsplit("/", maxsplit=1)[-1]:
-        frame = session.read.parquet(source)
-    else:
+    try:
+        return spark, _rows_of_files(spark, source, labels)
+    except BaseException:
         spark.close()
+        raise
+
+
+def _rows_of_files(spark: Spark, source: str, labels: Collection[str]) -> Any:
+    plain, read = source.removesuffix(".gz"), spark.session.read
+    is_folder = Path(source).is_dir()
+    here = [] if is_folder or files.REMOTE.match(source) else files.listed(source)
+    if plain.endswith((".csv", ".tsv")):
+        if here:  # Spark takes the first file's names for the columns of every file
+            csv.common_header(here)
+        with backend_errors("Spark"):
+            frame = read.csv(
+                here or source,
+                header=True,
+                sep=csv.separator(source),
+                escape='"',
+                mode="FAILFAST",
+                multiLine=True,
+            )
+        return csv.typed(spark, spark.source(frame), labels)
+    if not plain.endswith((".parquet", ".pq")) and "." in plain.rsplit("/", maxsplit=1)[-1]:
         raise DataError(f"{source!r}: Spark reads Parquet (.parquet) and CSV (.csv) files here.")
-    return spark, spark.from_frame(frame)
+    with backend_errors("Spark"):
+        frame = read.parquet(source)
+    return spark.source(_reconciled(read, frame))
+
+
+def _reconciled(read: Any, frame: Any) -> Any:
+    """The rows of Parquet files with types that hold every value; Spark takes those of one file for all."""
+    from functools import reduce
+
+    import pyarrow.parquet as pq
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    paths = files.on_this_machine(frame.inputFiles())
+    if len(paths) < 2:
+        return frame
+    wide = from_arrow_schema(files.common_schema(paths))
+    alike: dict[tuple[Any, ...], list[str]] = {}
+    for path in paths:
+        schema = pq.read_schema(path)
+        alike.setdefault(tuple((f.name, f.type) for f in schema), []).append(path)
+    if len({frozenset(columns) for columns in alike}) == 1:  # the order of columns is no matter
+        return frame
+    parts = [
+        read.parquet(*group).selectExpr(
+            *(f"cast(`{f.name.replace('`', '``')}` as {f.dataType.simpleString()})" for f in wide)
+        )
+        for group in alike.values()
+    ]
+    return reduce(lambda a, b: a.unionByName(b), parts)

@@ -46,10 +46,10 @@ def _parts(value: Any) -> Iterator[bytes]:
         yield from (digest([f.name, getattr(value, f.name)]).encode() for f in fields(value))
     elif callable(value) and hasattr(value, "__qualname__"):
         yield f"{value.__module__}.{value.__qualname__}".encode()
-    elif type(value).__repr__ is object.__repr__:
-        yield digest(vars(value) if hasattr(value, "__dict__") else None).encode()
-    else:
+    elif repr(value) != object.__repr__(value):
         yield repr(value).encode()
+    else:  # a class of its own that says no more than its address
+        yield digest(vars(value) if hasattr(value, "__dict__") else None).encode()
 
 
 def _of_path(path: Path) -> Iterator[bytes]:

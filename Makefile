@@ -96,7 +96,7 @@ lock: $(VENV)/.test
 # Known vulnerabilities of those versions, and a bill of materials of the base install.
 audit: | $(BIN)/python
 	$(BIN)/python -m pip install --quiet pip-audit
-	$(BIN)/pip-audit --requirement requirements/test.lock --no-deps --disable-pip
+	$(BIN)/pip-audit --strict --requirement requirements/test.lock --no-deps --disable-pip
 
 sbom: | $(BIN)/python
 	$(PYTHON) -m venv $(VENV)/sbom

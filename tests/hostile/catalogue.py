@@ -15,6 +15,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 
 import inputs
+import kinds
 import tables
 import usercode
 
@@ -49,7 +50,7 @@ def cases() -> Iterator[Case]:
             words,
             lambda folder, line=line: tables.dsjson_reason(line, folder),
         )
-    for area, found in {**inputs.AREAS, **usercode.AREAS}.items():
+    for area, found in {**inputs.AREAS, **usercode.AREAS, **kinds.AREAS}.items():
         for name, expected, run in found():
             kind = NUMBER if isinstance(expected, float) else ERROR
             yield Case(area, name, kind, expected, run)

@@ -267,9 +267,14 @@ def advise(
     check_level(level)
     if width is not None and not (isinstance(width, int | float) and 0 < width < math.inf):
         raise UsageError(f"width= must be a positive number. Got {width!r} instead.")
-    shares = tuple(float(x) for x in exploration)
+    try:
+        shares = tuple(float(x) for x in exploration)
+    except (TypeError, ValueError):
+        shares = (math.nan,)
     if not all(0 < x <= 1 for x in shares):
-        raise UsageError(f"exploration= must hold shares in (0, 1]. Got {exploration!r} instead.")
+        raise UsageError(
+            f"exploration= must be a list of shares in (0, 1]. Got {exploration!r} instead."
+        )
     ev = evaluate(log, policies, **settings)
     n = float(ev.logged.sample().total)
     is_single = ev.problem.log.kind == "bandit"

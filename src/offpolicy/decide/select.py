@@ -176,6 +176,9 @@ def select(
             f"select takes what evaluate gives. Got {type(ev).__name__} instead: op.select(op.evaluate(log, policies))."
         )
     check_question(rate, method)
+    names = [e.name for e in ev.estimators]
+    if estimator is not None and estimator not in names:
+        raise UsageError(f"there is no estimate by {estimator!r}.{did_you_mean(estimator, names)}")
     each = 1 - adjusted(1 - rate, len(ev.policies))
     name = headline(ev.estimators).name if estimator is None else estimator
     found = [_candidate(ev, policy, name, each, method) for policy in ev.policies]
@@ -188,7 +191,7 @@ def select(
 
 def check_question(rate: float, method: str) -> None:
     """Refuse what cannot be asked for, before anything is fitted."""
-    if not 0 < rate < 1:
+    if not (isinstance(rate, int | float) and 0 < rate < 1):
         raise UsageError(f"rate= must be between 0 and 1. Got {rate!r} instead.")
     if method not in METHODS:
         raise UsageError(f"method= must be one of {list(METHODS)}.{did_you_mean(method, METHODS)}")

@@ -73,6 +73,9 @@ def _models(model: Any, names: tuple[str, ...], argument: str) -> dict[str, Any]
     # With one reward a mapping of value models goes by policy.
     if by_metric and (several or argument == "reward_model"):
         return {name: model.get(name) for name in names}
+    if several and isinstance(model, Mapping) and any(key in names for key in model):
+        odd = next(key for key in model if key not in names)
+        raise UsageError(f"{argument}=: no metric is called {odd!r}.{did_you_mean(odd, names)}")
     if several and isinstance(model, np.ndarray | list | tuple | Mapping):
         raise UsageError(
             f"{argument}= holds predictions of one reward, and the log has {len(names)} metrics. Give predictions "

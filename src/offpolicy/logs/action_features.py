@@ -13,6 +13,7 @@ from offpolicy._arrays import detached, read_only
 from offpolicy.errors import DataError, did_you_mean
 from offpolicy.logs.actions import Label, encode, is_missing, label_array, plain
 from offpolicy.logs.frame import Columns, is_frame
+from offpolicy.logs.given import refuse_masked
 
 if TYPE_CHECKING:
     from offpolicy._arrays import Array, Ints
@@ -184,6 +185,7 @@ def of_table(given: Any, labels: tuple[Label, ...], action: str) -> ActionFeatur
         return _of_keyed_frame(given, labels, action)
     if isinstance(given, Mapping):
         return _of_mapping(given, labels)
+    refuse_masked(given, "action_features")
     array = np.asarray(detached(given))
     if array.ndim == 1:
         array = array[:, None]
@@ -268,6 +270,15 @@ def _feature(values: Array, name: str) -> Array:
         numbers = np.array([np.nan if v is None else float(v) for v in values], dtype=np.float64)
     else:
         missing = is_missing(values)
+        nameless = [
+            v
+            for v in values.tolist()
+            if type(v).__str__ is object.__str__ and type(v).__repr__ is object.__repr__
+        ]
+        if nameless:
+            raise DataError(
+                f"action_features: {name!r} holds a {type(nameless[0]).__name__}, which is neither a number nor a text."
+            )
         out = np.empty(len(values), dtype=object)
         out[:] = [None if gone else str(v) for v, gone in zip(values, missing, strict=True)]
         return out

@@ -8,6 +8,7 @@ import numpy as np
 
 from offpolicy.errors import DataError, UsageError, first_rows
 from offpolicy.logs import messages
+from offpolicy.logs.checks import LARGEST
 
 if TYPE_CHECKING:
     from offpolicy._arrays import Floats
@@ -53,6 +54,11 @@ def checked_range(low: float, high: float, given: Any, column: str) -> tuple[flo
                 f"column {column!r}: of actions that are numbers, actions= is their range (low, high). "
                 f"Got {given!r:.60} instead."
             ) from error
+    if max(abs(low), abs(high)) > LARGEST:
+        raise DataError(
+            f"column {column!r}: actions from {low:g} to {high:g} are beyond 1e30 in size, where distances between "
+            "actions are no longer numbers. Give them in another unit."
+        )
     if not (np.isfinite([low, high]).all() and low < high):
         raise DataError(
             f"column {column!r}: actions from {low:g} to {high:g} do not differ. A log of numbers needs several "

@@ -85,7 +85,7 @@ def density_bad(column: str, where: str) -> str:
     """A density is missing, infinite, 0 or negative."""
     return (
         f"column {column!r}: {where} are no densities. Where actions are numbers, the propensity is the density with "
-        "which the logged one was drawn: finite and above 0. Drop these rows, or leave propensity= out so that it "
+        "which the logged one was drawn: from 1e-30 to 1e30. Drop these rows, or leave propensity= out so that it "
         "is estimated."
     )
 

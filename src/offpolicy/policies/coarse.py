@@ -285,6 +285,11 @@ def _clustered(features: ActionFeatures, names: tuple[str, ...], clusters: int) 
         parts.append(((values - values.mean()) / (spread or 1.0))[:, None])
     points = np.hstack(parts)
     different = len(np.unique(points, axis=0))
-    found = KMeans(min(clusters, different), n_init=4, random_state=0).fit_predict(points)
+    if clusters > different:
+        raise UsageError(
+            f"CoarseRatio: clusters={clusters}, and the actions have {different} different rows of features. Ask for "
+            "fewer clusters, or leave clusters= out: each of these is a cell then."
+        )
+    found = KMeans(clusters, n_init=4, random_state=0).fit_predict(points)
     made = Cells.of(found.tolist(), names)
     return replace(made, labels=tuple(f"cluster {c}" for c in range(made.n)))

@@ -127,6 +127,8 @@ def numbered_lines(path: str | Path) -> Iterator[tuple[int, bytes | None]]:
                     yield number, line
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise DataError(f"{name} is cut off or damaged: {error}.") from error
+    except (FileNotFoundError, IsADirectoryError, PermissionError) as error:
+        raise DataError(f"{str(path)!r} cannot be read: {error.strerror}.") from error
 
 
 def read_lines(

@@ -270,11 +270,7 @@ def _feature(values: Array, name: str) -> Array:
         numbers = np.array([np.nan if v is None else float(v) for v in values], dtype=np.float64)
     else:
         missing = is_missing(values)
-        nameless = [
-            v
-            for v in values.tolist()
-            if type(v).__str__ is object.__str__ and type(v).__repr__ is object.__repr__
-        ]
+        nameless = [v for v in values.tolist() if str(v) == object.__repr__(v)]
         if nameless:
             raise DataError(
                 f"action_features: {name!r} holds a {type(nameless[0]).__name__}, which is neither a number nor a text."

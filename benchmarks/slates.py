@@ -6,7 +6,9 @@
 Jobs: ``ours`` reads a frame of N × 5 rows and gives RIPS (IPW) and cascade-DR (DML, with the value model's predictions
 given) with their 95% intervals; ``numpy`` is the same two means and normal intervals from dense arrays; ``obp`` the
 Open Bandit Pipeline's two estimators without intervals (skipped when it is not installed: see
-``tests/reference/make_obp_slates.py``); ``fitted`` is DML with its default model, cross-fitted, on N / 20 slates.
+``tests/reference/make_obp_slates.py``); ``fitted`` is DML and IPW with a boosted model at every slot, cross-fitted, in
+memory, and ``streamed`` the same from a Parquet file in blocks of whole slates, with models fitted to at most two
+million slots.
 """
 
 from __future__ import annotations
@@ -17,11 +19,15 @@ import math
 import resource
 import subprocess
 import sys
+import tempfile
 import time
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-JOBS = ("ours", "numpy", "obp", "fitted")
+JOBS = ("ours", "numpy", "obp", "fitted", "streamed")
+TREES = 50
 SLOTS, ITEMS = 5, 10
 
 
@@ -32,7 +38,11 @@ def main() -> None:
     parser.add_argument("--jobs", nargs="*", default=JOBS, choices=JOBS)
     parser.add_argument("--slates", type=int, default=1_000_000)
     parser.add_argument("--one", choices=JOBS, help=argparse.SUPPRESS)
+    parser.add_argument("--write", help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.write:
+        frame_of(arrays(options.slates, predictions=False)).to_parquet(options.write)
+        return
     if options.one:
         print(json.dumps(WORK[options.one](options.slates)))
         return
@@ -55,7 +65,7 @@ def measured(job: str, arguments: list[str]) -> dict[str, object]:
     return result
 
 
-def arrays(n: int) -> dict[str, np.ndarray]:
+def arrays(n: int, *, predictions: bool = True) -> dict[str, np.ndarray]:
     """Uniform logging, a target that prefers later items, clicks that depend on the items above."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=n)
@@ -68,7 +78,7 @@ def arrays(n: int) -> dict[str, np.ndarray]:
         "items": items,
         "clicks": (rng.random((n, SLOTS)) < chance).astype(np.float64),
         "pi": pi / pi.sum(),
-        "q": rng.random((n, SLOTS, ITEMS)),
+        "q": rng.random((n, SLOTS, ITEMS) if predictions else (0, SLOTS, ITEMS)),
     }
 
 
@@ -77,13 +87,22 @@ def done(start: float, **values: float) -> dict[str, float]:
     return {"cpu_s": round(time.process_time() - start, 2), "peak_gb": round(peak, 2), **values}
 
 
-def log_of(d: dict[str, np.ndarray]):
-    import pandas as pd
+ROLES: dict[str, Any] = {
+    "slate": "slate", "position": "position", "context": ["x"], "action": "item", "reward": "click", "propensity": "p",
+}  # fmt: skip
 
+
+def log_of(d: dict[str, np.ndarray]):
     import offpolicy as op
 
+    return op.Slates.from_frame(frame_of(d), **ROLES)
+
+
+def frame_of(d: dict[str, np.ndarray]):
+    import pandas as pd
+
     n = len(d["x"])
-    frame = pd.DataFrame(
+    return pd.DataFrame(
         {
             "slate": np.repeat(np.arange(n), SLOTS),
             "position": np.tile(np.arange(SLOTS), n),
@@ -93,9 +112,6 @@ def log_of(d: dict[str, np.ndarray]):
             "p": 1 / ITEMS,
         }
     )
-    return op.Slates.from_frame(
-        frame, slate="slate", position="position", context=["x"], action="item", reward="click", propensity="p",
-    )  # fmt: skip
 
 
 def policy(d: dict[str, np.ndarray]):
@@ -162,15 +178,45 @@ def obp(n: int) -> dict[str, float]:
 
 
 def fitted(n: int) -> dict[str, float]:
+    d = arrays(n, predictions=False)
+    frame = frame_of(d)
+    start = time.process_time()
     import offpolicy as op
 
-    d = arrays(n // 20)
+    return _fitted(op.Slates.from_frame(frame, **ROLES), d["pi"], start)
+
+
+def streamed(n: int) -> dict[str, float]:
+    """From a file that another process wrote: its memory is not this one's."""
+    path = Path(tempfile.gettempdir()) / f"slates_{n}.parquet"
+    if not path.exists():
+        command = [sys.executable, __file__, "--write", str(path), "--slates", str(n)]
+        subprocess.run(command, check=True)
     start = time.process_time()
-    ev = op.evaluate(log_of(d), policy(d), estimators=["DML"])
-    return done(start, slates=n // 20, DML=ev["policy", "DML"].value)
+    import offpolicy as op
+
+    pi = np.exp(0.1 * np.arange(ITEMS))
+    scan = op.scan_slates(str(path), way="stream", memory_limit="1GB", threads=1, **ROLES)
+    return _fitted(scan, pi / pi.sum(), start)
 
 
-WORK = {"ours": ours, "numpy": plain, "obp": obp, "fitted": fitted}
+def _fitted(log: Any, pi: np.ndarray, start: float) -> dict[str, float]:
+    from lightgbm import LGBMRegressor
+
+    import offpolicy as op
+
+    model = op.FittedQ(LGBMRegressor(n_estimators=TREES, n_jobs=1, verbosity=-1))
+    ev = op.evaluate(
+        log,
+        lambda rows: np.broadcast_to(pi, (len(rows), ITEMS)),
+        estimators=["DML", "IPW"],
+        value_model=model,
+    )
+    values = {name: ev["policy", name].value for name in ("DML", "IPW")}
+    return done(start, **values, verdict=ev.verdict().level == "trust")
+
+
+WORK = {"ours": ours, "numpy": plain, "obp": obp, "fitted": fitted, "streamed": streamed}
 
 if __name__ == "__main__":
     main()

@@ -39,7 +39,7 @@ def test_the_published_estimator_is_close_to_the_truth():
 
 
 def test_tables():
-    found = reproduce(Args(slates=200, replications=2, kinds=("cascade",), workers=1))
+    found = reproduce(Args(slates=200, replications=2, fitted=2, kinds=("cascade",), workers=1))
     text = show(found)
     assert set(found["kinds"]["cascade"]["checks"]) == set(WEIGHTED)
     for name in ("IPS", "IIPS", "RIPS", "DML", "cascade-DR, published"):

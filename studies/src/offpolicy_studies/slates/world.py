@@ -29,6 +29,7 @@ LENGTHS = (3, 4, 5, 6, 7)
 LAMBDAS = (-0.8, -0.6, -0.4, -0.2, 0.0, 0.2, 0.4, 0.6, 0.8)
 KINDS = ("cascade", "independent", "full")
 SCALE = 5.0
+MANY = 200_000  # slates from which true values are computed
 
 
 @dataclass(frozen=True)
@@ -93,6 +94,20 @@ class World:
         items, _ = self.fill(len(many), self.target, rng)
         return float(self.chances(many, items).sum(axis=1).mean())
 
+    def values(self, rng: np.random.Generator) -> tuple[float, float]:
+        """Clicks per slate of the target and of the logging policy on all contexts.
+
+        Both are drawn with the same contexts and the same random numbers, so that their difference, which may be small,
+        has an error that is smaller still.
+        """
+        x, seed = rng.normal(size=(MANY, FEATURES)), int(rng.integers(2**62))
+
+        def value(logits: Floats) -> float:
+            items, _ = self.fill(MANY, logits, np.random.default_rng(seed))
+            return float(self.chances(x, items).sum(axis=1).mean())
+
+        return value(self.target), value(self.logits)
+
 
 @dataclass(frozen=True)
 class Logged:
@@ -105,6 +120,7 @@ class Logged:
     clicks: Floats
     here: float  # value of the target on these contexts
     everywhere: float  # and on all
+    logged: float  # value of the logging policy on all contexts
 
     @classmethod
     def draw(cls, kind: str, n: int, rng: np.random.Generator) -> Logged:
@@ -114,8 +130,7 @@ class Logged:
         items, p = world.fill(n, world.logits, rng)
         clicks = (rng.uniform(size=items.shape) < world.chances(x, items)).astype(np.float64)
         here = world.value(x, max(1, 100_000 // n), rng)
-        everywhere = world.value(rng.normal(size=(100_000, FEATURES)), 1, rng)
-        return cls(world, x, items, p, clicks, here, everywhere)
+        return cls(world, x, items, p, clicks, here, *world.values(rng))
 
     def frame(self) -> pd.DataFrame:
         """One row per slot."""

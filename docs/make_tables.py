@@ -15,7 +15,7 @@ WHAT = {
     "largest_weight": "largest weight (no limit of its own)",
     "largest_weight_share": "share of all weight on one unit",
     "top_share": "share of the weight on the heaviest 1% of the weighted units",
-    "top_unit_share": "share of the weighted rewards on one unit",
+    "top_unit_share": "share of the weighted rewards on one unit; of two-valued ones as the whole log has them",
     "pareto_k": "Pareto index of the weights' tail",
     "unsupported_mass": "share of the target's choices that the log never makes",
     "coarse_ratio": "p-value: paired test between estimates with ratios of cells and of actions",

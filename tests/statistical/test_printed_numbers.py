@@ -97,6 +97,7 @@ WORLDS = {
     ),
     "spend": (lambda rng, n: np.where(rng.random(n) < 0.03, rng.gamma(1, 30, size=n), 0.0), 0.9),
 }
+NO_VARIANCE = ("pareto 1.3", "pareto 1.5")  # rewards that no number of rows averages out
 
 
 @pytest.mark.parametrize("world", WORLDS)
@@ -118,6 +119,8 @@ def test_tails_and_rare_losses(world, n):
     for a, h in zip(answered, held, strict=True):
         if a >= 20:
             assert 1 - h / a <= most(0.06, a), (answered, held)
+    if world in NO_VARIANCE:
+        assert (answered <= 0.05 * trials).all(), answered
 
 
 def test_biased_estimators_cover():

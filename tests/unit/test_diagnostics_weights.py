@@ -73,7 +73,32 @@ def test_plain_numbers(found):
     assert float(found["effective_sample_size"]) == pytest.approx(W.sum() ** 2 / (W**2).sum())
     assert float(found["largest_weight"]) == pytest.approx(W.max())
     assert float(found["largest_weight_share"]) == pytest.approx(W.max() / W.sum())
-    assert float(found["top_unit_share"]) == pytest.approx((W * R).max() / (W * R).sum())
+    size = W.sum() ** 2 / (W**2).sum()
+    assert float(found["top_unit_share"]) == pytest.approx(1 / (R.mean() * size))
+
+
+def test_amounts_on_one_unit_are_those_that_were_paid():
+    amounts = R * (1 + RNG.random(600))
+    found = diagnosed(op.BanditLog.from_arrays(X, A, amounts, P[X, A]))
+    carried = W * amounts
+    assert float(found["top_unit_share"]) == pytest.approx(carried.max() / carried.sum())
+
+
+def test_a_lucky_policy_is_not_trusted_for_its_luck():
+    """Ten clicks in the whole log: whether one or all of them fell to the policy, as much is known about it."""
+    n = 1000
+    action = np.arange(n) % 2
+    levels = []
+    for lucky in (0, 1, 5, 10):
+        clicks = np.zeros(n)
+        clicks[1 : 2 * lucky : 2] = 1  # shown what the policy would
+        clicks[0 : 2 * (10 - lucky) : 2] = 1
+        log = op.BanditLog.from_arrays(None, action, clicks, np.full(n, 0.5))
+        ev = op.evaluate(log, op.policies.Fixed(1), estimators=["SNIPW"])
+        finding = ev.diagnostics["top_unit_share"]
+        assert finding.value == pytest.approx(1 / (0.01 * 500))
+        levels.append((finding.level, ev.verdict().level))
+    assert len(set(levels)) == 1
 
 
 def test_three_ways_to_the_same_finding(found):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from offpolicy.inference.intervals.evidence import two_values
 from offpolicy.inference.intervals.tails import effective_size, tail_index, tail_is_visible
 from offpolicy.trust.finding import Finding, about_arms, judged, not_applicable
 from offpolicy.trust.moments import exceedances, mean_z, surely_above
@@ -64,7 +65,7 @@ def findings(view: View) -> list[Finding]:
     what = "clusters" if units.cluster is not None else "units"
     largest, possible = float(w.max()) * view.scale, view.reach.largest
     carried, top = unit_share(view, w), top_share(w, view.mass)
-    one = unit_share(view, np.abs(w * view.reward))
+    one, how = _rewards_on_one(view, size)
     return [
         *_mean(view),
         judged(
@@ -92,7 +93,7 @@ def findings(view: View) -> list[Finding]:
         judged(
             "top_unit_share",
             one,
-            f"one unit carries {_percent(one)} of the weighted rewards.",
+            f"{how} {_percent(one)} of the weighted rewards.",
         ),
         _tail(view),
         _by_action(view),
@@ -107,6 +108,21 @@ def unit_share(view: View, values: Floats) -> float:
     """
     total = float(view.mass @ values)
     return float((view.mass / view.count * values).max()) / total if total > 0 else math.nan
+
+
+def _rewards_on_one(view: View, size: float) -> tuple[float, str]:
+    """Share of the weighted rewards that one unit carries, and in words of which rewards that is.
+
+    Of rewards of two values it is the share that ``size`` units with rewards as in the whole log would leave to one.
+    The rewards that the policy's own units happen to show are no ground for trust there: a policy that was lucky has
+    more of them, and where they were counted its logs would be trusted more often than others.
+    """
+    if two_values(view.reward) is None:
+        return unit_share(view, np.abs(view.weight * view.reward)), "one unit carries"
+    mass = view.mass / view.mass.sum()
+    level, square = float(mass @ np.abs(view.reward)), float(mass @ view.reward**2)
+    share = min(square / (level**2 * size), 1.0) if level > 0 and size > 0 else math.nan
+    return share, "with rewards as in the whole log, one unit would carry"
 
 
 def _mean(view: View) -> list[Finding]:

@@ -420,7 +420,7 @@ def test_a_break_where_the_policy_sits_is_found(kind, mean):
     ev = op.evaluate(made, lambda x: 3 + np.asarray(x).ravel(), estimators=["DML"], reward_model=SPLINE)  # fmt: skip
     finding = ev.diagnostics["policy", "break_at_policy"]
     assert finding.details["kind"] == kind
-    assert finding.level == ("ok" if kind == "none" else "caution")
+    assert finding.level == {"none": "ok", "corner": "caution", "jump": "alarm"}[kind]
     assert ev["policy", "DML"].extrapolation == (2.0 if kind == "corner" else 4 / 3)
     if kind == "corner":
         assert finding.details["size"] == pytest.approx(-2.0, abs=0.8)

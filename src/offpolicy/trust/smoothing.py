@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from offpolicy.scores import formulas as scores
@@ -36,7 +37,10 @@ def break_finding(view: View) -> Finding:
         "none": "no sign of a corner or a jump of the mean reward at the policy's number",
     }[found.kind]
     sure = "" if found.kind == "none" else f" (z = {found.z:.2g})"
-    return judged(BREAK, abs(found.z), f"{what}{sure}.", {"kind": found.kind, "size": found.size})
+    details = {"kind": found.kind, "size": found.size}
+    made = judged(BREAK, abs(found.z), f"{what}{sure}.", details)
+    # One side of a jump is outside of the interval, however many rows there are.
+    return replace(made, level="alarm") if found.kind == "jump" else made
 
 
 def finding(estimates: Mapping[str, Estimate], estimators: Sequence[Estimator]) -> Finding | None:

@@ -209,7 +209,7 @@ THRESHOLDS: dict[str, Threshold] = {
         4.0, math.inf, "above",
         "Give the policy's number a distance from the break, evaluate both sides of it apart, or log more actions next "
         "to it and give a small bandwidth=.",
-        false_alarms=0.01,
+        decides=True, false_alarms=0.01,
     ),
     # Stability of the number.
     "reward_tail": Threshold(

@@ -8,7 +8,7 @@ given) with their 95% intervals; ``numpy`` is the same two means and normal inte
 Open Bandit Pipeline's two estimators without intervals (skipped when it is not installed: see
 ``tests/reference/make_obp_slates.py``); ``fitted`` is DML and IPW with a boosted model at every slot, cross-fitted, in
 memory, and ``streamed`` the same from a Parquet file in blocks of whole slates, with models fitted to at most two
-million slots.
+million slots; ``weighted`` and ``weighted, streamed`` are IPW and SNIPW, for which nothing is fitted.
 """
 
 from __future__ import annotations
@@ -21,12 +21,13 @@ import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-JOBS = ("ours", "numpy", "obp", "fitted", "streamed")
+JOBS = ("ours", "numpy", "obp", "fitted", "streamed", "weighted", "weighted, streamed")
 TREES = 50
 SLOTS, ITEMS = 5, 10
 
@@ -48,7 +49,7 @@ def main() -> None:
         return
     results = {job: measured(job, sys.argv[1:]) for job in options.jobs}
     for job, r in results.items():
-        print(f"{job:7s} {r}")
+        print(f"{job:18s} {r}")
     for other in ("numpy", "obp"):
         if "cpu_s" in results.get("ours", {}) and "cpu_s" in results.get(other, {}):
             a, b = results["ours"], results[other]
@@ -177,16 +178,16 @@ def obp(n: int) -> dict[str, float]:
     return done(start, IPW=float(weighted), DML=float(robust))
 
 
-def fitted(n: int) -> dict[str, float]:
+def fitted(n: int, *, modeled: bool = True) -> dict[str, float]:
     d = arrays(n, predictions=False)
     frame = frame_of(d)
     start = time.process_time()
     import offpolicy as op
 
-    return _fitted(op.Slates.from_frame(frame, **ROLES), d["pi"], start)
+    return _fitted(op.Slates.from_frame(frame, **ROLES), d["pi"], start, modeled=modeled)
 
 
-def streamed(n: int) -> dict[str, float]:
+def streamed(n: int, *, modeled: bool = True) -> dict[str, float]:
     """From a file that another process wrote: its memory is not this one's."""
     path = Path(tempfile.gettempdir()) / f"slates_{n}.parquet"
     if not path.exists():
@@ -197,10 +198,10 @@ def streamed(n: int) -> dict[str, float]:
 
     pi = np.exp(0.1 * np.arange(ITEMS))
     scan = op.scan_slates(str(path), way="stream", memory_limit="1GB", threads=1, **ROLES)
-    return _fitted(scan, pi / pi.sum(), start)
+    return _fitted(scan, pi / pi.sum(), start, modeled=modeled)
 
 
-def _fitted(log: Any, pi: np.ndarray, start: float) -> dict[str, float]:
+def _fitted(log: Any, pi: np.ndarray, start: float, *, modeled: bool) -> dict[str, float]:
     from lightgbm import LGBMRegressor
 
     import offpolicy as op
@@ -209,14 +210,22 @@ def _fitted(log: Any, pi: np.ndarray, start: float) -> dict[str, float]:
     ev = op.evaluate(
         log,
         lambda rows: np.broadcast_to(pi, (len(rows), ITEMS)),
-        estimators=["DML", "IPW"],
+        estimators=["DML", "IPW"] if modeled else ["SNIPW", "IPW"],
         value_model=model,
     )
-    values = {name: ev["policy", name].value for name in ("DML", "IPW")}
+    values = {e.name: ev["policy", e.name].value for e in ev.estimators}
     return done(start, **values, verdict=ev.verdict().level == "trust")
 
 
-WORK = {"ours": ours, "numpy": plain, "obp": obp, "fitted": fitted, "streamed": streamed}
+WORK = {
+    "ours": ours,
+    "numpy": plain,
+    "obp": obp,
+    "fitted": fitted,
+    "streamed": streamed,
+    "weighted": partial(fitted, modeled=False),
+    "weighted, streamed": partial(streamed, modeled=False),
+}
 
 if __name__ == "__main__":
     main()

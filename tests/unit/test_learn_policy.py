@@ -254,16 +254,17 @@ def brute_force(features, codes, scores, smallest, depth):
     return earn(np.arange(len(scores)), depth)
 
 
+@pytest.mark.parametrize("depth", [2, 3])
 @pytest.mark.parametrize("seed", range(4))
-def test_depth_two_is_searched_exhaustively(seed):
+def test_small_logs_are_searched_exhaustively(seed, depth):
     rng = np.random.default_rng(seed)
     frame = pd.DataFrame({"x": rng.integers(5, size=80) * 1.0, "y": rng.choice(list("uvw"), 80)})
     scores = rng.normal(size=(80, 3))
     features = learn_features(frame, ("x", "y"))
     codes = coded(frame, features)
-    root = Search(features, codes, scores, smallest=5).grow(2)
+    root = Search(features, codes, scores, smallest=5).grow(depth)
     earned = scores[np.arange(80), choose(root, features, codes, 80)].sum()
-    assert earned == pytest.approx(brute_force(features, codes, scores, 5, 2), abs=1e-9)
+    assert earned == pytest.approx(brute_force(features, codes, scores, 5, depth), abs=1e-9)
 
 
 def test_where_pairs_are_many_they_are_judged_by_a_share_of_the_rows():

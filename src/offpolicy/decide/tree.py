@@ -3,7 +3,9 @@
 A leaf takes the action whose scores Γ(a) add up to most there, or, with ``caution`` z > 0, the one with the
 largest lower end Σ Γ(a) − z √(n Var Γ(a)). A split is chosen by what its two sides can then earn; where two
 levels remain, by what their own best splits can earn, so that trees of depth two are the best there are over
-the bins. Where that would take very long, pairs of splits are judged by every second, third, … row.
+the bins. Where three or more remain, as many of the splits that look best so as time allows are tried, each with the
+best trees on its two sides: on small logs all of them, so that trees of depth three are the best as well; on long
+ones the first. Where even pairs would take very long, they are judged by every second, third, … row.
 """
 
 from __future__ import annotations
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 
 #: Additions up to which pairs of splits are judged by all rows: a few seconds.
 MOST_ADDITIONS = 2e9
+#: Additions that go into trying splits above the last two levels, about a second; how many a table's cell counts for.
+MOST_TRIED, PER_CELL = 5e8, 20
 TINY = 1e-12
 
 
@@ -29,12 +33,7 @@ TINY = 1e-12
 class Leaf:
     """What to do here.
 
-    Attributes
-    ----------
-    action : int
-        Code of the action.
-    rows : int
-        Rows of the log that ended here.
+    ``action`` is its code, ``rows`` are those of the log that ended here.
     """
 
     action: int
@@ -60,6 +59,13 @@ class Found(NamedTuple):
     earned: float
     feature: int
     at: int
+
+
+class Grown(NamedTuple):
+    """A tree and what it earns."""
+
+    node: Node
+    earned: float
 
 
 class Rows(NamedTuple):
@@ -106,40 +112,56 @@ class Search:
         if self.caution:
             columns += [g * g for g in columns]
         codes = [np.asarray(c, dtype=np.intp) for c in self.codes]
-        return self._grow(depth, Rows(codes, columns, len(self.scores)))
+        return self._grow(depth, Rows(codes, columns, len(self.scores))).node
 
-    def _grow(self, depth: int, rows: Rows) -> Node:
-        leaf = Leaf(int(self._totals(_sums(rows)).argmax()), rows.n)
+    def _grow(self, depth: int, rows: Rows, *, tries: bool = True) -> Grown:
+        sums = self._totals(_sums(rows))
+        leaf = Grown(Leaf(int(sums.argmax()), rows.n), float(sums.max()))
         if depth == 0 or rows.n < 2 * self.smallest:
             return leaf
-        for found in self._splits(depth, rows):
+        best = leaf
+        for found in self._splits(depth, rows, tries=tries):
             left = self.features[found.feature].goes_left(rows.codes[found.feature], found.at)
-            sides = [np.flatnonzero(left), np.flatnonzero(~left)]
-            if min(map(len, sides)) >= self.smallest:
+            sides = [rows.take(np.flatnonzero(left)), rows.take(np.flatnonzero(~left))]
+            if min(side.n for side in sides) < self.smallest:
+                continue
+            # Inside a split that is tried nothing else is: the levels below look two questions ahead.
+            one, other = (self._grow(depth - 1, side, tries=False) for side in sides)
+            grown = Grown(
+                Split(found.feature, found.at, one.node, other.node), one.earned + other.earned
+            )
+            if grown.earned <= best.earned + TINY * (1 + abs(best.earned)):
+                continue
+            best = grown
+            if not tries or depth <= 2:
                 break
-        else:
+        root = best.node
+        if isinstance(root, Split) and _same_action(root.left, root.right):
             return leaf
-        one, other = (self._grow(depth - 1, rows.take(side)) for side in sides)
-        if isinstance(one, Leaf) and isinstance(other, Leaf) and one.action == other.action:
-            return leaf
-        return Split(found.feature, found.at, one, other)
+        return best
 
-    def _splits(self, depth: int, rows: Rows) -> Iterator[Found]:
-        """Splits that earn more than none; the one that looks farther ahead comes first."""
+    def _splits(self, depth: int, rows: Rows, *, tries: bool) -> Iterator[Found]:
+        """Splits that earn more than none, those first that look farther ahead."""
         if depth > 1:
             d = len(self.features)
-            additions = rows.n * (1 + len(rows.columns)) * d * (d + 1) / 2
+            pairs = d * (d + 1) / 2
+            additions = rows.n * (1 + len(rows.columns)) * pairs
             every = math.ceil(additions / self.most_additions) or 1
             part = rows if every == 1 else rows.take(slice(None, None, every))
-            yield from self._if_better(part, self._deep(part, self.smallest / every))
+            totals = self._deep(part, self.smallest / every)
+            cells = max((f.bins for f in self.features), default=0) ** 2
+            cost = additions + PER_CELL * cells * (1 + len(rows.columns)) * pairs
+            many = MOST_TRIED / max(cost, 1.0) if tries and depth > 2 and every == 1 else 1
+            yield from self._if_better(part, _ranked(totals, max(int(many), 1)), depth)
             if every == 1:
                 return  # what a single split earns, a pair earns too
-        yield from self._if_better(rows, self._flat(rows))
+        yield from self._if_better(rows, _ranked(self._flat(rows), 1), depth)
 
-    def _if_better(self, rows: Rows, found: Found | None) -> list[Found]:
+    def _if_better(self, rows: Rows, found: list[Found], depth: int) -> list[Found]:
+        """Those that earn more than no split; above the last two levels a split may pay only further down."""
         plain = float(self._earned(_sums(rows)))
-        is_better = found is not None and found.earned > plain + TINY * (1 + abs(plain))
-        return [found] if found is not None and is_better else []
+        least = plain + TINY * (1 + abs(plain)) if depth <= 2 or len(found) <= 1 else -math.inf
+        return [f for f in found if f.earned > least]
 
     def _totals(self, sums: Floats) -> Floats:
         """(K, …) what each action earns in groups with these sums (1 + K or 1 + 2K, …)."""
@@ -154,13 +176,13 @@ class Search:
         """What the best action earns."""
         return np.asarray(self._totals(sums).max(axis=0))
 
-    def _flat(self, rows: Rows) -> Found | None:
-        """The best single split."""
+    def _flat(self, rows: Rows) -> list[Floats]:
+        """What both sides of every split earn, of each feature."""
         sides = _all_sides(self.features, rows)
-        return _best_of(sides, [[self._earned(s) for s in pair] for pair in sides], self.smallest)
+        return _both(sides, [[self._earned(s) for s in pair] for pair in sides], self.smallest)
 
-    def _deep(self, rows: Rows, smallest: float) -> Found | None:
-        """The split whose sides earn most after their own best splits.
+    def _deep(self, rows: Rows, smallest: float) -> list[Floats]:
+        """What they earn after their own best splits.
 
         A pair of features has one table of sums, whose four quadrants at each pair of cuts serve either order of
         the two questions.
@@ -180,7 +202,7 @@ class Search:
                     asked_last = (quadrants[0][side] + quadrants[1][side]).max(axis=0)
                     earned[j][side] = np.maximum(earned[j][side], asked_first)
                     earned[i][side] = np.maximum(earned[i][side], asked_last)
-        return _best_of(sides, earned, smallest)
+        return _both(sides, earned, smallest)
 
     def _quadrants(
         self, table: Floats, outer: Feature, inner: Feature, smallest: float
@@ -227,18 +249,35 @@ def _all_sides(features: Sequence[Feature], rows: Rows) -> list[tuple[Floats, Fl
     return sides
 
 
-def _best_of(
+def _both(
     sides: list[tuple[Floats, Floats]], earned: list[list[Floats]], smallest: float
-) -> Found | None:
-    """The split that earns most on both sides together, among those with enough rows on each."""
-    best: Found | None = None
-    for j, ((left, right), both) in enumerate(zip(sides, earned, strict=True)):
+) -> list[Floats]:
+    """What both sides of every split earn together; −∞ where one has too few rows."""
+    totals = []
+    for (left, right), both in zip(sides, earned, strict=True):
         enough = np.minimum(left[0], right[0]) >= smallest - 0.5
-        total = np.where(enough, both[0] + both[1], -np.inf)
-        at = int(total.argmax())
-        if total[at] > -np.inf and (best is None or total[at] > best.earned):
-            best = Found(float(total[at]), j, at)
-    return best
+        totals.append(np.where(enough, both[0] + both[1], -np.inf))
+    return totals
+
+
+def _ranked(totals: list[Floats], many: int) -> list[Found]:
+    """So many splits: the best of each feature first, by what they earn, then the others."""
+    best = [Found(float(t.max()), j, int(t.argmax())) for j, t in enumerate(totals) if len(t)]
+    found = sorted((f for f in best if f.earned > -math.inf), key=lambda f: -f.earned)
+    if many > len(found):
+        first = {(f.feature, f.at) for f in found}
+        rest = [
+            Found(earned, j, at)
+            for j, t in enumerate(totals)
+            for at, earned in enumerate(t.tolist())
+            if earned > -math.inf and (j, at) not in first
+        ]
+        found += sorted(rest, key=lambda f: -f.earned)
+    return found[:many]
+
+
+def _same_action(one: Node, other: Node) -> bool:
+    return isinstance(one, Leaf) and isinstance(other, Leaf) and one.action == other.action
 
 
 def choose(node: Node, features: Sequence[Feature], codes: list[Ints], n: int) -> Ints:

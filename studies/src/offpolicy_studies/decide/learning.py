@@ -78,7 +78,7 @@ def world_of(cell: Cell) -> worlds.World:
 
 
 def replicate(cell: Cell, rng: np.random.Generator) -> list[float]:
-    """[covered, covered by the naive interval, true value, honest, naive, logging, logging's true value]."""
+    """[covered, covered by the naive interval, true value, honest, naive, logging, logging's true value if known]."""
     world = world_of(cell)
     log = world.log(cell.rows, rng)
     found = op.learn_policy(
@@ -89,7 +89,9 @@ def replicate(cell: Cell, rng: np.random.Generator) -> list[float]:
     )
     chosen = found.policy.bind(tuple(world.actions)).choices(world.context)
     truth = world.value(chosen)
-    uniform = float(world.share @ (world.logging * world.means).sum(axis=1))
+    logged = found.evaluation.logged.value
+    if world.logging is not None:
+        logged = float(world.share @ (world.logging * world.means).sum(axis=1))
     return [
         float(found.interval().covers(truth)),
         float(found.naive.interval().covers(truth)),
@@ -97,7 +99,7 @@ def replicate(cell: Cell, rng: np.random.Generator) -> list[float]:
         found.value.value,
         found.naive.value,
         found.evaluation.logged.value,
-        uniform,
+        logged,
     ]
 
 
@@ -203,7 +205,7 @@ def _summary(cell: Cell, x: Floats) -> dict[str, Any]:
         "true": mean(x[:, 2]),
         "honest_value": mean(x[:, 3]),
         "naive_value": mean(x[:, 4]),
-        "logging": float(x[0, 6]),
+        "logging": float(x[:, 6].mean()),
         "better": share(x[:, 2] > x[:, 6]),
         "regret": None if best is None else mean(best - x[:, 2]),
     }

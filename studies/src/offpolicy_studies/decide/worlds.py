@@ -14,12 +14,16 @@ import numpy as np
 import pandas as pd
 
 import offpolicy as op
+from offpolicy_studies.ads.bandits import BetaPosterior
 from offpolicy_studies.decide import sets as bandits
+from offpolicy_studies.sampling import sample
 
 if TYPE_CHECKING:
     from offpolicy_studies.arrays import Floats, Ints
 
 POOL = 20_000
+#: After each of which Thompson sampling learns: a day.
+BATCHES = 4
 SIMULATED = ("steps", "crossing")
 #: Campaigns of the simulated ad platform, the paper's three panels.
 CAMPAIGNS = ("campaign 1", "campaign 2", "campaign 3")
@@ -39,7 +43,10 @@ class World:
         Standard deviation of normal rewards; 0 for rewards of 0 and 1.
     best : float or None
         Value of the best tree of depth two, where it is known.
-    logging : (m, K) array
+    logging : (m, K) array or None
+        None: beta Thompson sampling, which learns from batch to batch.
+    prior : (float, float)
+        Of Thompson sampling.
     """
 
     context: pd.DataFrame
@@ -47,7 +54,8 @@ class World:
     share: Floats
     noise: float
     best: float | None
-    logging: Floats
+    logging: Floats | None
+    prior: tuple[float, float] = (1.0, 1.0)
 
     @property
     def actions(self) -> list[str]:
@@ -61,18 +69,17 @@ class World:
     def log(self, n: int, rng: np.random.Generator) -> op.BanditLog:
         """Rows drawn with replacement, actions of the logging policy."""
         rows = rng.choice(len(self.share), size=n, p=self.share)
-        p = self.logging[rows]
-        action = (p.cumsum(axis=1) > rng.random(n)[:, None]).argmax(axis=1)
-        mean = self.means[rows, action]
-        reward = (
-            mean + self.noise * rng.normal(size=n)
-            if self.noise
-            else (rng.random(n) < mean).astype(np.float64)
-        )
+        if self.logging is None:
+            action, reward, propensity, batch = self._by_thompson(rows, rng)
+        else:
+            p = self.logging[rows]
+            action = sample(p, rng)
+            reward = self._rewards(rows, action, rng)
+            propensity, batch = p[np.arange(n), action], None
         table = self.context.iloc[rows].reset_index(drop=True)
         names = list(table.columns)
         table = table.assign(
-            action=np.array(self.actions)[action], reward=reward, p=p[np.arange(n), action]
+            action=np.array(self.actions)[action], reward=reward, p=propensity, batch=batch
         )
         return op.BanditLog.from_frame(
             table,
@@ -80,8 +87,34 @@ class World:
             action="action",
             reward="reward",
             propensity="p",
+            batch=None if batch is None else "batch",
             actions=self.actions,
         )
+
+    def _rewards(self, rows: Ints, action: Ints, rng: np.random.Generator) -> Floats:
+        mean = self.means[rows, action]
+        if self.noise:
+            return np.asarray(mean + self.noise * rng.normal(size=len(rows)))
+        return (rng.random(len(rows)) < mean).astype(np.float64)
+
+    def _by_thompson(
+        self, rows: Ints, rng: np.random.Generator
+    ) -> tuple[Ints, Floats, Floats, Ints]:
+        """Actions, rewards, propensities and batches of the multi-armed bandit of the ads study."""
+        k = self.means.shape[1]
+        posterior = BetaPosterior(np.zeros(k), np.zeros(k), self.prior, 1.0)
+        parts: list[tuple[Ints, Floats, Floats, Ints]] = []
+        for batch, part in enumerate(np.array_split(rows, BATCHES)):
+            thompson = op.policies.BetaThompson(posterior.alpha, posterior.beta)
+            share = thompson.bind(tuple(self.actions)).probabilities(np.zeros(1))[0]
+            action = rng.choice(k, p=share / share.sum(), size=len(part))
+            reward = self._rewards(part, action, rng)
+            shown = np.bincount(action, minlength=k)
+            clicks = np.bincount(action, weights=reward, minlength=k)
+            posterior = posterior.updated(shown, clicks.astype(np.int64))
+            parts.append((action, reward, share[action], np.full(len(part), batch)))
+        action, reward, propensity, batches = map(np.concatenate, zip(*parts, strict=True))
+        return action, reward, propensity, batches
 
 
 @lru_cache(maxsize=4)
@@ -121,7 +154,7 @@ def classified(folders: bandits.Folders, name: str) -> World:
 
 @lru_cache(maxsize=4)
 def campaign(index: int, scale: float = 0.01) -> World:
-    """A campaign of the ads study in its last batch, ten designs of it shown alike."""
+    """A campaign of the ads study with the click rates of its last batch, ten designs shown by Thompson sampling."""
     from offpolicy_studies.ads.config import AdConfig
     from offpolicy_studies.ads.world import make_world
 
@@ -131,5 +164,4 @@ def campaign(index: int, scale: float = 0.01) -> World:
     means = world.click_probabilities(index, config.batches - 1)[:, :10]
     names: list[Any] = [name for name, _ in config.columns]
     frame = pd.DataFrame(world.contexts.astype(float), columns=names)
-    logging = np.full(means.shape, 1 / means.shape[1])
-    return World(frame, means, own.share, 0.0, None, logging)
+    return World(frame, means, own.share, 0.0, None, None, config.mab_prior(index))

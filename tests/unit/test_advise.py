@@ -52,6 +52,22 @@ def test_widths_are_those_that_such_logs_turn_out_to_have():
     assert width_of(range(30, 33), rows, 0.1) == pytest.approx(0.05, rel=0.15)
 
 
+def test_a_predicted_width_varies_less_than_that_of_a_log_and_says_by_how_much():
+    """Ten logs: predictions lie nearer together than the logs' own standard errors, by about what they say."""
+    plans, errors = [], []
+    for seed in range(10):
+        log = log_of(np.random.default_rng([40, seed]), 1500, 0.1)
+        settings = {"reward_model": np.tile(MEANS, (1500, 1)), "estimators": ["DML"]}
+        plans.append(op.advise(log, op.policies.Fixed(1), **settings)["policy"].plan(0))
+        ev = op.evaluate(log, op.policies.Fixed(1), **settings)
+        errors.append(ev["policy", "DML"].std_error)
+    spread = [np.std(x) / np.mean(x) for x in ([p.curve.scale for p in plans], errors)]
+    assert spread[0] <= spread[1]
+    said = np.mean([p.uncertainty for p in plans])
+    assert 0.3 < said / spread[0] < 3
+    assert " ± " in plans[0].shown
+
+
 def test_a_log_without_exploration_is_refused_with_a_plan_that_holds():
     advice = advice_of([0], 1500, 0.0, exploration=[0.2], width=0.05)[0]
     assert not advice.explores

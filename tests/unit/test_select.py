@@ -228,3 +228,17 @@ def test_values_are_bounded_too():
     best = op.select(op.evaluate(log, {"good": op.policies.Fixed(0)})).candidates[0]
     assert 0.3 < best.value_bound < 0.4 < best.value < 0.5
     assert best.value - log.reward.mean() == pytest.approx(best.difference, abs=1e-9)
+
+
+def test_a_policy_that_the_log_has_hardly_any_weight_for_is_not_adopted():
+    """Weights of next to nothing: what cannot be seen is far beyond the range of what is."""
+    rng = np.random.default_rng(0)
+    a = rng.integers(2, size=80)
+    r = (rng.random(80) < 0.5).astype(float)
+    log = op.BanditLog.from_arrays(
+        None, a, r, np.tile([0.5, 0.5 - 1e-9, 1e-9], (80, 1)), actions=range(3)
+    )
+    far = {"far": np.tile([1e-130, 0.0, 1.0], (80, 1))}
+    ev = op.evaluate(log, far, estimators=["SNIPW"])
+    for method in ("auto", "interval"):
+        assert op.select(ev, method=method).keeps_logging

@@ -201,9 +201,19 @@ def lumpiness(sample: Sample, evidence: Evidence | None = None) -> float:
     unit = math.sqrt(square)
     extremes = (0.0, *(x / (unit * largest) for x in _unseen(sample, evidence)))
     cube /= unit**3
-    own = max(float(abs(cube + x**3) / (1 + x * x) ** 1.5) for x in extremes)
+    own = max(_cube_share(cube, float(x)) for x in extremes)
     known = evidence.bounded_rewards or evidence.bounded_scores
     return own if known or evidence.pool is None else max(own, evidence.pool.skewness)
+
+
+def _cube_share(cube: float, x: float) -> float:
+    """|cube + x³| / (1 + x²)^1.5 of any x, also where x³ leaves the range of a float.
+
+    >>> _cube_share(0.5, 0.0), _cube_share(0.5, 1e200)
+    (0.5, 1.0)
+    """
+    size = math.hypot(1.0, x)
+    return abs(cube / size / size / size + (x / size) ** 3)
 
 
 def _unseen(sample: Sample, evidence: Evidence) -> list[float]:

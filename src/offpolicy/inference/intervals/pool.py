@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 NORMAL = math.sqrt(8 / math.pi)
 ROUNDING = 1e-9
 
+SMALLEST = 1e-50
+
 
 @dataclass(frozen=True)
 class Moments:
@@ -101,6 +103,10 @@ class Pool:
         """
         m = np.ones(len(weights)) if mass is None else mass
         w = np.abs(weights)
+        top = float(w.max(initial=0.0))
+        # Powers of very small or large weights leave the range of a float: shares of the largest do not.
+        top = 1.0 if top == 0 or SMALLEST < top < 1 / SMALLEST else top
+        w = w / top
         square, cube = float(m @ (w * w)), float(m @ (w * w * w))
         if square == 0 or moments.second == 0:
             return cls(0.0, 0.0, 0.0)
@@ -108,7 +114,7 @@ class Pool:
             return cls(1.0, moments.low, moments.high)
         deviation = math.sqrt(moments.second)
         shape = max(abs(moments.third), moments.absolute - NORMAL * deviation**3) / deviation**3
-        typical = cube / square
+        typical = top * cube / square
         low, high = moments.low, moments.high
         if float(weights.min()) < 0:  # a difference: what one policy loses the other may gain
             low, high = min(low, -high), max(high, -low)

@@ -1,0 +1,204 @@
+"""What `advise` answers: widths by rows and exploration, for each policy, in words and as JSON."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+
+from scipy.optimize import brentq
+
+from offpolicy.errors import UsageError
+from offpolicy.report.schema import write
+from offpolicy.report.text import align
+from offpolicy.trust.trial import rounded_up
+
+NO_EXPLORATION = (
+    "Every decision was taken with probability 1: the log holds no exploration, and no number of rows tells what "
+    "another action would have earned. Draw some decisions uniformly, and log the propensity."
+)
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Width by rows: scale / √n · (1 + (excess / n)²)."""
+
+    scale: float
+    excess: float = 0.0
+
+    def width(self, n: float) -> float:
+        """Of the interval of a log of n rows."""
+        return self.scale / math.sqrt(n) * (1 + (self.excess / n) ** 2)
+
+    def rows(self, width: float) -> float:
+        """Rows for a width; ∞ where none are enough.
+
+        >>> Curve(2.0).rows(0.1), Curve(math.inf).rows(0.1)
+        (400, inf)
+        """
+        if not math.isfinite(self.scale) or not width > 0:
+            return math.inf
+        if self.scale == 0:
+            return 1
+        first = (self.scale / width) ** 2
+        last = max(4 * first, 4 * self.excess, 1.0)
+        n = brentq(
+            lambda t: math.log(self.width(math.exp(t)) / width), math.log(first) - 1, math.log(last)
+        )
+        return rounded_up(math.exp(n))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What one amount of exploration would give.
+
+    Attributes
+    ----------
+    exploration : float
+        Share of decisions drawn uniformly among the eligible actions, the others as they are now.
+    width : float
+        Of the interval of a log as long as this one; ∞ where no log of any length would answer.
+    rows : float
+        Rows (episodes) for the wanted width.
+    curve : Curve
+        Width by rows: ``plan.curve.width(10_000)``.
+    uncertainty : float
+        Standard error of the width, as a share of it: this log is a sample too. NaN where it is not known.
+    """
+
+    exploration: float
+    width: float
+    rows: float
+    curve: Curve
+    uncertainty: float = math.nan
+
+    @property
+    def shown(self) -> str:
+        """The width and two standard errors of it."""
+        if not math.isfinite(self.width):
+            return "no answer"
+        give_or_take = 2 * self.uncertainty * self.width
+        return f"{self.width:.3g}" + (
+            f" ± {give_or_take:.1g}" if math.isfinite(give_or_take) else ""
+        )
+
+
+@dataclass(frozen=True)
+class PolicyAdvice:
+    """Advice on one policy.
+
+    Attributes
+    ----------
+    policy : str
+    answered : bool
+        Whether this log answers for the policy as it is.
+    reason : str
+        Why not.
+    value, width : float or None
+        Estimate and width of its interval, where it does.
+    uncovered : float
+        Share of the policy's decisions that the log holds nothing about.
+    wanted : float
+        Width that rows are counted for.
+    plans : tuple of Plan
+        As it is now first, then with more exploration.
+    """
+
+    policy: str
+    answered: bool
+    reason: str
+    value: float | None
+    width: float | None
+    uncovered: float
+    wanted: float
+    plans: tuple[Plan, ...]
+
+    def plan(self, exploration: float) -> Plan:
+        """The plan with so much more exploration."""
+        for plan in self.plans:
+            if math.isclose(plan.exploration, exploration):
+                return plan
+        known = [p.exploration for p in self.plans]
+        raise UsageError(
+            f"no plan with exploration {exploration!r} was asked for. There are {known}."
+        )
+
+    def lines(self, unit: str, n: float) -> list[str]:
+        """In words, and a table."""
+        if self.answered:
+            said = f"{self.policy}: {self.value:.4g}, interval {self.width:.3g} wide."
+        else:
+            said = f"{self.policy}: this log does not answer. {self.reason}"
+        if self.uncovered > 0:
+            said += (
+                f" It holds nothing about {100 * self.uncovered:.3g}% of the policy's decisions."
+            )
+        headings = (
+            "exploration",
+            f"width with {n:,.0f} {unit}",
+            f"{unit} for a width of {self.wanted:.3g}",
+        )
+        rows = [
+            (
+                "as it is" if p.exploration == 0 else f"{100 * p.exploration:.3g}% more",
+                p.shown,
+                f"{p.rows:,.0f}" if math.isfinite(p.rows) else "no number is enough",
+            )
+            for p in self.plans
+        ]
+        return [said, "", align(headings, rows)]
+
+
+@dataclass(frozen=True)
+class Advice:
+    """How much exploration and how many rows a log needs; print it.
+
+    Attributes
+    ----------
+    n : float
+        Rows (episodes) of the log.
+    unit : str
+        "rows" or "episodes".
+    randomness : float or None
+        Probability that a second draw would have taken another action; None for episodes.
+    policies : tuple of PolicyAdvice
+    """
+
+    n: float
+    unit: str
+    randomness: float | None
+    policies: tuple[PolicyAdvice, ...]
+
+    def __getitem__(self, policy: str) -> PolicyAdvice:
+        """Advice on one policy, by its name."""
+        named = {p.policy: p for p in self.policies}
+        if policy not in named:
+            raise KeyError(f"no policy is called {policy!r}. Policies: {list(named)}.")
+        return named[policy]
+
+    @property
+    def explores(self) -> bool:
+        """Whether decisions could have gone another way at all."""
+        return self.randomness is None or self.randomness > 0
+
+    @property
+    def answered(self) -> bool:
+        """Whether the log answers for every policy as it is."""
+        return all(p.answered for p in self.policies)
+
+    def to_json(self) -> str:
+        """All of it; what is not finite is null."""
+        return write({**asdict(self), "explores": self.explores, "answered": self.answered})
+
+    def __str__(self) -> str:
+        said = []
+        if self.randomness is not None and self.explores:
+            said = [
+                f"A second draw would have taken another action in {100 * self.randomness:.3g}% of {self.unit}."
+            ]
+        elif not self.explores:
+            said = [NO_EXPLORATION]
+        parts = [line for p in self.policies for line in ["", *p.lines(self.unit, self.n)]]
+        return "\n".join([*said, *parts]).strip()
+
+    def __repr__(self) -> str:
+        return str(self)

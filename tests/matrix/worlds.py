@@ -199,8 +199,19 @@ def whole(n: int = 800, seed: int = 8) -> World:
     return World("whole", frame, roles, weight_high=12.0, bar=0.3)
 
 
+def several(n: int = 700, seed: int = 9) -> World:
+    """Three metrics: clicks, what they earn, and a cost of which less is better; asked about in files of its own."""
+    world = whole(n, seed)
+    frame, rng = world.frame.copy(), np.random.default_rng([seed, 1])
+    frame["earned"] = frame["r"] * rng.choice([1.0, 2.5, 8.0], n)
+    frame["cost"] = 0.25 * rng.integers(1, 4, n) + 0.5 * (frame["arm"] == "w").to_numpy()
+    roles = {**world.roles, "reward": ["r", "earned", "cost"]}
+    return World("several", frame, roles, {"minimize": ["cost"]}, weight_high=12.0, bar=0.3)
+
+
 MAKERS = {m.__name__: m for m in (rare, silent, money, users, hours, weighted, unknown, whole)}
 NAMES = tuple(MAKERS)
+MAKERS["several"] = several
 
 
 @cache

@@ -151,6 +151,25 @@ def test_pure_noise_flatters_the_naive_value_and_not_the_honest_one():
     assert np.mean(naive) > np.mean(gaps) + 3 * error
 
 
+def test_rows_that_ids_put_in_another_order_are_valued_by_their_own_scores():
+    """The log sorts rows by id; what is learned in that order is not given to the evaluation as if in the frame's."""
+    frame = shop(5, 600)
+    ids = np.random.default_rng(0).permutation(600)
+    sorted_frame = frame.assign(id=ids).sort_values("id", ignore_index=True)
+    found = [
+        op.learn_policy(
+            op.BanditLog.from_frame(
+                rows, context=["age", "device"], action="ad", reward="r", propensity="p", id="id"
+            ),
+            reward_model=op.PerAction(_mean()),
+            folds=2,
+        )
+        for rows in (frame.assign(id=ids), sorted_frame)
+    ]
+    assert found[0].value.value == pytest.approx(found[1].value.value, rel=1e-12)
+    assert found[0].naive.value == pytest.approx(found[1].naive.value, rel=1e-12)
+
+
 def test_rows_count_by_their_weights():
     """Action 1 is better in most rows, action 0 in those that carry the weight."""
     rng = np.random.default_rng(0)

@@ -238,7 +238,7 @@ def test_a_policy_that_the_log_has_hardly_any_weight_for_is_not_adopted():
     log = op.BanditLog.from_arrays(
         None, a, r, np.tile([0.5, 0.5 - 1e-9, 1e-9], (80, 1)), actions=range(3)
     )
-    far = {"far": np.tile([1e-130, 0.0, 1.0], (80, 1))}
-    ev = op.evaluate(log, far, estimators=["SNIPW"])
-    for method in ("auto", "interval"):
-        assert op.select(ev, method=method).keeps_logging
+    for little in (1e-130, 1e-200):
+        ev = op.evaluate(log, {"far": np.tile([little, 0.0, 1.0], (80, 1))}, estimators=["SNIPW"])
+        for method in ("auto", "interval"):
+            assert op.select(ev, method=method).keeps_logging

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 #: Shares of decisions drawn uniformly that a table shows.
 SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
+ROUNDING = 1e-9
 
 
 def advise(
@@ -154,5 +155,6 @@ def _curve(
         ratio, informed = later / view.variance(0), later / view.variance(0, smooth=True)
     if not error > 0:
         return Curve(width * math.sqrt(n * ratio))
-    excess = max(0.0, width / (2 * z * error) - 1)
+    excess = width / (2 * z * error) - 1
+    excess = excess if excess > ROUNDING else 0.0
     return Curve(2 * z * error * math.sqrt(n * ratio), math.sqrt(excess) * n * informed)

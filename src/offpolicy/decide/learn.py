@@ -21,6 +21,7 @@ from offpolicy.decide.learned import LEARNED, NAIVE, SCORE, Learned
 from offpolicy.decide.learners import LEARNERS, LONG, Material, Task, default_reward_model
 from offpolicy.errors import UsageError, did_you_mean
 from offpolicy.evaluation.evaluate import evaluate
+from offpolicy.logs.layout import in_frame_order
 from offpolicy.policies.by_preference import Greedy
 from offpolicy.policies.context import n_rows
 from offpolicy.policies.distribution import one_hot
@@ -130,7 +131,8 @@ def learn_policy(
         chosen[inside] = learned.decide([c[inside] for c in codes], len(inside), able)
     full = policy.decide(codes, log.n, log.eligible)
     k = len(log.actions)
-    both = whole.add({LEARNED: one_hot(chosen, k), NAIVE: one_hot(full, k)})
+    given = {LEARNED: one_hot(chosen, k), NAIVE: one_hot(full, k)}
+    both = whole.add({name: in_frame_order(table, log) for name, table in given.items()})
     naive = both[NAIVE, SCORE]
     return Learned(policy, _only(both, LEARNED), naive)
 

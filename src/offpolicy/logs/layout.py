@@ -35,6 +35,16 @@ def in_log_order(given: Any, log: Any) -> Any:
     return given
 
 
+def in_frame_order(made: Array, log: Any) -> Array:
+    """An array with one entry per row of the log, in the order of the user's frame: undoes `in_log_order`."""
+    order = getattr(log, "row_order", None)
+    if order is None:
+        return made
+    given = np.empty_like(made)
+    given[order] = made
+    return given
+
+
 @dataclass(frozen=True, eq=False)
 class Layout:
     """Units as runs of consecutive decisions.

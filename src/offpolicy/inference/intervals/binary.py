@@ -117,7 +117,7 @@ def _gamma(w: Floats, rare: Floats, c: Floats, top: float, level: float) -> tupl
     # Where success rates differ between weight levels the spread exceeds the Poisson one.
     spread = max(float(cw @ (w * rare)), float(cw @ (w * (rare - hits / total) ** 2)))
     low = 0.0
-    if hits > 0:
+    if hits > 0 and spread > 0:  # squares of weights of next to nothing are 0
         low = float(special.gammaincinv(hits**2 / spread, tail)) * spread / hits
     more, wider = hits + top, spread + top**2
     high = float(special.gammaincinv(more**2 / wider, 1 - tail)) * wider / more

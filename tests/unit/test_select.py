@@ -46,7 +46,9 @@ def weighted(rng, n=200):
 
 def test_the_bounds_invert_their_own_product():
     w, r = weighted(np.random.default_rng(0))
-    grid = [(s, 0.0) for s in STAKES] + [(s, b) for s in JOINT_STAKES for b in EXPECTED]
+    grid = [(share, s, 0.0) for s, share in STAKES.items()]
+    grid += [(share, s, b) for s, share in JOINT_STAKES.items() for b in EXPECTED]
+    assert sum(share for share, _, _ in grid) == pytest.approx(4)
     value = value_lower_bound(w, r, 0.05, weight_high=5.0)
     gain = gain_lower_bound(w, r, 0.05, weight_high=5.0)
     units = {
@@ -55,9 +57,9 @@ def test_the_bounds_invert_their_own_product():
     }
     for bound, (unit, worst) in units.items():
         wealth = 0.0
-        for stake, b in grid:
+        for share, stake, b in grid:
             lam = min(stake / math.sqrt(200), 0.95 / max(worst(b), 1e-300))
-            wealth += np.prod((1 + lam * unit(b)) / (1 + lam * bound)) / len(grid)
+            wealth += share / 4 * np.prod((1 + lam * unit(b)) / (1 + lam * bound))
         assert wealth == pytest.approx(20, rel=1e-6)
 
 

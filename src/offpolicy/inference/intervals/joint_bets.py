@@ -9,8 +9,8 @@ and as long as no factor can be negative, Π (1 + λ x)/(1 + λ m) has mean 1 at
 above 1/δ with probability at most δ, at any number of units. β = 0 is logarithmic smoothing (Sakhi, Aouali,
 Alquier and Chopin 2024); β > 0 takes out what heavy and light weights explain of x, as a self-normalized estimate
 does, and asks for λ β (W − 1) < 1, so that it needs W. (Betting on w − 1 beside w r: Karampatziakis, Mineiro and
-Ramdas 2021.) Nobody knows the best λ and β beforehand, so the wealth is spread evenly over a few: the average of the
-products has mean 1 as well. Spread and grid are fixed before the rewards are seen.
+Ramdas 2021.) Nobody knows the best λ and β beforehand, so the wealth is spread over a few: the weighted average of the
+products has mean 1 as well. Grid and shares are fixed before the rewards are seen.
 """
 
 from __future__ import annotations
@@ -27,11 +27,13 @@ if TYPE_CHECKING:
 
     from offpolicy.inference.intervals.sample import Floats
 
-#: λ √n: the best λ for units of variance V is √(2 log(1/δ) / (n V)); the large ones are for rare rewards, whose V is
-#: small. They bet on the reward alone, β = 0, and serve by themselves where no largest weight is known.
-STAKES = (0.25, 1.0, 4.0, 16.0, 64.0, 256.0, 1024.0)
-#: The others, where it is: λ √n, and β, the reward that is expected whatever is done.
-JOINT_STAKES, EXPECTED = (0.25, 1.0, 4.0, 16.0), (1 / 3, 2 / 3, 1.0)
+#: λ √n and the share of the wealth that is put on it: the best λ for units of variance V is √(2 log(1/δ) / (n V)); the
+#: large ones are for rare rewards, whose V is small. They bet on the reward alone, β = 0, and serve by themselves where no
+#: largest weight is known. The shares were weighed on logs of the study `selection` (other seeds than its tables').
+STAKES = {0.25: 0.25, 1.0: 0.3, 4.0: 0.2, 16.0: 0.1, 64.0: 0.06, 256.0: 0.05, 1024.0: 0.04}
+#: The same for the others, where it is; and β, the reward that is expected whatever is done. Every β gets as much as 0.
+JOINT_STAKES = {0.25: 0.3, 1.0: 0.35, 4.0: 0.25, 16.0: 0.1}
+EXPECTED = (1 / 3, 2 / 3, 1.0)
 #: Share of its wealth that a bettor can lose to one unit, at most.
 MOST_LOST = 0.95
 
@@ -105,7 +107,8 @@ def exceeds_one(weight: Floats, rate: float, count: Floats | None = None) -> boo
     """
     c = _count(weight, count)
     root = math.sqrt(float(c.sum()))
-    return _surplus([(s / root, weight) for s in STAKES], c, rate)(1.0) > 0
+    bets = [(share, stake / root, weight) for stake, share in STAKES.items()]
+    return _surplus(bets, c, rate)(1.0) > 0
 
 
 def _count(weight: Floats, count: Floats | None) -> Floats:
@@ -118,13 +121,15 @@ def _at_most(stake: float, worst: float) -> float:
 
 
 def _surplus(
-    bets: list[tuple[float, Floats]], count: Floats, rate: float
+    bets: list[tuple[float, float, Floats]], count: Floats, rate: float
 ) -> Callable[[float], float]:
-    """Log of what the bettors have won together against a mean, less what refutes it."""
+    """Log of what the bettors have won together against a mean, less what refutes it; bets are (share, λ, x)."""
     total = float(count.sum())
-    stakes = np.array([stake for stake, _ in bets])
-    won = np.array([float(count @ np.log1p(stake * x)) for stake, x in bets])
-    goal = math.log(len(bets) / rate)
+    stakes = np.array([stake for _, stake, _ in bets])
+    won = np.array(
+        [float(count @ np.log1p(stake * x)) + math.log(share) for share, stake, x in bets]
+    )
+    goal = math.log(sum(share for share, _, _ in bets) / rate)
     return lambda mean: float(special.logsumexp(won - total * np.log1p(stakes * mean))) - goal
 
 
@@ -136,11 +141,12 @@ def _lowest(
     ends: tuple[float, float],
 ) -> float:
     """Smallest mean within the ends that the bettors together have not refuted."""
-    grid = [(s, 0.0) for s in STAKES]
+    grid = [(share, stake, 0.0) for stake, share in STAKES.items()]
     if weight_high is not None:
-        grid += [(s, b) for s in JOINT_STAKES for b in EXPECTED]
+        grid += [(share, stake, b) for stake, share in JOINT_STAKES.items() for b in EXPECTED]
     root = math.sqrt(float(count.sum()))
-    surplus = _surplus([bet(s / root, b) for s, b in grid], count, rate)
+    bets = [(share, *bet(stake / root, b)) for share, stake, b in grid]
+    surplus = _surplus(bets, count, rate)
     low, high = ends
     if surplus(low) <= 0:
         return low

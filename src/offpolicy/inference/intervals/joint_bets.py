@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from offpolicy.inference.intervals.sample import Floats
 
 #: λ √n and the share of the wealth that is put on it: the best λ for units of variance V is √(2 log(1/δ) / (n V)); the
-#: large ones are for rare rewards, whose V is small. They bet on the reward alone, β = 0, and serve by themselves where no
-#: largest weight is known. The shares were weighed on logs of the study `selection` (other seeds than its tables').
+#: large ones are for rare rewards, whose V is small. They bet on the reward alone, β = 0, and serve by themselves
+#: where no largest weight is known. Shares were weighed on logs of the study `selection` (not those of its tables).
 STAKES = {0.25: 0.25, 1.0: 0.3, 4.0: 0.2, 16.0: 0.1, 64.0: 0.06, 256.0: 0.05, 1024.0: 0.04}
 #: The same for the others, where it is; and β, the reward that is expected whatever is done. Every β gets as much as 0.
 JOINT_STAKES = {0.25: 0.3, 1.0: 0.35, 4.0: 0.25, 16.0: 0.1}

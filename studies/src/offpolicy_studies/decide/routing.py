@@ -12,26 +12,17 @@ without exploration.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path  # noqa: TC003  (the command line reads the types of Args)
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 import offpolicy as op
-from offpolicy_studies.decide.sets import PROMPT_FILE, router_folder
+from offpolicy_studies.decide.routing_world import Cell, draw, least_error, prompts
+from offpolicy_studies.decide.sets import router_folder
 from offpolicy_studies.folder import write_results
 from offpolicy_studies.monte_carlo import mean, root_mean_square, share, simulate
 
-if TYPE_CHECKING:
-    from offpolicy_studies.arrays import Floats, Ints
-
-MODELS = ("small", "large")
-OUTCOMES = ("mistralai_mixtral_8x7b_instruct_v0_1", "gpt_4_1106_preview")
-#: Price of an answer, in thousandths, per thousand characters of the prompt.
-PRICES = (0.6, 10.0)
-CONTEXT = ["domain", "characters", "words", "digits", "question_marks"]
-LONG, LONGER, HARD = 400, 200, 0.6
 ESTIMATORS = ("auto", "DML", "IPW", "SNIPW")
 
 
@@ -59,75 +50,6 @@ class Args:
     """Folder for finished logs (which makes a run resumable), results.json and table.md."""
 
 
-@dataclass(frozen=True)
-class Cell:
-    """A kind of log."""
-
-    folder: Path
-    rows: int
-    exploration: float
-    more: float
-    task: str
-
-
-@dataclass(frozen=True, eq=False)
-class Prompts:
-    """All prompts: context, both outcomes, where the log sends them, and what targets do."""
-
-    frame: Any
-    outcomes: Floats
-    routed: Ints
-    targets: dict[str, Ints]
-
-    def value(self, target: str) -> float:
-        """Exact quality of a target."""
-        return float(self.outcomes[np.arange(len(self.routed)), self.targets[target]].mean())
-
-
-@lru_cache(maxsize=2)
-def prompts(folder: Path) -> Prompts:
-    """Read the prompts."""
-    import pandas as pd
-
-    frame = pd.read_csv(folder / PROMPT_FILE)
-    right = frame[list(OUTCOMES)].to_numpy(dtype=np.float64)
-    characters = frame["characters"].to_numpy()
-    # Domains are judged by every second prompt, as one would from an earlier week.
-    weak = frame.iloc[::2].groupby("domain")[OUTCOMES[0]].mean()
-    hard = frame["domain"].isin(weak.index[weak < HARD]).to_numpy()
-    targets = {
-        "large for all": np.ones(len(frame), dtype=np.int64),
-        "large for longer": (characters > LONGER).astype(np.int64),
-        "large where hard": hard.astype(np.int64),
-    }
-    return Prompts(frame[CONTEXT], right, (characters > LONG).astype(np.int64), targets)
-
-
-def draw(
-    cell: Cell, rows: int, exploration: float, rng: np.random.Generator
-) -> tuple[op.BanditLog, dict[str, Floats]]:
-    """A log and what the targets do in it."""
-    known = prompts(cell.folder)
-    at = rng.integers(len(known.routed), size=rows)
-    large = (1 - exploration) * known.routed[at] + exploration / 2
-    action = (rng.random(rows) < large).astype(np.int64)
-    frame = known.frame.iloc[at].reset_index(drop=True)
-    frame = frame.assign(
-        model=np.array(MODELS)[action],
-        propensity=np.where(action == 1, large, 1 - large),
-        quality=known.outcomes[at, action],
-    )
-    log = op.BanditLog.from_frame(
-        frame,
-        context=CONTEXT,
-        action="model",
-        reward="quality",
-        propensity="propensity",
-        actions=list(MODELS),
-    )
-    return log, {name: np.eye(2)[choice[at]] for name, choice in known.targets.items()}
-
-
 def replicate(cell: Cell, rng: np.random.Generator) -> Any:
     """One log of a kind."""
     return TASKS[cell.task](cell, rng)
@@ -149,11 +71,15 @@ def estimated(cell: Cell, rng: np.random.Generator) -> dict[str, dict[str, list[
 
 
 def advised(cell: Cell, rng: np.random.Generator) -> dict[str, list[float]]:
-    """{target: predicted width with four times the rows, and with more exploration}."""
+    """{target: predicted width with four times the rows, and with more exploration; the uncertainty of each}."""
     log, targets = draw(cell, cell.rows, cell.exploration, rng)
     advice = op.advise(log, targets, width=0.02, exploration=[cell.more])
     n = 4 * cell.rows
-    return {t: [advice[t].plan(0).curve.width(n), advice[t].plan(cell.more).width] for t in targets}
+    plans = {t: (advice[t].plan(0), advice[t].plan(cell.more)) for t in targets}
+    return {
+        t: [now.curve.width(n), more.width, now.uncertainty, more.uncertainty]
+        for t, (now, more) in plans.items()
+    }
 
 
 def unexplored(cell: Cell, rng: np.random.Generator) -> dict[str, list[float]]:
@@ -213,6 +139,7 @@ def reproduce(options: Args) -> dict[str, Any]:
             k: getattr(options, k)
             for k in ("replications", "rows", "exploration", "more", "advised", "seed")
         },
+        "least": least_error(folder, e),
         "values": {t: prompts(folder).value(t) for t in targets},
         "estimates": {t: {x: _summary(made, t, x) for x in ESTIMATORS} for t in targets},
         "advice": {
@@ -251,18 +178,22 @@ def _against(
     target: str,
     made: list[Any] | None = None,
 ) -> dict[str, float]:
-    """Predicted widths over the mean width of such logs: median, and the share within 15%."""
+    """Predicted widths over the mean width of such logs: median, share within 15%, share within what was stated."""
     if actual is not None:
         width = float(np.mean([r[target] for r in actual]))
     else:
         assert made is not None
         width = float(np.mean([r[target]["auto"][3] for r in made]))
     ratio = np.array([r[target][place] for r in predicted]) / width
+    said = {}
+    if actual is not None:
+        sure = np.array([r[target][place + 2] for r in predicted])
+        said["stated"] = float((np.abs(ratio - 1) <= 2 * sure * ratio).mean())
     return {
         "actual": width,
         "median": float(np.median(ratio)),
-        "mean": float(ratio.mean()),
         "within": float((np.abs(ratio - 1) <= 0.15).mean()),
+        **said,
     }
 
 
@@ -284,15 +215,18 @@ def show(result: dict[str, Any]) -> str:
     }
     lines += [
         "",
-        "RMSE of auto over IPW's: " + ", ".join(f"{t} {r:.2f}" for t, r in ratios.items()) + ".",
+        "RMSE of auto over IPW's, and what a model that knows every domain's rates would leave: "
+        + ", ".join(f"{t} {r:.2f} ({result['least'][t]:.2f})" for t, r in ratios.items())
+        + ".",
         "",
-        "| target | advice | actual width | predicted ÷ actual, median | mean | within 15% |",
+        "| target | advice | actual width | predicted ÷ actual, median | within 15% | within what it says |",
         "|---|---|---|---|---|---|",
     ]
     for t, plans in result["advice"].items():
         for name, r in plans.items():
             lines.append(
-                f"| {t} | {name} | {r['actual']:.4f} | {r['median']:.2f} | {r['mean']:.2f} | {r['within']:.0%} |"
+                f"| {t} | {name} | {r['actual']:.4f} | {r['median']:.2f} | {r['within']:.0%} | "
+                + (f"{r['stated']:.0%} |" if "stated" in r else "– |")
             )
     argmax = result["argmax"]
     refused = ", ".join(f"{t} {n}" for t, n in argmax["refused"].items())

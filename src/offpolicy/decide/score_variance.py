@@ -52,9 +52,9 @@ class View:
         return self.spread_of_values + covered + missing * self.spread_of_rewards
 
     def uncertainty(self, exploration: float) -> float:
-        """Standard error of the square root of the variance, as a share of it."""
+        """Standard error of the root of the variance, as a share of it; NaN where part of it is no measurement."""
         total = self.variance(exploration, smooth=True)
-        if not 0 < total < math.inf:
+        if not 0 < total < math.inf or self.uncovered > 0:
             return math.nan
         parts = self._parts(exploration, smooth=True)
         apart = parts - float(self.mass @ parts)

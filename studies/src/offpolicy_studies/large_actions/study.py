@@ -26,6 +26,12 @@ HEADER = (
     "world", "ratio", "target", "answered", "covered: value", "difference", "lift", "MSE", "bias", "width", "coarse",
     "check ran", "check cautions",
 )  # fmt: skip
+WHY = (
+    "against the value of the log itself",
+    "of MIPS's error: logs have another value than the one compared with",
+    "largest weight, IPS / MIPS",
+    "IPS: squares of one row among all",
+)
 RATIOS = {"exact": "exact", "cells": op.CoarseRatio(), "auto": "auto"}
 
 
@@ -152,8 +158,26 @@ def _errors(k: int, number: int, world_seed: int, seed: int) -> dict[str, dict[s
         return float(np.mean(errors))
 
     return {
-        against: {"IPS": mse("exact", value), "MIPS": mse("marginal", value)}
-        for against, value in (("published", truth), ("own", None))
+        **{
+            against: {"IPS": mse("exact", value), "MIPS": mse("marginal", value)}
+            for against, value in (("published", truth), ("own", None))
+        },
+        "why": _why(logs, truth),
+    }
+
+
+def _why(logs: list[published.Log], truth: float) -> dict[str, float]:
+    """What the ratio of the errors comes from: a value that is another log's, and single rows of large weight."""
+
+    def one_row(log: published.Log) -> float:
+        square = (log.exact * log.reward) ** 2
+        return float(square.max() / square.sum())
+
+    return {
+        "apart": float(np.mean([(log.value - truth) ** 2 for log in logs])),
+        "largest": float(np.median([log.exact.max() for log in logs])),
+        "largest marginal": float(np.median([log.marginal.max() for log in logs])),
+        "one row": float(np.median([one_row(log) for log in logs])),
     }
 
 
@@ -215,17 +239,24 @@ def summary(found: list[Any]) -> list[dict[str, Any]]:
 def show(result: dict[str, Any]) -> str:
     """The tables in Markdown."""
     lines = [
-        "| actions | logs | MSE(IPS) / MSE(MIPS), three worlds | against the value of the log itself | published |",
-        "|---|---|---|---|---|",
+        f"| actions | logs | MSE(IPS) / MSE(MIPS), three worlds | {' | '.join(WHY)} | published |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for k, row in result["published"].items():
         found = [
             ", ".join(f"{w[a]['IPS'] / w[a]['MIPS']:.3g}" for w in row["worlds"])
             for a in ("published", "own")
         ]
-        known = PUBLISHED.get(int(k))
+        known, why = PUBLISHED.get(int(k)), [w["why"] for w in row["worlds"]]
+        apart = [w["why"]["apart"] / w["published"]["MIPS"] for w in row["worlds"]]
+        cells = [
+            ", ".join(f"{100 * share:.0f}%" for share in apart),
+            ", ".join(f"{w['largest']:,.0f} / {w['largest marginal']:,.0f}" for w in why),
+            ", ".join(f"{100 * w['one row']:.0f}%" for w in why),
+        ]
         lines.append(
-            f"| {int(k):,} | 3 × {row['logs']} | {found[0]} | {found[1]} | {'' if known is None else known} |"
+            f"| {int(k):,} | 3 × {row['logs']} | {found[0]} | {found[1]} | {' | '.join(cells)} | "
+            f"{'' if known is None else known} |"
         )
     lines += [
         "",

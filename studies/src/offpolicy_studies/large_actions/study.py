@@ -42,7 +42,7 @@ class Args:
     actions: tuple[int, ...] = (10, 100, 1000, 5000)
     """Numbers of actions of the published world."""
     logs: int = 20
-    """Logs of each number of actions and published world; a tenth of them from 5,000 actions on."""
+    """Logs of each number of actions and published world; half of them from 5,000 actions on."""
     replications: int = 100
     """Logs of each world of the tables of coverage and of the check."""
     rows: int = 3000
@@ -132,7 +132,7 @@ def published_errors(options: Args) -> dict[str, Any]:
     """Mean squared errors in three published worlds of each number of actions."""
     rows = {}
     for k in options.actions:
-        number = max(2, options.logs // 10) if k >= 5000 else options.logs
+        number = max(2, options.logs // 2) if k >= 5000 else options.logs
         rows[str(k)] = {
             "logs": number,
             "worlds": [_errors(k, number, seed, options.seed) for seed in range(3)],

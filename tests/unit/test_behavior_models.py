@@ -5,7 +5,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
-from offpolicy import BanditLog, Shares, evaluate, policies
+from offpolicy import BanditLog, Shares, Trajectories, evaluate, policies
 from offpolicy.errors import ModelError, UsageError
 from offpolicy.models.behavior.behavior import (
     BehaviorData,
@@ -180,3 +180,21 @@ def test_a_logged_action_of_probability_0_is_replaced_and_noted():
     assert ev.diagnostics["floored"].level != "ok"
     away = evaluate(log, policies.Fixed(1), estimators=["IPW-cf"], behavior_model="shares")
     assert away.diagnostics["floored"].level == "ok"  # the target never takes it
+
+
+def test_an_agent_that_explores_is_fitted_by_its_floor():
+    rng = np.random.default_rng(0)
+    n, steps = 300, 20
+    states = rng.normal(size=(n, steps, 2))
+    logit = 1 / (1 + np.exp(-4 * states[:, :, 0]))
+    right = 0.1 / 2 + 0.9 * logit  # one action in ten at random
+    actions = (rng.random((n, steps)) < right).astype(int)
+    log = Trajectories.from_arrays(states, actions, np.ones((n, steps)), labels=[0, 1])
+    ev = evaluate(log, lambda s: np.full((len(s), 2), 0.5), estimators=["IPW"])
+    assert "share of actions at random" in " ".join(ev["IPW"].notes)
+    made = ev.problem.columns["pi_b", "full", 0]
+    truth = np.where(actions == 1, right, 1 - right).reshape(-1)
+    # A logit alone gives the rarest actions a fraction of their probability.
+    rare = truth < 0.06
+    assert made[rare].min() > 0.6 * truth[rare].min()
+    np.testing.assert_allclose(made, truth, atol=0.05)

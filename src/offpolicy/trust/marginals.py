@@ -49,7 +49,7 @@ def comparable(
 
     Products of ratios count where they are supported. Against an estimate that rests on them, or on ratios some steps
     back (by the share ``products``), ratios of marginals are no witness: they need a Markov state and a model. Where
-    products are supported, that is said of logged propensities alone.
+    products are supported and ratios were counted, that is said of logged propensities alone.
     """
     if view.decisions.layout.is_single:
         return list(estimators)
@@ -59,7 +59,7 @@ def comparable(
         return [
             e for e in estimators if not e.uses_products and (e is AUTO_EPISODES or not resting)
         ]
-    if view.behavior_is_known and resting:
+    if resting and (view.behavior_is_known or not view.log.is_discrete):
         return [e for e in estimators if "marginal" not in e.needs or e is AUTO_EPISODES]
     return list(estimators)
 

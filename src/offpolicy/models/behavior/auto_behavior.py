@@ -58,15 +58,18 @@ class LogisticBehavior:
 
 @dataclass(frozen=True)
 class AutoBehavior:
-    """Shares or logistic regression, by held-out log-loss inside the training fold.
+    """Shares or a regression, by held-out log-loss inside the training fold.
 
     Parameters
     ----------
     validation : float
         Share of the training rows (at most 30,000 are used) on which the two are compared.
+    regression : behavior model
+        What is compared with shares; default: logistic regression.
     """
 
     validation: float = 0.3
+    regression: Any = LogisticBehavior()
     wants_encoded = True
     merges_rows = True
 
@@ -86,10 +89,8 @@ class AutoBehavior:
                 limit=SELECTION_ROWS,
             )
         )
-        losses = [
-            _log_loss(m.fit_behavior(train, seed), held) for m in (shares, LogisticBehavior())
-        ]
-        winner: Any = shares if losses[0] <= losses[1] else LogisticBehavior()
+        losses = [_log_loss(m.fit_behavior(train, seed), held) for m in (shares, self.regression)]
+        winner: Any = shares if losses[0] <= losses[1] else self.regression
         fit: FittedBehavior = winner.fit_behavior(data, seed)
         return fit
 

@@ -10,12 +10,14 @@ import numpy as np
 
 from offpolicy._threads import few_threads
 from offpolicy.errors import ModelError, first_rows
+from offpolicy.models.behavior.auto_behavior import AutoBehavior
 from offpolicy.models.behavior.behavior import (
     BehaviorData,
     BehaviorModel,
     FittedBehavior,
     floor_at,
 )
+from offpolicy.models.behavior.exploring import ExploringLogit
 from offpolicy.models.behavior.logging_policy import LoggingPolicy
 from offpolicy.models.behavior.resolve import as_behavior_model
 from offpolicy.models.behavior.sees_targets import with_targets
@@ -140,11 +142,14 @@ class BehaviorFits:
 
     @property
     def model(self) -> BehaviorModel:
-        """What is fitted; shares are per state where episodes have discrete ones."""
+        """What is fitted; for episodes shares per discrete state, or an agent that explores."""
         log, spec = self.log, self.spec
-        by_state = log.kind == "trajectories" and log.is_discrete and not log.layout.is_single
-        if by_state and (spec is None or (isinstance(spec, str) and spec == "shares")):
-            return StateShares()
+        episodes = log.kind == "trajectories" and not log.layout.is_single
+        if episodes and log.is_discrete:
+            if spec is None or (isinstance(spec, str) and spec == "shares"):
+                return StateShares()
+        elif episodes and (spec is None or (isinstance(spec, str) and spec == "auto")):
+            return AutoBehavior(regression=ExploringLogit())
         return as_behavior_model("auto" if spec is None else spec)
 
     def distributions(self, split: Split) -> Iterator[tuple[Ints, Floats]]:

@@ -18,6 +18,7 @@ WHAT = {
     "top_unit_share": "share of the weighted rewards on one unit; of two-valued ones as the whole log has them",
     "pareto_k": "Pareto index of the weights' tail",
     "unsupported_mass": "share of the target's choices that the log never makes",
+    "cell_leaning": "p-value: do actions that the logging policy prefers earn as much as others of their cell",
     "coarse_ratio": "p-value: paired test between estimates with ratios of cells and of actions",
     "reward_model_r2": "out-of-fold R² of the reward model",
     "reward_model_calibration": "z of its calibration",

@@ -8,7 +8,7 @@ import offpolicy as op
 from offpolicy.errors import DataError, ModelError, UsageError
 from offpolicy.policies.coarse import Cells
 from offpolicy.trust import gate
-from offpolicy.trust.coarse import NAME
+from offpolicy.trust.coarse import LEANING, NAME
 
 K, STATES = 40, 4
 RNG = np.random.default_rng(11)
@@ -67,7 +67,12 @@ def held(way, parquet, **more):
 def answer(log, **more):
     ev = op.evaluate(log, TARGETS, estimators=ESTIMATORS, **{"ratio": op.CoarseRatio(), **more})
     numbers = [x for e in ev.estimates.values() for x in (e.value, e.std_error)]
-    checks = [float(ev.diagnostics[t][NAME]) for t in TARGETS if NAME in ev.diagnostics[t]]
+    checks = [
+        float(ev.diagnostics[t][name])
+        for t in TARGETS
+        for name in (NAME, LEANING)
+        if name in ev.diagnostics[t]
+    ]
     levels = [ev.verdict(t).level for t in TARGETS]
     return numbers, checks, levels, ev.settings["ratio"], ev.assumption
 
@@ -147,7 +152,7 @@ def test_one_action_per_cell_gives_the_numbers_of_the_bandit(monkeypatch):
             assert found.interval() == expected.interval()
             assert (found - ev.logged).interval() == (expected - exact.logged).interval()
     assert [str(f) for f in exact.diagnostics] == [
-        str(f) for f in long.diagnostics if f.name != NAME
+        str(f) for f in long.diagnostics if f.name not in {NAME, LEANING}
     ]
 
 
@@ -227,6 +232,30 @@ def test_the_check_finds_actions_of_one_cell_that_earn_differently():
     assert finding.details["difference"] == pytest.approx(
         lost["DML"].value - exact["DML"].value, rel=1e-9
     )
+
+
+@pytest.mark.parametrize(("direct", "level"), [(0.0, "ok"), (0.12, "alarm")])
+def test_a_deterministic_policy_is_judged_by_what_the_logging_policy_prefers(direct, level):
+    frame = frame_of(n=2000, seed=6, direct=direct)
+    log = op.BanditLog.from_frame(frame, **ROLES, propensity="p")
+
+    def best(context):
+        return TILT[np.asarray(context["x"])].argmin(axis=1)  # seldom logged
+
+    ev = op.evaluate(
+        log, best, behavior_model=Soft(0.5), estimators=["DML"], ratio=op.CoarseRatio(),
+        reward_model=Genre(),
+    )  # fmt: skip
+    assert not ev.diagnostics[NAME].ran
+    assert ev.diagnostics[LEANING].level == level
+    assert ev.verdict().level == ("caution" if level == "ok" else "insufficient evidence")
+    # The mean of a leaning, given the context and the cell, is 0: whatever a model says of cells changes nothing.
+    p = Soft(0.5).probabilities({"x": np.arange(STATES)})
+    cells = op.CoarseRatio().for_log(log)
+    means = np.zeros((STATES, cells.n))
+    for a in range(K):
+        means[:, cells.code[a]] += p[:, a] * cells.leaning(p, np.full(STATES, a))
+    np.testing.assert_allclose(means, 0.0, atol=1e-12)
 
 
 class Genre:

@@ -80,9 +80,11 @@ class Block:
         name = (OWN, "pi_b")
         if self.cells is None or self.columns.has(name, self.number):
             return
-        own = self.nuisances.behaviors.of_actions
+        own, leaning = self.nuisances.behaviors.of_actions, self.nuisances.behaviors.leaning
         if own is not None:
             self.columns.put(name, self.number, own)
+        if leaning is not None:
+            self.columns.put(LEANING, self.number, leaning)
 
     def values(
         self, target: Target, estimator: Estimator, repeat: int, together: Sequence[Target]
@@ -177,6 +179,8 @@ class Block:
 
 # First part of the names of columns of single actions, where ratios are of cells.
 OWN = "own"
+# How much the logging policy leans to the logged actions inside their cells.
+LEANING = (OWN, "leaning")
 # First part of the names of columns of how far logged numbers are from a policy's.
 APART = "apart"
 # π_b that nothing was fitted for is the same in every split.

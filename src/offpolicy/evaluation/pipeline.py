@@ -15,7 +15,7 @@ import numpy as np
 
 from offpolicy._progress import FITTING, track
 from offpolicy.errors import NotIdentifiedError
-from offpolicy.evaluation.block import APART, OWN, behavior_name, values_name
+from offpolicy.evaluation.block import APART, LEANING, OWN, behavior_name, values_name
 from offpolicy.evaluation.combined import Combined
 from offpolicy.inference.bend import Bend, agreed, bend, width_of
 from offpolicy.inference.estimate import EDGE, INTERIOR, Estimate, embedded, over_folds
@@ -123,6 +123,11 @@ class Pipeline:
         if own is None:
             return None
         return np.asarray(self.columns[OWN, "pi_e", target.name] / own)
+
+    @property
+    def leaning(self) -> Floats | None:
+        """(S,) how much the logging policy leans to the logged actions inside their cells; None where unknown."""
+        return self.columns.get(LEANING)
 
     @property
     def folds(self) -> Any:

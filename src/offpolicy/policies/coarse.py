@@ -85,6 +85,22 @@ class Cells:
         sorted_ = matrix if (np.diff(order) == 1).all() else matrix[:, order]
         return np.asarray(np.add.reduceat(sorted_, starts, axis=1), dtype=np.float64)
 
+    def leaning(self, matrix: Floats, action: Ints) -> Floats:
+        """(m,) how much more often than others of its cell each action is taken: log π(a | cell), less its mean there.
+
+        The mean is that under π itself: given the context and the cell, what this is multiplied with has mean 0 unless
+        it depends on the action.
+
+        >>> cells = Cells.of(["rock", "folk", "rock"], ("genre",))
+        >>> cells.leaning(np.array([[0.25, 0.5, 0.25], [0.4, 0.5, 0.1]]), np.array([0, 2])).round(3).tolist()
+        [0.0, -1.109]
+        """
+        rows, cell = np.arange(len(action)), self.code[action]
+        logs = np.log(matrix, out=np.zeros(matrix.shape), where=matrix > 0)
+        mass = self.sums(matrix)[rows, cell]
+        mean = self.sums(matrix * logs)[rows, cell] / mass
+        return np.asarray(logs[rows, action] - mean)
+
     def target(self, target: Target) -> Target:
         """A policy as its choice among cells."""
         if target.codes is not None:

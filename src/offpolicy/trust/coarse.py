@@ -12,6 +12,8 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from offpolicy.inference.intervals.tails import effective_size
 from offpolicy.trust.finding import Finding, judged, not_applicable
 from offpolicy.trust.moments import mean_z, two_sided
@@ -23,12 +25,15 @@ if TYPE_CHECKING:
     from offpolicy.trust.view import View
 
 NAME = "coarse_ratio"
+LEANING = "cell_leaning"
 FEWEST = (
     100.0  # units' worth of information in the exact weights from which on the test keeps its level
 )
 MATTERS = 0.5  # standard errors of the estimate that a bias must exceed to count against it
 POWER = 1.96 + 0.84  # standard errors of a bias that a test at 5% finds with 80% power
 
+TINY = 1e-12
+UNSEEN = "the logging policy is not known for all actions of a cell, or there are more than 1,000."
 UNKNOWN = "the probability of the logged action is not known, so that there is no exact ratio to compare with."
 FEW = "the exact weights leave as much information as {:.3g} units: too little to test the coarse ratio with."
 
@@ -93,14 +98,47 @@ def compared(view: View) -> Comparison | None:
 
 
 def findings(view: View) -> list[Finding]:
-    """The check, where ratios are coarse."""
+    """The checks, where ratios are coarse: of the policy's own weights, or of the log where these carry no test."""
     if view.problem.source.cells is None:
         return []
     both = compared(view)
     if both is None:
-        return [not_applicable(NAME, UNKNOWN)]
+        return [not_applicable(NAME, UNKNOWN), _leaning(view)]
     if not both.possible or math.isnan(both.p):
-        return [not_applicable(NAME, FEW.format(both.size))]
+        return [not_applicable(NAME, FEW.format(both.size)), _leaning(view)]
+    return [_paired(both), not_applicable(LEANING, "the policy's own weights carry the test.")]
+
+
+def _leaning(view: View) -> Finding:
+    """Do actions of one cell that the logging policy prefers earn more, or less, than their like?
+
+    With l(a) the logarithm of π_b(a | x, cell) less its mean in the cell, E l(A) (R − q) = 0 where actions of one cell
+    earn the same beyond the model, whatever the model gets wrong of cells. Policies are seldom made without regard to
+    what the logging policy preferred: what cells lose shows here first.
+    """
+    leaning = view.problem.leaning
+    if leaning is None or not view.decisions.layout.is_single:
+        return not_applicable(LEANING, UNSEEN)
+    d, own = view.decisions, leaning[view.rows]
+    left = d.reward - (view.units.mean(d.reward) if view.value_split is None else d.q)
+    spread = float(np.average(own**2, weights=view.mass))
+    if not spread > TINY:
+        return not_applicable(LEANING, "the logging policy takes all actions of a cell alike.")
+    sample = view.units.sample(own * left)
+    p = two_sided(mean_z(sample, 0.0))
+    slope = sample.estimate / spread
+    more = "more" if slope > 0 else "less"
+    sentence = (
+        f"actions that the logging policy prefers earn {more} than others of their cell ({slope:+.3g} per unit of "
+        f"log-probability, p = {p:.2g}): cells lose what a policy may choose by, and this policy's own weights are too "
+        "few to say how much."
+        if p < THRESHOLDS[LEANING].caution
+        else f"actions that the logging policy prefers earn no more than others of their cell (p = {p:.2g})."
+    )
+    return judged(LEANING, p, sentence, {"slope": slope})
+
+
+def _paired(both: Comparison) -> Finding:
     large = abs(both.gap) > MATTERS * both.coarse
     differs = THRESHOLDS[NAME].level(both.p) != "ok"
     verb = "differs from" if differs else "agrees with"
@@ -117,4 +155,4 @@ def findings(view: View) -> list[Finding]:
         "std_error_exact": both.exact,
         "effective_sample_size": both.size,
     }
-    return [judged(NAME, both.p, sentence, details, at_most=at_most)]
+    return judged(NAME, both.p, sentence, details, at_most=at_most)

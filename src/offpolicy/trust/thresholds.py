@@ -232,6 +232,12 @@ THRESHOLDS: dict[str, Threshold] = {
         "model that tells these actions apart, or ratio='exact'.",
         decides=True, false_alarms=0.01,
     ),
+    "cell_leaning": Threshold(
+        0.003, 0.001, "below",
+        "Use more features or finer cells, a reward model that tells these actions apart, or evaluate a softened "
+        "version of the policy, whose own weights carry a test.",
+        decides=True, false_alarms=0.003,
+    ),
     "clipping_sensitivity": Threshold(
         1.0, math.inf, "above", OVERLAP, about_products=True, advice=True
     ),

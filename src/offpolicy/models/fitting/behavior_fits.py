@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from offpolicy.splits.folds import Folds, Part, Split
 
 SUM_TOLERANCE = 1e-4  # single precision
+LEANING = 1_000  # actions up to which the logging policy is looked at inside cells
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,6 +90,22 @@ class BehaviorFits:
             return given_behavior(self.spec, self._actions)
         logged: Floats | None = self._actions.propensity if self.spec is None else None
         return logged
+
+    @cached_property
+    def leaning(self) -> Floats | None:
+        """(S,) how much the logging policy leans to each logged action inside its cell.
+
+        None where it is not known of all actions, or where these are so many that asking again takes long.
+        """
+        log, cells = self._actions, self.cells
+        given = log.distribution if self.spec is None else self.spec
+        known = isinstance(given, np.ndarray | LoggingPolicy)
+        if cells is None or not known or len(log.actions) > LEANING:
+            return None
+        out = np.empty(len(log.action))
+        for rows in blocks(len(out), len(log.actions)):
+            out[rows] = cells.leaning(self._matrix(given, rows), log.action[rows])
+        return out
 
     def of_split(self, split: Split, repeat: int) -> Behavior:
         """π_b of the logged actions in one split."""

@@ -1,7 +1,8 @@
 """`offpolicy reproduce large-actions`: coarse ratios where there are many actions.
 
-Three tables: mean squared errors of IPS and MIPS in the published world (`published`); coverage of intervals with
-exact and coarse ratios in worlds where features say all (`worlds`); and how often the check speaks where they do not.
+Four tables: mean squared errors of IPS and MIPS in the published world (`published`); coverage of intervals with
+exact and coarse ratios in worlds where features say all (`worlds`); how often the check speaks where they do not; and,
+for a deterministic target whose own weights carry no test, how often the check of the log does.
 """
 
 from __future__ import annotations
@@ -32,6 +33,17 @@ WHY = (
     "largest weight, IPS / MIPS",
     "IPS: squares of one row among all",
 )
+LEANING = (
+    "world",
+    "logs",
+    "`cell_leaning` speaks",
+    "answered",
+    "covered: value",
+    "difference",
+    "lift",
+    "bias",
+)
+DIRECT = (0.0, 0.1, 0.3)
 RATIOS = {"exact": "exact", "cells": op.CoarseRatio(), "auto": "auto"}
 
 
@@ -128,6 +140,21 @@ def _found(ev: op.Evaluation, target: str, values: dict[str, float]) -> dict[str
     }
 
 
+def leaning(cell: Cell, rng: np.random.Generator) -> dict[str, Any]:
+    """One log with a deterministic target alone, weighted by cells: the check of the log, verdict and coverage."""
+    world = cell.world
+    ev = op.evaluate(
+        world.log(cell.rows, rng),
+        {"mode": world.targets()["mode"]},
+        estimators=["DML"],
+        ratio=op.CoarseRatio(),
+        reward_model=LinearReward() if cell.modeled else Mean(),
+        behavior_model=Policy(world, 0.5),
+    )
+    found = _found(ev, "mode", world.values)
+    return {**found, "leaning": ev.diagnostics["mode", "cell_leaning"].level}
+
+
 def published_errors(options: Args) -> dict[str, Any]:
     """Mean squared errors in three published worlds of each number of actions."""
     rows = {}
@@ -193,10 +220,26 @@ def reproduce(options: Args) -> dict[str, Any]:
         settings={"rows": options.rows},
         title="many actions",
     )
+    told = {True: "modeled", False: "weights alone"}
+    leaned = simulate(
+        leaning,
+        {
+            f"direct effect {d:g}, {told[m]}": Cell(World(direct=d), options.rows, modeled=m)
+            for d in DIRECT
+            for m in (True, False)
+        },
+        options.replications,
+        seed=options.seed,
+        workers=options.workers,
+        out=None if options.out is None else options.out / "leaning.jsonl",
+        settings={"rows": options.rows},
+        title="a deterministic target",
+    )
     answer = {
         "options": {"rows": options.rows, "replications": options.replications},
         "published": published_errors(options),
         "worlds": {name: summary(found) for name, found in drawn.items()},
+        "leaning": {name: leaning_summary(found) for name, found in leaned.items()},
     }
     write_results(options.out, answer, show(answer))
     return answer
@@ -236,6 +279,21 @@ def summary(found: list[Any]) -> list[dict[str, Any]]:
     return rows
 
 
+def leaning_summary(found: list[Any]) -> dict[str, Any]:
+    """How often the check of the log speaks, how often that decides, and coverage of what is answered."""
+    answered = [f for f in found if f["answered"]]
+    return {
+        "logs": len(found),
+        "speaks": share(np.array([f["leaning"] in {"caution", "alarm"} for f in found]))[0],
+        "answered": len(answered) / len(found),
+        "cover": [
+            share(np.array([f["covers"][k] for f in answered]))[0]
+            for k in ("value", "difference", "lift")
+        ],
+        "bias": mean(np.array([f["error"] for f in found]))[0],
+    }
+
+
 def show(result: dict[str, Any]) -> str:
     """The tables in Markdown."""
     lines = [
@@ -265,13 +323,19 @@ def show(result: dict[str, Any]) -> str:
     ]
     for name, rows in result["worlds"].items():
         lines += [f"| {name} | {_row(row)} |" for row in rows]
+    lines += ["", f"| {' | '.join(LEANING)} |", "|---|---|---|---|---|---|---|---|"]
+    for name, row in result["leaning"].items():
+        cells = [percent(row["speaks"]), percent(row["answered"]), *map(percent, row["cover"])]
+        lines.append(f"| {name} | {row['logs']} | {' | '.join(cells)} | {row['bias']:+.2g} |")
     return "\n".join(lines) + "\n"
 
 
-def _row(row: dict[str, Any]) -> str:
-    def percent(value: float | None) -> str:
-        return "–" if value is None or np.isnan(value) else f"{100 * value:.0f}%"
+def percent(value: float | None) -> str:
+    """A share in a table."""
+    return "–" if value is None or np.isnan(value) else f"{100 * value:.0f}%"
 
+
+def _row(row: dict[str, Any]) -> str:
     covered = [percent(row["cover"][k][0]) for k in ("value", "difference", "lift")]
     width = "–" if row["width"] is None else f"{row['width']:.2f}"
     return " | ".join(

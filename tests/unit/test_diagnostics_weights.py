@@ -84,6 +84,20 @@ def test_amounts_on_one_unit_are_those_that_were_paid():
     assert float(found["top_unit_share"]) == pytest.approx(carried.max() / carried.sum())
 
 
+def test_rows_that_were_kept_rarely_carry_no_rewards():
+    """Clicks are kept, one in ten of the others: a hundred clicks are a hundred, whatever the others stand for."""
+    clicks = np.repeat([1.0, 0.0], [100, 900])
+    log = op.BanditLog.from_arrays(
+        None,
+        np.arange(1000) % 2,
+        clicks,
+        np.full(1000, 0.5),
+        keep_probability=np.where(clicks, 1, 0.1),
+    )
+    ev = op.evaluate(log, op.policies.Fixed(1), estimators=["SNIPW"])
+    assert ev.diagnostics["top_unit_share"].value == pytest.approx(1 / 50)
+
+
 def test_a_lucky_policy_is_not_trusted_for_its_luck():
     """Ten clicks in the whole log: whether one or all of them fell to the policy, as much is known about it."""
     n = 1000

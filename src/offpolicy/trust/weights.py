@@ -65,7 +65,7 @@ def findings(view: View) -> list[Finding]:
     what = "clusters" if units.cluster is not None else "units"
     largest, possible = float(w.max()) * view.scale, view.reach.largest
     carried, top = unit_share(view, w), top_share(w, view.mass)
-    one, how = _rewards_on_one(view, size)
+    one, how = _rewards_on_one(view)
     return [
         *_mean(view),
         judged(
@@ -110,18 +110,19 @@ def unit_share(view: View, values: Floats) -> float:
     return float((view.mass / view.count * values).max()) / total if total > 0 else math.nan
 
 
-def _rewards_on_one(view: View, size: float) -> tuple[float, str]:
+def _rewards_on_one(view: View) -> tuple[float, str]:
     """Share of the weighted rewards that one unit carries, and in words of which rewards that is.
 
-    Of rewards of two values it is the share that ``size`` units with rewards as in the whole log would leave to one.
-    The rewards that the policy's own units happen to show are no ground for trust there: a policy that was lucky has
-    more of them, and where they were counted its logs would be trusted more often than others.
+    Of rewards of two values it is the share Σ(w r)²/(Σ w r)² that one unit would have if the rewards of the whole log
+    had fallen to its weights at random. The rewards that the policy's own units happen to show are no ground for trust
+    there: a policy that was lucky has more of them, and where they were counted its logs would be trusted more often
+    than others.
     """
     if two_values(view.reward) is None:
         return unit_share(view, np.abs(view.weight * view.reward)), "one unit carries"
-    mass = view.mass / view.mass.sum()
-    level, square = float(mass @ np.abs(view.reward)), float(mass @ view.reward**2)
-    share = min(square / (level**2 * size), 1.0) if level > 0 and size > 0 else math.nan
+    each = view.mass / view.count * np.abs(view.reward)
+    size = effective_size(view.weight, view.count) * effective_size(each, view.count)
+    share = min(float(view.count.sum()) / size, 1.0) if size > 0 else math.nan
     return share, "with rewards as in the whole log, one unit would carry"
 
 

@@ -253,6 +253,13 @@ def _features() -> Iterator[Row]:
     yield "features masked", "masked", cells(np.ma.array([0.0, 1.0, 2.0], mask=[0, 1, 0]))
     yield "no features", "action_features", cells(None)
     yield "an unknown feature", "feature", cells(features_of("genre"), features=["price"])
+    by_label = pd.Series([1, 0, 0], index=[2, 1, 0])
+    yield "a Series goes by its labels", float(np.mean(R * (A < 2) * 1.5)), cells(by_label)
+    yield (
+        "a Series of other labels",
+        "has no row for action 0",
+        cells(pd.Series([0, 1], index=[7, 8])),
+    )
     yield "no bins", "bins", cells(bins=0)
     yield "half a bin", "bins", cells(bins=2.5)
     yield "more clusters than actions", "clusters", cells(clusters=9)

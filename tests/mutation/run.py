@@ -24,6 +24,7 @@ import re
 import signal
 import sys
 import time
+from collections import Counter
 from functools import cache
 from pathlib import Path
 
@@ -60,29 +61,34 @@ class Noted:
             self.seconds[report.nodeid] = math.inf
 
 
-def note_lines(folder: Path) -> None:
-    """Run every test once."""
+def note_lines(folder: Path, files: list[str]) -> None:
+    """Run every test of some files (default: all) once, and add what it touches to what is known."""
     import pytest
     from coverage import Coverage
 
     paths = [str(ROOT / "src/offpolicy" / room) for room in ROOMS]
     coverage = Coverage(data_file=str(folder / "lines"), source=paths, config_file=False)
-    files = [
-        p
-        for t in TESTS
-        for p in sorted((ROOT / t).rglob("*.py"))
-        if p.name.startswith("test_") or "src" in t
-    ]
-    files = [str(p.relative_to(ROOT)) for p in files if not p.name.startswith(LEFT_OUT)]
+    seconds = folder / "seconds.json"
+    known = json.loads(seconds.read_text()) if seconds.exists() else {}
+    if known:
+        coverage.load()
     noted = Noted(coverage)
     coverage.start()
     pytest.main(
-        ["-q", "-p", "no:xdist", "-m", "not verify", "--timeout", "120", *files], plugins=[noted]
+        ["-q", "-p", "no:xdist", "-m", "not verify", "--timeout", "120", *(files or every_file())],
+        plugins=[noted],
     )
     coverage.stop()
     coverage.save()
     passed = {k: round(s, 3) for k, s in noted.seconds.items() if s < math.inf}
-    (folder / "seconds.json").write_text(json.dumps(passed, indent=0))
+    seconds.write_text(json.dumps({**known, **passed}, indent=0))
+
+
+def every_file() -> list[str]:
+    """Test files that are about numbers, and the modules themselves, whose examples run."""
+    files = [p for t in TESTS for p in sorted((ROOT / t).rglob("*.py"))]
+    files = [p for p in files if p.name.startswith("test_") or "src" in p.parts]
+    return [str(p.relative_to(ROOT)) for p in files if not p.name.startswith(LEFT_OUT)]
 
 
 class Lines:
@@ -91,6 +97,7 @@ class Lines:
     def __init__(self, folder: Path):
         from coverage import CoverageData
 
+        self.kills: Counter[str] = Counter()
         self.seconds: dict[str, float] = json.loads((folder / "seconds.json").read_text())
         data = CoverageData(str(folder / "lines"))
         data.read()
@@ -103,10 +110,10 @@ class Lines:
             }
 
     def tests(self, mutant: Mutant, limit: float) -> list[str]:
-        """Those that touch the mutant, the quick ones first, up to ``limit`` seconds."""
+        """Those that touch the mutant, up to ``limit`` seconds: those that killed others first, then the quick ones."""
         found = self._touching(mutant)
         chosen, total = [], 0.0
-        for test in sorted(found, key=lambda t: (self.seconds[t], t)):
+        for test in sorted(found, key=lambda t: (-self.kills[t], self.seconds[t], t)):
             total += self.seconds[test]
             if total > limit and chosen:
                 break
@@ -181,7 +188,18 @@ class Changed(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 SURVIVED, KILLED, BROKEN = 0, 1, 3
 
 
-def in_child(mutant: Mutant, code: str, tests: list[str]) -> int:
+class Failed:
+    """A pytest plugin: writes the name of a test that fails to a pipe."""
+
+    def __init__(self, pipe: int):
+        self.pipe = pipe
+
+    def pytest_runtest_logreport(self, report):
+        if report.failed:
+            os.write(self.pipe, report.nodeid.encode())
+
+
+def in_child(mutant: Mutant, code: str, tests: list[str], pipe: int) -> int:
     """Import the change and run the tests; what they print is lost."""
     import pytest
 
@@ -194,7 +212,12 @@ def in_child(mutant: Mutant, code: str, tests: list[str]) -> int:
     except Exception:  # noqa: BLE001
         return KILLED
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # hypothesis is loaded already
-    done = int(pytest.main(["-x", "-q", "-p", "pytest_timeout", "--no-header", "--tb=no", *tests]))
+    done = int(
+        pytest.main(
+            ["-x", "-q", "-p", "pytest_timeout", "--no-header", "--tb=no", *tests],
+            plugins=[Failed(pipe)],
+        )
+    )
     return {0: SURVIVED, 1: KILLED, 2: KILLED}.get(done, BROKEN)
 
 
@@ -206,14 +229,16 @@ def attempt(mutant: Mutant, lines: Lines, limit: float) -> dict:
     row = {"key": mutant.key, "before": before, "after": after, "tests": len(tests)}
     if not tests:
         return {**row, "outcome": "survived", "seconds": 0.0}
+    told, pipe = os.pipe()
     child = os.fork()
     if child == 0:
         os.setsid()
         status = BROKEN
         try:
-            status = in_child(mutant, code, tests)
+            status = in_child(mutant, code, tests, pipe)
         finally:
             os._exit(status)
+    os.close(pipe)
     patience = 30 + 6 * sum(lines.seconds[t] for t in tests)
     outcome = None
     while outcome is None:
@@ -227,7 +252,10 @@ def attempt(mutant: Mutant, lines: Lines, limit: float) -> dict:
             outcome = "timeout"
         else:
             time.sleep(0.02)
-    return {**row, "outcome": outcome, "seconds": round(time.time() - began, 2)}
+    with os.fdopen(told, "rb") as stream:
+        by = stream.read().decode() if outcome == "killed" else ""
+    lines.kills[by] += 1
+    return {**row, "outcome": outcome, "by": by, "seconds": round(time.time() - began, 2)}
 
 
 # -- all of them -------------------------------------------------------------------------------------------
@@ -289,6 +317,9 @@ def main() -> None:
     parser.add_argument("--limit", type=float, default=20.0, help="seconds of tests for one mutant")
     parser.add_argument("--folder", type=Path, default=ROOT / "out/mutation")
     parser.add_argument("--again", action="store_true", help="try the survivors again")
+    parser.add_argument(
+        "--note", nargs="*", default=[], help="test files that are new since the lines were noted"
+    )
     parser.add_argument("--show", action="store_true", help="only the score")
     asked = parser.parse_args()
     asked.folder.mkdir(parents=True, exist_ok=True)
@@ -298,10 +329,10 @@ def main() -> None:
     mutants = every_mutant()
     chosen = sample(mutants, asked.size, asked.seed)
     if not asked.show:
-        if not (asked.folder / "seconds.json").exists():
+        if asked.note or not (asked.folder / "seconds.json").exists():
             child = os.fork()
             if child == 0:
-                note_lines(asked.folder)
+                note_lines(asked.folder, asked.note)
                 os._exit(0)
             os.waitpid(child, 0)
         lines = Lines(asked.folder)
@@ -310,6 +341,7 @@ def main() -> None:
         compileall.compile_dir(ROOT / "src", quiet=1)
         gc.freeze()  # what is loaded stays: children need not look through it
         done = known(results_file)
+        lines.kills.update(row["by"] for row in done.values() if row.get("by"))
         gone = {"killed", "timeout"}
         for mutant in chosen:
             if mutant.key in done and (not asked.again or done[mutant.key]["outcome"] in gone):

@@ -133,8 +133,8 @@ def _origin(options: argparse.Namespace) -> Any:
 
 def show(ev: Evaluation, level: float, gates: Sequence[GateResult]) -> None:
     """The plain sentence first, then why, then the figures, then the gates."""
+    from offpolicy._visible import visible
     from offpolicy.report.text import pareto_table
-    from offpolicy.report.visible import visible
 
     for name in ev.metrics:
         _show_metric(ev.metric(name), level)
@@ -148,9 +148,9 @@ def show(ev: Evaluation, level: float, gates: Sequence[GateResult]) -> None:
 
 def _show_metric(ev: Evaluation, level: float) -> None:
     """What the log says by one metric; under its name, where there are several."""
+    from offpolicy._visible import visible
     from offpolicy.report.answer import answers
     from offpolicy.report.text import best_of, direction, table
-    from offpolicy.report.visible import visible
 
     if ev.asked.are_several:
         heading = f"{visible(ev.metric_name)} ({direction(ev)})"

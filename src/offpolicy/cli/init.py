@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from offpolicy._visible import visible
 from offpolicy.cli import terminal
 from offpolicy.cli.arguments import GIVEN
 from offpolicy.cli.columns import facts_of
@@ -21,7 +22,6 @@ from offpolicy.cli.guess import Guess, guess
 from offpolicy.cli.runfile_text import run_file
 from offpolicy.errors import UsageError, did_you_mean
 from offpolicy.report.text import align
-from offpolicy.report.visible import visible
 
 if TYPE_CHECKING:
     import argparse

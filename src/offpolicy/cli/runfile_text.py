@@ -7,7 +7,7 @@ import re
 import tomllib
 from typing import TYPE_CHECKING
 
-from offpolicy.report.visible import visible
+from offpolicy._visible import visible
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -13,7 +13,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any, Literal, TextIO, TypeAlias
 
-from offpolicy.report.visible import visible
+from offpolicy._visible import visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 
 from scipy.optimize import brentq
 
+from offpolicy._visible import printable
 from offpolicy.errors import UsageError
 from offpolicy.report.schema import write
 from offpolicy.report.text import align
@@ -189,6 +190,7 @@ class Advice:
         """All of it; what is not finite is null."""
         return write({**asdict(self), "explores": self.explores, "answered": self.answered})
 
+    @printable
     def __str__(self) -> str:
         said = []
         if self.randomness is not None and self.explores:
@@ -200,5 +202,6 @@ class Advice:
         parts = [line for p in self.policies for line in ["", *p.lines(self.unit, self.n)]]
         return "\n".join([*said, *parts]).strip()
 
+    @printable
     def __repr__(self) -> str:
         return str(self)

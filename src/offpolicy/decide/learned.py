@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from scipy import special
 
+from offpolicy._visible import printable
 from offpolicy.decide.policies import BoostedPolicy, TreePolicy
 from offpolicy.decide.showing import learned_section
 from offpolicy.report.decision import Tracked
@@ -110,6 +111,7 @@ class Learned:
             files |= {"policy.json": self.policy.to_json(), "policy.sql": self.policy.to_sql()}
         return Tracked(numbers, {"offpolicy.policy": type(self.policy).__name__}, files)
 
+    @printable
     def __str__(self) -> str:
         i, g = self.interval(), self.gain.interval()
         value = (
@@ -119,5 +121,6 @@ class Learned:
         gain = f"gain over the logging policy {self.gain.value:+.4g} (95% {g.low:+.4g} to {g.high:+.4g})"
         return "\n".join([str(self.policy), value, gain])
 
+    @printable
     def __repr__(self) -> str:
         return str(self)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from offpolicy._visible import printable
 from offpolicy.decide.drawing import tree_svg
 from offpolicy.decide.features import Feature, coded
 from offpolicy.decide.questions import condition, condition_in_sql, sql_literal, sql_name
@@ -130,6 +131,7 @@ class TreePolicy:
     def _repr_html_(self) -> str:
         return self.drawn()
 
+    @printable
     def __str__(self) -> str:
         lines = [f"{row['when']}: {row['action']} ({row['rows']:,} rows)" for row in self.table()]
         return "\n".join([*lines, self._closed()] if self.otherwise else lines)
@@ -241,5 +243,6 @@ class BoostedPolicy:
         """Return 1 for the chosen action, 0 for the others; (n, K)."""
         return one_hot(self.choices(context, eligible=eligible), len(self.actions or self.labels))
 
+    @printable
     def __str__(self) -> str:
         return f"boosted regressions of {len(self.labels)} actions on {len(self.features)} columns"

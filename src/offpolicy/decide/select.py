@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from offpolicy._visible import printable
 from offpolicy.errors import UsageError, did_you_mean
 from offpolicy.evaluation.result import Evaluation
 from offpolicy.inference.family import adjusted
@@ -118,6 +119,7 @@ class Selection:
         tags = {"offpolicy.adopted": self.chosen, "offpolicy.adoption_rate": f"{self.rate:g}"}
         return Tracked(bounds, tags, {"selection.txt": str(self)})
 
+    @printable
     def __str__(self) -> str:
         lines = [
             f"{c.policy}: {c.difference:+.4g} against the logging policy, {self._limit(c)}({c.method})"
@@ -133,6 +135,7 @@ class Selection:
     def _limit(self, c: Candidate) -> str:
         return f"{self.word} {c.bound:+.4g} " if math.isfinite(c.bound) else ""
 
+    @printable
     def __repr__(self) -> str:
         return str(self)
 

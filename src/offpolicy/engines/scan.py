@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
 
+from offpolicy._visible import printable
 from offpolicy.engines.codes import codes_of
 from offpolicy.engines.compress import TooManyCellsError, compress
 from offpolicy.engines.roles import Roles, normalized
@@ -79,6 +80,7 @@ class LogScan:
     kind: ClassVar[str] = "bandit"
     in_memory: ClassVar[bool] = False
 
+    @printable
     def __repr__(self) -> str:
         roles = self.roles
         return (

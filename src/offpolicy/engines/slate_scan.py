@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
 
+from offpolicy._visible import printable
 from offpolicy.engines.scan import MAX_ROWS, Limits, Progress, policy_columns
 from offpolicy.engines.slate_schema import SlateFacts, SlateRoles, SlateSchema, facts_of, ordered
 from offpolicy.engines.slate_stream import SlateRows, StreamedSlates
@@ -50,6 +51,7 @@ class SlateScan:
     is_continuous: ClassVar[bool] = False
     action_features: ClassVar[None] = None
 
+    @printable
     def __repr__(self) -> str:
         roles = self.roles
         return (

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from offpolicy._progress import track
+from offpolicy._visible import printable
 from offpolicy.errors import PolicyError, UsageError, did_you_mean, missing_dependency
 from offpolicy.evaluation.bandwidths import smoothed
 from offpolicy.evaluation.combined import checked_weights
@@ -557,6 +558,7 @@ class Evaluation:
 
         return plot(self, kind, ax=ax, policy=policy, segments=segments, level=level)
 
+    @printable
     def __repr__(self) -> str:
         from offpolicy.report.text import best_of, metrics_line, table
 

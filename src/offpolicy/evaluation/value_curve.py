@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from offpolicy._arrays import place_of, quantiles
+from offpolicy._visible import printable
 from offpolicy.errors import UsageError
 from offpolicy.evaluation.evaluate import evaluate
 from offpolicy.inference.figures import level_text
@@ -73,6 +74,7 @@ class ValueCurve:
         axes.legend(frameon=False)
         return axes
 
+    @printable
     def __repr__(self) -> str:
         n = len(self.action)
         place = int(np.argmin(self.value) if self.evaluation.minimize else np.argmax(self.value))

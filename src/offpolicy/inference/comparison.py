@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from offpolicy._visible import printable
 from offpolicy.errors import NotIdentifiedError
 from offpolicy.inference.change import Change, has_lift
 from offpolicy.inference.confidence import PLENTIFUL
@@ -66,6 +67,7 @@ class Comparison:
         made = together(list(self.changes.values()), self.level).intervals if self.changes else ()
         return dict(zip(self.changes, made, strict=True))
 
+    @printable
     def __str__(self) -> str:
         lines = [f"All intervals of a column hold together with probability {self.level:g}."]
         for name, value in self.values.items():
@@ -78,6 +80,7 @@ class Comparison:
             )
         return "\n".join([*lines, f"Best: {self.best.statement}."])
 
+    @printable
     def __repr__(self) -> str:
         return str(self)
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
+from offpolicy._visible import printable
 from offpolicy.errors import DataError, UsageError, first_rows
 from offpolicy.inference import arithmetic
 from offpolicy.inference.intervals.sample import Interval, Sample
@@ -538,6 +539,7 @@ class Estimate:
             extrapolation=max(self.extrapolation, other.extrapolation),
         )
 
+    @printable
     def __repr__(self) -> str:
         if not self.is_defined:
             reason = self.notes[-1] if self.notes else "not identified"

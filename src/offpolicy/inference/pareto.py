@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from offpolicy._visible import printable
 from offpolicy.inference.display import interval_text
 from offpolicy.inference.family import adjusted, together
 from offpolicy.inference.figures import capitalized, measured
@@ -90,6 +91,7 @@ class Pareto:
         e = self.values[policy, metric]
         return measured(e.value, e.std_error), interval_text(e, self.intervals[policy, metric])
 
+    @printable
     def __str__(self) -> str:
         lines = [f"All intervals hold together with probability {self.level:g}."]
         for policy in self.policies:
@@ -100,6 +102,7 @@ class Pareto:
             lines.append(f"{policy}: {', '.join(own)}")
         return "\n".join([*lines, capitalized(self.statement)])
 
+    @printable
     def __repr__(self) -> str:
         return str(self)
 

@@ -69,7 +69,8 @@ class ActionFeatures:
             {
                 name: pd.Categorical(values) if values.dtype == object else values
                 for name, values in zip(self.names, self.columns, strict=True)
-            }
+            },
+            copy=False,  # the read-only columns themselves: a learner cannot write into them
         )
 
 
@@ -186,6 +187,11 @@ def of_table(given: Any, labels: tuple[Label, ...], action: str) -> ActionFeatur
     if isinstance(given, Mapping):
         return _of_mapping(given, labels)
     refuse_masked(given, "action_features")
+    index = getattr(given, "index", None)
+    if hasattr(given, "items") and index is not None and list(index) != list(range(len(labels))):
+        return _of_mapping(
+            dict(given.items()), labels
+        )  # a pandas Series: its labels say which action
     array = np.asarray(detached(given))
     if array.ndim == 1:
         array = array[:, None]

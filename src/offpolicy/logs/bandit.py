@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from offpolicy._arrays import read_only
+from offpolicy._visible import printable
 from offpolicy.errors import DataError
 from offpolicy.logs import checks, messages
 from offpolicy.logs.action_features import (
@@ -153,6 +154,7 @@ class BanditLog(HasMetrics):
         """Rows held, counted or not."""
         return len(self.action)
 
+    @printable
     def __repr__(self) -> str:
         known = "logged" if self.propensity is not None else "unknown"
         cells = f" in {self.rows:,} cells" if self.count is not None else ""

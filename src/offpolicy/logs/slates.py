@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from offpolicy._arrays import read_only
+from offpolicy._visible import printable
 from offpolicy.errors import UsageError, check_choice
 from offpolicy.logs.frame import Context, with_categories
 from offpolicy.logs.interaction import Interaction
@@ -81,6 +82,7 @@ class Slates(Trajectories):
         for name in ("slot_reward", "allowed"):
             object.__setattr__(self, name, read_only(getattr(self, name)))
 
+    @printable
     def __repr__(self) -> str:
         known = "logged" if self.propensity is not None else "unknown"
         items = "distinct items" if self.distinct else "items"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from offpolicy._arrays import read_only
+from offpolicy._visible import printable
 from offpolicy.errors import DataError, NotIdentifiedError
 from offpolicy.logs import checks, episodes
 from offpolicy.logs.actions import Label, encode, refuse_continuous
@@ -184,6 +185,7 @@ class Trajectories(HasMetrics):
         """Whether states are ids (a table of distinct states and an index into it)."""
         return self.context.index is not None
 
+    @printable
     def __repr__(self) -> str:
         known = "logged" if self.propensity is not None else "unknown"
         states = f"{self.context.n_table:,} states" if self.is_discrete else "continuous states"

@@ -8,6 +8,8 @@ import html
 import math
 from typing import TYPE_CHECKING, TypeAlias
 
+from offpolicy._visible import visible
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
@@ -24,7 +26,7 @@ def esc(text: object) -> str:
     >>> esc('<img onerror="x">')
     '&lt;img onerror=&quot;x&quot;&gt;'
     """
-    return html.escape(str(text), quote=True)
+    return html.escape(visible(str(text), lines=True), quote=True)
 
 
 def sentence(fragments: Iterable[Fragment]) -> str:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from offpolicy._visible import visible
 from offpolicy.inference.figures import capitalized
 from offpolicy.report.answer import answers
 from offpolicy.report.provenance import digest, versions
 from offpolicy.report.text import best_of, cells, direction, headings
-from offpolicy.report.visible import visible
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

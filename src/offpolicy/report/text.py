@@ -6,13 +6,13 @@ import math
 from typing import TYPE_CHECKING
 
 from offpolicy._progress import track
+from offpolicy._visible import visible
 from offpolicy.errors import NotIdentifiedError
 from offpolicy.inference.change import change
 from offpolicy.inference.figures import capitalized, level_text, plural_of
 from offpolicy.logs.words import unit_word
 from offpolicy.policies.target import LOGGING_POLICY
 from offpolicy.report.tables import number_of_clusters
-from offpolicy.report.visible import visible
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

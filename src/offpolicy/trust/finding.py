@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from functools import wraps
 from typing import Any
 
+from offpolicy._visible import printable
 from offpolicy.errors import did_you_mean
 from offpolicy.trust.thresholds import THRESHOLDS, Level
 
@@ -83,6 +84,7 @@ class Finding:
         """Whether it speaks of how little of the target the log holds."""
         return THRESHOLDS[self.name].about_reach
 
+    @printable
     def __str__(self) -> str:
         return f"{MARKS[self.level] if self.ran else NOT_RUN} {self.name}: {self.sentence}"
 
@@ -176,9 +178,11 @@ class Findings(Mapping[str, Finding]):
         raised = [f for f in self.values() if f.level in {"caution", "alarm"}]
         return sorted(raised, key=lambda f: -SEVERITY[f.level])
 
+    @printable
     def __str__(self) -> str:
         return "\n".join(line for finding in self.values() for line in wrapped(finding))
 
+    @printable
     def __repr__(self) -> str:
         return str(self)
 
@@ -252,6 +256,7 @@ class Diagnostics:
             for f in findings.values()
         ]
 
+    @printable
     def __str__(self) -> str:
         parts = [f"The log\n{self.log}"] if len(self.log) else []
         parts += [f"Policy {name!r}\n{findings}" for name, findings in self._own.items()]
@@ -271,6 +276,7 @@ class Diagnostics:
         kept = ("policy", "name", "value", "level", "sentence", "remedy")
         return pd.DataFrame([{key: row[key] for key in kept} for row in self.rows()])
 
+    @printable
     def __repr__(self) -> str:
         return str(self)
 

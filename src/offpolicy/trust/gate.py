@@ -16,6 +16,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from offpolicy._visible import visible
 from offpolicy.inference.change import has_lift
 from offpolicy.inference.family import adjusted
 from offpolicy.inference.figures import level_text
@@ -68,6 +69,9 @@ class GateResult:
     level: float = 0.95
     assumption: str = ""
     conditions: tuple[GateResult, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sentence", visible(self.sentence))
 
     @property
     def outcome(self) -> Literal["passed", "failed", "not enough evidence"]:

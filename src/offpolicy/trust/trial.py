@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import special
 
+from offpolicy._visible import printable
 from offpolicy.inference.change import has_lift
 from offpolicy.inference.confidence import PLENTIFUL
 from offpolicy.inference.figures import count, percent, plain, plural_of
@@ -104,6 +105,7 @@ class ABTest:
         text = f"{count(self.total, 2)} {self.unit}"
         return text if self.is_reasonable else f"{text}, {count(self.logs, 2)} times this log"
 
+    @printable
     def __str__(self) -> str:
         origin = ""
         if self.assumed:

@@ -15,6 +15,7 @@ import textwrap
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from offpolicy._visible import printable, visible
 from offpolicy.errors import UsageError, did_you_mean
 from offpolicy.inference.change import Change
 from offpolicy.inference.figures import capitalized, level_text
@@ -64,6 +65,10 @@ class Verdict:
     findings: tuple[Finding, ...] = ()
     grounds: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "reasons", [visible(reason) for reason in self.reasons])
+
+    @printable
     def __str__(self) -> str:
         lines = [self.level.upper()]
         for reason in self.reasons:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from offpolicy._output import written_whole
+from offpolicy._visible import printable
 from offpolicy.errors import DataError, UsageError
 from offpolicy.logs.bandit import BanditLog
 
@@ -37,6 +38,7 @@ class BadLine:
     line: int
     reason: str
 
+    @printable
     def __str__(self) -> str:
         return f"line {self.line}: {self.reason}"
 

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import unicodedata
+from functools import wraps
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 # Control characters, formatting ones (which can turn the direction of text), lone surrogates, line ends.
 CONTROL = {"Cc", "Cf", "Cs", "Zl", "Zp"}
@@ -26,3 +31,13 @@ def visible(text: str, *, lines: bool = False) -> str:
 
 def _escape(character: str) -> str:
     return character.encode("unicode_escape").decode("ascii")
+
+
+def printable(method: Callable[[Any], str]) -> Callable[[Any], str]:
+    """For ``__str__`` and ``__repr__`` of what carries names from the data: print() shows them, and obeys none."""
+
+    @wraps(method)
+    def text(self: Any) -> str:
+        return visible(method(self), lines=True)
+
+    return text

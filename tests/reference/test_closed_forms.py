@@ -1,0 +1,286 @@
+"""Parts of intervals, checks and scores against forms worked out by hand or with scipy, number by number."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import offpolicy as op
+from offpolicy.errors import DataError
+from offpolicy.inference.figures import decimals, measured, percent, plain
+from offpolicy.inference.intervals import adaptive, ratio, resample, sequence, tails
+from offpolicy.inference.intervals.pool import Moments, Pool
+from offpolicy.inference.intervals.sample import Sample
+from offpolicy.inference.score_table import Affine
+from offpolicy.splits.hashing import fold_of, hash_constants, scrambled
+
+Z = stats.norm.ppf(0.975)
+
+
+# -- numbers as people read them ---------------------------------------------------------------------------
+
+
+def test_digits_without_a_standard_error():
+    assert [decimals(x) for x in (0.0, -1.0, math.nan, math.inf)] == [4, 4, 4, 4]
+    assert measured(0.123456, 0.0) == "0.1235"
+
+
+@pytest.mark.parametrize(
+    ("value", "digits", "text"),
+    [(1e-5, 3, "0.00001"), (9.99e-6, 3, "9.99e-06"), (1.234e12, 3, "1,230,000,000,000"), (1.2e13, 2, "1.2e+13"),
+     (-0.5, 3, "-0.5"), (0.098765, 2, "0.099"), (1999.6, 4, "2,000")],
+)  # fmt: skip
+def test_significant_digits(value, digits, text):
+    assert plain(value, digits) == text
+
+
+def test_percentages():
+    assert percent(0.12345, 1) == "12.3%"
+    assert percent(math.nan) == "—"
+
+
+# -- batches of a policy that learns -----------------------------------------------------------------------
+
+
+def batches():
+    return adaptive.summarize([1.0, 3.0, 5.0, 5.5, 2.0, 8.0, 4.0], [0, 0, 1, 1, 2, 2, 2])
+
+
+def test_batches_are_combined_by_size():
+    b = batches()
+    found = adaptive.pooled(b)
+    share = np.array([2, 2, 3]) / 7
+    assert found.estimate == pytest.approx(share @ [2.0, 5.25, 14 / 3])
+    variances = [2.0, 0.125, np.var([2.0, 8.0, 4.0], ddof=1)]
+    error = math.sqrt(share**2 @ (np.array(variances) / [2, 2, 3]))
+    assert found.std_error == pytest.approx(error)
+    low, high = found.interval()
+    assert (low, high) == pytest.approx((found.estimate - Z * error, found.estimate + Z * error))
+
+
+def test_the_scale_of_a_batch_is_that_of_the_one_before():
+    b = batches()
+    # Before the third: 0.125, or a hundredth of the mean (2·2 + 2·0.125) / 4 of all before, whichever is more.
+    assert adaptive.past_scale(b) == pytest.approx([math.inf, math.sqrt(2.0), math.sqrt(0.125)])
+    flat = adaptive.summarize([0.0, 4.0, 5.0, 5.0, 1.0, 2.0], [0, 0, 1, 1, 2, 2])
+    assert adaptive.past_scale(flat) == pytest.approx(
+        [math.inf, math.sqrt(8.0), math.sqrt(0.01 * 4.0)]
+    )
+    long = adaptive.summarize([0.0, 4.0, 5.0, 5.0, 1.0, 1.0, 1.0, 2.0], [0, 0, 1, 1, 2, 2, 3, 3])
+    assert adaptive.past_scale(long)[3] == pytest.approx(math.sqrt(0.01 * 16 / 6))
+
+
+# -- ratios ------------------------------------------------------------------------------------------------
+
+
+def test_fieller_outside_of_two_ends():
+    """With a baseline that may be 0, the lifts that are excluded lie between two roots."""
+    pair = ratio.Pair(0.5, 0.1, 0.0001, 0.01)
+    found = ratio.fieller(pair)
+    assert (found.low, found.high) == (-math.inf, math.inf)
+    a, b, c = 0.1**2 - Z**2 * 0.01, 0.05, 0.5**2 - Z**2 * 0.0001
+    ends = sorted(np.roots([a, -2 * b, c]).real - 1)
+    assert f"everything outside ({ends[0]:.6g}, {ends[1]:.6g})" in found.note
+
+
+def test_fieller_inside_of_two_ends():
+    found = ratio.fieller(ratio.Pair(0.12, 0.10, 0.0001, 0.0001, 0.00003))
+    a, b, c = 0.01 - Z**2 * 0.0001, 0.012 - Z**2 * 0.00003, 0.0144 - Z**2 * 0.0001
+    assert (found.low, found.high) == pytest.approx(tuple(sorted(np.roots([a, -2 * b, c]) - 1)))
+
+
+# -- residuals of the whole log ----------------------------------------------------------------------------
+
+
+def test_moments_by_plain_loops():
+    rng = np.random.default_rng(0)
+    e, m = rng.normal(size=50), rng.integers(1, 4, size=50).astype(float)
+    long = np.repeat(e, m.astype(int))
+    c = long - long.mean()
+    found = Moments.of(e, m)
+    assert (found.second, found.third, found.absolute) == pytest.approx(
+        ((c**2).mean(), (c**3).mean(), (np.abs(c) ** 3).mean())
+    )
+    assert (found.low, found.high) == pytest.approx((c.min(), c.max()))
+
+
+def test_tails_that_are_heavy_on_both_sides_count_beyond_the_normal():
+    w = np.array([1.0, 2.0, 3.0])
+    heavy = np.array([-3.0, -1.0, -1.0, 1.0, 1.0, 3.0, 20.0, -20.0])
+    absolute, second = np.mean(np.abs(heavy) ** 3), np.mean(heavy**2)
+    shape = absolute / second**1.5 - math.sqrt(8 / math.pi)
+    found = Pool.of(Moments.of(heavy), w)
+    assert shape > 0
+    assert found.skewness == pytest.approx(shape * 36 / 14**1.5)
+
+
+def test_a_difference_may_lose_what_the_log_gained():
+    moments = Moments.of(np.array([-1.0, 0.0, 4.0]))
+    low, high = moments.low, moments.high
+    same = Pool.of(moments, np.array([1.0, 2.0]))
+    assert (same.low, same.high) == pytest.approx((9 / 5 * low, 9 / 5 * high))
+    apart = Pool.of(moments, np.array([1.0, -2.0]))
+    assert (apart.low, apart.high) == pytest.approx((-9 / 5 * high, 9 / 5 * high))
+
+
+# -- the bootstrap's urn -----------------------------------------------------------------------------------
+
+
+def test_sums_over_the_middle_have_its_moments():
+    rng = np.random.default_rng(1)
+    e = rng.gamma(2.0, size=4000) - 2.0
+    d = 1 + 0.5 * e + 0.1 * rng.normal(size=4000)
+    middle = resample._moments(np.stack([e, d], axis=1), np.ones(4000))
+    number = np.full(40_000, 100)
+    sums = resample._middle_sums(middle, number, rng.normal(size=(40_000, 2)))
+    error = 5 / math.sqrt(40_000)
+    for j, x in enumerate((e, d)):
+        assert sums[:, j].mean() == pytest.approx(100 * x.mean(), abs=error * 10 * x.std())
+        assert sums[:, j].std() == pytest.approx(10 * x.std(), rel=5 * error)
+    assert np.corrcoef(sums.T)[0, 1] == pytest.approx(np.corrcoef(e, d)[0, 1], abs=error)
+    assert stats.skew(sums[:, 0]) == pytest.approx(
+        stats.skew(e) / 10, abs=5 * math.sqrt(6 / 40_000)
+    )
+
+
+def test_what_is_not_drawn_one_by_one_is_neither_the_lowest_nor_the_highest():
+    n = resample.ONE_BY_ONE + 1000
+    x = np.random.default_rng(2).permutation(np.arange(n, dtype=float))
+    sample = Sample(x, np.ones(n))
+    urn = resample._urn(sample)
+    e = np.sort(sample.residual)
+    tail = resample.TAIL
+    assert np.sort(urn.units[:, 0]) == pytest.approx(np.concatenate([e[:tail], e[-tail:]]))
+    assert urn.middle.mean[0] == pytest.approx(e[tail:-tail].mean(), abs=1e-6)
+    assert urn.middle.variance == pytest.approx(e[tail:-tail].var(), rel=1e-9)
+
+
+# -- tails of weights --------------------------------------------------------------------------------------
+
+
+def test_the_tail_is_three_roots_of_n_units():
+    """Of 400 units the 60 largest, above the 61st; a fifth of all where that is fewer."""
+    rng = np.random.default_rng(3)
+    for n, size in ((400, 60), (100, 20), (900, 90)):
+        w = np.sort(rng.pareto(1.5, size=n)) + 1
+        excess = w[-size:] - w[-size - 1]
+        expected = tails.generalized_pareto(excess)[0]
+        assert tails.tail_index(rng.permutation(w)) == pytest.approx(expected, rel=1e-12)
+        half = n // 2
+        assert tails.tail_index(np.concatenate([w[:half], w[half:]]), np.ones(n)) == pytest.approx(
+            expected
+        )
+
+
+def test_excesses_must_be_positive():
+    for bad in (0.0, -0.5):
+        with pytest.raises(DataError, match="row 1.* not positive"):
+            tails.generalized_pareto([1.0, bad, 2.0])
+
+
+def test_pareto_shape_of_large_samples():
+    rng = np.random.default_rng(4)
+    for k in (-0.3, 0.2, 0.8):
+        x = stats.genpareto.rvs(k, scale=3.0, size=40_000, random_state=rng)
+        shape, scale = tails.generalized_pareto(x)
+        assert shape == pytest.approx(k, abs=5 * (1 + abs(k)) / 200)
+        assert scale == pytest.approx(3.0, rel=0.05)
+
+
+# -- bets --------------------------------------------------------------------------------------------------
+
+
+def wealth(m, x, c, fractions, shares):
+    return np.log(shares @ np.exp(np.log1p(np.outer(fractions, x / m - 1)) @ c))
+
+
+def test_one_look_bets_on_five_fractions():
+    x, c = np.array([0.0, 0.5, 3.0]), np.array([60.0, 30.0, 10.0])
+    bound = sequence.betting_lower_bound(x, 0.05, c)
+    fractions = np.minimum(np.array([0.25, 1, 4, 16, 64]) / 10, 0.9)
+    shares = np.array([0.35, 0.4, 0.2, 0.03, 0.02])
+    assert wealth(bound, x, c, fractions, shares) == pytest.approx(math.log(20), rel=1e-6)
+    assert bound < c @ x / 100
+
+
+def test_weights_that_contradict_every_value_are_shown():
+    with pytest.raises(DataError, match=r"average 3\. Check the propensities"):
+        sequence.confidence_sequence(
+            [3.0, 3.0], [0.0, 1.0], [250, 250], reward_low=0, reward_high=1
+        )
+
+
+def test_a_negative_weight_is_named():
+    with pytest.raises(DataError, match=r"row 1 = -2"):
+        sequence.confidence_sequence([1.0, -2.0], [0.0, 1.0], reward_low=0, reward_high=1)
+
+
+# -- expressions over columns ------------------------------------------------------------------------------
+
+
+def test_affine_expressions_add_their_constants():
+    one = Affine.column("a").scaled(2.0, shift=3.0)
+    two = Affine.column("a").scaled(-1.0, shift=4.0)
+    assert (one + two) == Affine(7.0, (("a", 1.0),))
+    assert (one - two) == Affine(-1.0, (("a", 3.0),))
+    assert Affine.mean([one, two]) == Affine(3.5, (("a", 0.5),))
+    assert (one + one.scaled(-1.0)) == Affine(0.0, ())
+
+
+# -- folds -------------------------------------------------------------------------------------------------
+
+
+def test_the_fold_is_the_documented_arithmetic():
+    constants = hash_constants(7)
+    a, b, s, t = constants
+    for m in (0, 1, 5, 123_456_789, -4):
+        for k in (2, 3, 5):
+            place = m % k
+            block = m - place
+            u, v = (block % 67108859 * a + s) % 67108859, (block % 67108837 * b + t) % 67108837
+            assert scrambled(block, constants) == u * v % 67108819
+            assert fold_of(m, k, constants) == (place + u * v % 67108819) % k
+
+
+# -- checks ------------------------------------------------------------------------------------------------
+
+
+def test_clusters_widen_the_balance_check_by_their_design_effect():
+    from offpolicy.trust.balance import _skew, design_effects
+
+    rng = np.random.default_rng(5)
+    cluster = np.repeat(np.arange(40), 6)
+    a = (np.repeat(rng.random(40), 6) < 0.3).astype(int)
+    p = np.where(a == 1, 0.3, 0.7)
+    log = op.BanditLog.from_arrays(rng.normal(size=240), a, rng.random(240), p, cluster=cluster)
+    effects, units = design_effects(log)
+    assert units == 40
+    for k in range(2):
+        gain = (a == k) / p - 1
+        sums = np.bincount(cluster, gain - gain.mean())
+        assert effects[k] == pytest.approx((sums**2).sum() / ((gain - gain.mean()) ** 2).sum())
+        assert _skew(log, k) == pytest.approx((gain**3).sum() / (gain**2).sum() ** 1.5)
+
+
+def test_cutting_weights_moves_the_estimate_by_so_many_standard_errors():
+    rng = np.random.default_rng(6)
+    n = 500
+    p = rng.choice([0.02, 0.9], n, p=[0.1, 0.9])
+    a = (rng.random(n) < p).astype(int)
+    r = 50 * (rng.random(n) < 0.4 + 0.3 * (p < 0.5))
+    log = op.BanditLog.from_arrays(p, a, r.astype(float), np.where(a == 1, p, 1 - p))
+    ev = op.evaluate(log, op.policies.Fixed(1), estimators=["SNIPW"])
+    found = ev.diagnostics["clipping_sensitivity"]
+    w = np.where(a == 1, 1 / p, 0.0)
+    whole = (w @ r) / w.sum()
+    psi = w * (r - whole) / w.mean()
+    error = psi.std() / math.sqrt(n)
+    cap = found.details["curve"]
+    cut = min((c for c in cap), key=lambda c: abs(abs(c["value"] - whole) / error - found.value))
+    assert found.value == pytest.approx(abs(cut["value"] - whole) / error, rel=1e-6)
+    v = np.minimum(w, cut["cap"])
+    assert cut["value"] == pytest.approx((v @ r) / v.sum(), rel=1e-9)
+    assert cut["clipped"] == pytest.approx(np.mean(w > cut["cap"] * (1 + 1e-9)))

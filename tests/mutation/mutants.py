@@ -134,13 +134,11 @@ Place = tuple[int, int]
 def _left_out(text: str) -> list[tuple[Place, Place]]:
     """From where to where nothing is changed."""
     nodes: list[ast.AST] = []
+    signatures: list[ast.FunctionDef | ast.AsyncFunctionDef] = []
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            nodes += [*node.decorator_list, *([node.returns] if node.returns else [])]
-            arguments = node.args
-            every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
-            every += [a for a in (arguments.vararg, arguments.kwarg) if a is not None]
-            nodes += [a.annotation for a in every if a.annotation is not None]
+            nodes += node.decorator_list
+            signatures.append(node)
         elif isinstance(node, ast.ClassDef):
             nodes += node.decorator_list
         elif isinstance(node, ast.AnnAssign):
@@ -153,10 +151,24 @@ def _left_out(text: str) -> list[tuple[Place, Place]]:
             or (isinstance(node, ast.keyword) and node.arg == "strict")
         ):
             nodes.append(node)
-    return [
+    spans = [
         (_place(text, n.lineno, n.col_offset), _place(text, n.end_lineno, n.end_col_offset))
         for n in nodes
     ]
+    return spans + [span for node in signatures for span in _around_defaults(text, node)]
+
+
+def _around_defaults(
+    text: str, node: ast.FunctionDef | ast.AsyncFunctionDef
+) -> list[tuple[Place, Place]]:
+    """A signature without its default values: names, annotations, the mark of arguments by name."""
+    given = [d for d in (*node.args.defaults, *node.args.kw_defaults) if d is not None]
+    ends = [_place(text, node.lineno, node.col_offset)]
+    for default in sorted(given, key=lambda d: (d.lineno, d.col_offset)):
+        ends.append(_place(text, default.lineno, default.col_offset))
+        ends.append(_place(text, default.end_lineno, default.end_col_offset))
+    ends.append(_place(text, node.body[0].lineno, node.body[0].col_offset))
+    return list(zip(ends[::2], ends[1::2], strict=True))
 
 
 def _place(text: str, line: int, offset: int) -> Place:

@@ -53,7 +53,8 @@ def about(e: Any, methods: tuple[str, ...] = METHODS, **options: Any) -> dict[st
     }
     return {
         "shown": str(e), "value": e.value, "error": e.std_error, "n": [e.n, e.n_independent], "notes": list(e.notes),
-        "p": said(e.p_value), "ways": ways,
+        "p": [said(lambda a=a: e.p_value(0.01, alternative=a)) for a in ("two-sided", "greater", "less")],
+        "html": said(e._repr_html_), "ways": ways,
     }  # fmt: skip
 
 
@@ -66,7 +67,8 @@ def everything(
     answer["result"]["log"] = {k: v for k, v in result["log"].items() if k not in LEFT_OUT}
     name = headline or result["headline"]
     answer["text"], answer["checks"] = str(ev), str(ev.diagnostics)
-    answer["compared"] = said(lambda: str(ev.compare(0.9)))
+    answer["compared"] = said(lambda: [str(ev.compare(0.9)), ev.compare()._repr_html_()])
+    answer["html"] = said(ev._repr_html_)
     for policy in ev.policies:
         e = ev[policy, name]
         answer[policy] = {
@@ -75,7 +77,7 @@ def everything(
             "difference": said(lambda e=e: about(e - ev.logged)),
             "lift": said(lambda e=e: about(e.lift(ev.logged))),
         }
-    for bar in bars:
+    for bar in [f"{p} {bar}" for p in ev.policies for bar in bars] if bars is BARS else bars:
         answer[f"gate {bar}"] = said(lambda bar=bar: str(ev.gate(bar)))
     return answer
 
@@ -184,7 +186,12 @@ def metrics() -> dict[str, Any]:
     log = op.BanditLog.from_frame(
         texts(12), **{**TEXT_ROLES, "reward": ["click", "cost"]}, propensity="p"
     )
-    bars = ("click lift > 0 and cost lift < 50%", "cost value < 3", "click lift > 0")
+    bars = (
+        "b click lift > 0 and b cost lift < 50%",
+        "a cost value < 3",
+        "b click lift > 0",
+        "a cost value > 3",
+    )
     return of(log, {"a": "always:a", "b": "always:b"}, minimize=["cost"], bars=bars)
 
 
@@ -293,7 +300,7 @@ def many() -> dict[str, Any]:
     return {
         "compared": [str(ev.compare(level)) for level in (0.8, 0.95)], "text": str(ev),
         "html": said(ev.compare()._repr_html_),
-        "gates": [said(lambda b=b: str(ev.gate(b))) for b in bars], "best": said(lambda: str(op.select(ev))),
+        "gates": [said(lambda b=b: str(ev.gate(b))) for b in bars],
     }  # fmt: skip
 
 
@@ -345,6 +352,102 @@ def open_actions() -> Any:
     return op.BanditLog.from_arrays(**{**log, "propensity": np.full(400, 0.5)}, eligible=open_to)
 
 
+def large(kind: str) -> Any:
+    rng = np.random.default_rng(33)
+    if kind == "heavy":
+        return op.Estimate.from_scores(rng.lognormal(0, 1.5, 30_000).round(4))
+    if kind == "counts":
+        return op.Estimate.from_scores((rng.random(20_000) < 0.003) * 1.0)
+    if kind == "gains and losses":
+        return op.Estimate.from_scores((rng.standard_t(3, 12_000)).round(4))
+    return op.Estimate.from_scores(rng.normal(size=25).round(3))
+
+
+def samples() -> dict[str, Any]:
+    """Estimates of nothing but scores, and sums of them."""
+    kinds = {kind: large(kind) for kind in ("heavy", "counts", "gains and losses", "few")}
+    found = {
+        kind: about(e, reward_range=(0.0, 1.0) if kind == "counts" else None)
+        for kind, e in kinds.items()
+    }
+    ev = op.evaluate(bandit(35), POLICIES, estimators=["IPW", "SNIPW"])
+    a, b = ev["tilted", "IPW"], ev["second", "IPW"]
+    sums = {
+        "2a - b": 2 * a - b,
+        "a + b": a + b,
+        "-a": -a,
+        "a/2 - logged": a / 2 - ev.logged,
+        "-a - 2b": -a - 2 * b,
+    }
+    return found | {
+        name: said(lambda e=e: about(e, ("auto", "normal", "t"))) for name, e in sums.items()
+    }
+
+
+def rules() -> dict[str, Any]:
+    """The pure functions of intervals, on shapes that logs seldom have."""
+    from offpolicy.inference import intervals as ci
+
+    rng = np.random.default_rng(36)
+    shapes = {
+        "plain": ci.Sample(rng.normal(size=40).round(3), np.ones(40)),
+        "counted": ci.Sample(np.array([0.0, 1.0, 5.0]), np.ones(3), np.array([90.0, 9.0, 3.0])),
+        "ratio": ci.Sample(rng.gamma(2, size=60).round(3), rng.gamma(3, size=60).round(3)),
+        "spike": ci.Sample(np.append(np.zeros(99), 30.0), np.ones(100)),
+        "constant": ci.Sample(np.full(20, 0.3), np.ones(20)),
+        "many": ci.Sample(rng.gamma(0.5, size=9_000).round(4), np.ones(9_000)),
+    }
+    made: dict[str, Any] = {}
+    for name, s in shapes.items():
+        ways = {"normal": ci.normal, "student": ci.student, "bootstrap": ci.bootstrap, "bca": ci.bca,
+                "likelihood": ci.empirical_likelihood, "cautious": ci.cautious_likelihood}  # fmt: skip
+        for way, rule in ways.items():
+            for level in (0.8, 0.95):
+                made[f"{name} {way} {level}"] = said(lambda r=rule, s=s, v=level: ends(r(s, v)))
+        made[f"{name} figures"] = [
+            s.estimate, s.std_error, said(lambda s=s: ci.acceleration(s)), said(lambda s=s: ci.lumpiness(s))
+        ]  # fmt: skip
+    w, r = rng.gamma(1.5, 2 / 3, 80).round(3), (rng.random(80) < 0.3) * 1.0
+    limits = {"reward_low": 0.0, "reward_high": 1.0}
+    for high in (None, 12.0):
+        made[f"sequence {high}"] = said(
+            lambda h=high: ends(ci.confidence_sequence(w, r, **limits, weight_high=h))
+        )
+    made["cressie"] = said(lambda: ends(ci.cressie_read(w, r, **limits, weight_high=12.0)))
+    made["clopper"] = [
+        said(lambda k=k: ends(ci.clopper_pearson((np.arange(50) < k) * 1.0)))
+        for k in (0, 1, 20, 50)
+    ]
+    pairs = [
+        ci.Pair(0.12, 0.1, 1e-4, 2e-4, 5e-5),
+        ci.Pair(0.5, 0.1, 1e-4, 0.01),
+        ci.Pair(-0.3, 0.2, 1e-3, 1e-3),
+    ]
+    made["pairs"] = [
+        said(lambda f=f, p=p: ends(f(p, 0.9)))
+        for p in pairs
+        for f in (ci.delta, ci.fieller, ci.log_scale)
+    ]
+    made["p"] = said(
+        lambda: ci.adjusted_p_values(np.array([1.0, 2.5, 3.0]), np.eye(3) * 0.5 + 0.5).tolist()
+    )
+    made["together"] = said(
+        lambda: [ends(i) for i in ci.simultaneous([0.1, 0.4], np.diag([0.01, 0.04]))]
+    )
+    made["sizes"] = [
+        ci.effective_size(w),
+        ci.tail_index(rng.pareto(1.2, 500) + 1),
+        *ci.generalized_pareto(w + 0.1),
+    ]
+    made["trial"] = [
+        said(lambda d=d: str(ci.trial_for_means(d, 0.16, 0.2, treatment_share=0.3)))
+        for d in (0.01, -0.05)
+    ]
+    b = ci.summarize(rng.normal(size=90), np.repeat([0, 1, 2], 30))
+    made["batches"] = [ends(f(b).interval(0.9)) for f in (ci.pooled, ci.stabilized)]
+    return made
+
+
 def declared(**options: Any) -> dict[str, Any]:
     log = op.BanditLog.from_frame(texts(30), **TEXT_ROLES)
     return of(log, {"b": "always:b"}, behavior_model=LogisticRegression(C=10.0), **options)
@@ -370,6 +473,8 @@ WORLDS: dict[str, Callable[[], dict[str, Any]]] = {
     "propensities permuted": lambda: of(permuted(9)),
     "rows twice": lambda: of(twice(10)),
     "a known range": known_range,
+    "scores and sums": samples,
+    "rules of intervals": rules,
     "eight policies": many,
     "streamed": streamed,
     "a leak": lambda: of(leaked()),

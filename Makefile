@@ -6,7 +6,7 @@ export OMP_NUM_THREADS ?= 2
 # The release that tests and studies were run with; the extra itself takes a range.
 TORCH  ?= torch==2.13.0
 
-.PHONY: demo study test lint types unit verify docs architecture tables outputs figures pictures clean fuzz faults reliability lock audit sbom wheel
+.PHONY: demo study test lint types unit verify docs architecture tables outputs figures pictures clean fuzz faults soak mutation reliability lock audit sbom wheel
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -84,6 +84,17 @@ fuzz: $(VENV)/.test
 # Full disks, kills at every write, signals, forks, too little memory, odd terminals, and a soak of 1,000 evaluations.
 faults: $(VENV)/.test
 	OMP_NUM_THREADS=1 $(BIN)/pytest -m 'verify or not verify' -s tests/hostile/test_faults.py
+
+# The soak by itself.
+soak: $(VENV)/.test
+	OMP_NUM_THREADS=1 $(BIN)/pytest -m verify -s tests/hostile/test_faults.py -k thousand
+
+# Small changes of the code, and whether a test notices: a sample of SIZE. Results are kept, and a run goes on from them.
+SIZE ?= 150
+SEED ?= 1
+mutation: $(VENV)/.test
+	$(BIN)/python -m pip install --quiet 'cosmic-ray>=8.3' 'coverage>=7.6'
+	OMP_NUM_THREADS=1 $(BIN)/python tests/mutation/run.py --size $(SIZE) --seed $(SEED)
 
 # The catalogue's counts in docs/reliability.md.
 reliability: $(VENV)/.test

@@ -11,7 +11,16 @@ from scipy import stats
 import offpolicy as op
 from offpolicy.errors import DataError
 from offpolicy.inference.figures import decimals, measured, percent, plain
-from offpolicy.inference.intervals import adaptive, ratio, resample, sequence, tails
+from offpolicy.inference.intervals import (
+    adaptive,
+    likelihood,
+    multiple,
+    quadrature,
+    ratio,
+    resample,
+    sequence,
+    tails,
+)
 from offpolicy.inference.intervals.pool import Moments, Pool
 from offpolicy.inference.intervals.sample import Sample
 from offpolicy.inference.score_table import Affine
@@ -271,3 +280,48 @@ def test_cutting_weights_moves_the_estimate_by_so_many_standard_errors():
     v = np.minimum(w, cut["cap"])
     assert cut["value"] == pytest.approx((v @ r) / v.sum(), rel=1e-9)
     assert cut["clipped"] == pytest.approx(np.mean(w > cut["cap"] * (1 + 1e-9)))
+
+
+# -- likelihoods and cells ---------------------------------------------------------------------------------
+
+
+def test_a_likelihood_does_not_depend_on_the_unit_of_size():
+    rng = np.random.default_rng(8)
+    x, size = rng.gamma(1.0, size=40), rng.gamma(4.0, size=40)
+    for rule in (likelihood.empirical_likelihood, likelihood.cautious_likelihood):
+        one, three = rule(Sample(x, size)), rule(Sample(3 * x, 3 * size))
+        assert (three.low, three.high) == pytest.approx((one.low, one.high), rel=1e-9)
+
+
+def test_points_of_a_cell_keep_three_moments_around_the_line():
+    rng = np.random.default_rng(9)
+    a = rng.gamma(3.0, size=300)
+    b = 0.5 * a + a * (rng.gamma(0.7, size=300) - 0.7)
+    cells = quadrature.CellSums.of(np.zeros(300, dtype=int), 1, a, b, np.ones(300))
+    p = quadrature.points(cells)
+    slope = np.cov(a, b, bias=True)[0, 1] / a.var()
+    for power in (1, 2, 3):
+        assert float((p.count * p.a**power).sum()) == pytest.approx((a**power).sum())
+        left = (b - b.mean() - slope * (a - a.mean())) ** power
+        own = (p.b - b.mean() - slope * (p.a - a.mean())) ** power
+        assert float((p.count * own).sum()) == pytest.approx(left.sum(), abs=1e-9 * 300)
+
+
+def test_step_down_p_values_of_independent_estimates():
+    """The larger |t| is compared with the maximum of two, the smaller with itself alone, and is never below."""
+    found = multiple.adjusted_p_values([2.2, 1.0], np.eye(2), draws=200_000, seed=1)
+    one = 1 - (1 - 2 * stats.norm.sf(2.2)) ** 2
+    two = max(one, 2 * stats.norm.sf(1.0))
+    for p, expected in zip(found, (one, two), strict=True):
+        assert p == pytest.approx(expected, abs=5 * math.sqrt(expected / 200_000))
+
+
+def test_a_sum_is_written_with_the_signs_of_its_terms():
+    rng = np.random.default_rng(10)
+    log = op.BanditLog.from_arrays(None, [0, 1] * 50, rng.random(100), [0.5] * 100)
+    ev = op.evaluate(
+        log, {"a": op.policies.Fixed(0), "b": op.policies.Fixed(1)}, estimators=["IPW"]
+    )
+    a, b = ev["a", "IPW"], ev["b", "IPW"]
+    assert " + " in str(a + 0.5 * b).split("=")[0]
+    assert " − " in str(a - 0.5 * b).split("=")[0]

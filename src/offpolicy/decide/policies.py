@@ -11,7 +11,13 @@ import numpy as np
 from offpolicy._visible import printable
 from offpolicy.decide.drawing import tree_svg
 from offpolicy.decide.features import Feature, coded
-from offpolicy.decide.questions import condition, condition_in_sql, sql_literal, sql_name
+from offpolicy.decide.questions import (
+    condition,
+    condition_in_sql,
+    shortened,
+    sql_literal,
+    sql_name,
+)
 from offpolicy.decide.tree import Leaf, Node, Split, choose
 from offpolicy.errors import PolicyError
 from offpolicy.policies.context import n_rows
@@ -81,7 +87,7 @@ class TreePolicy:
         """One row for each leaf: its conditions, its action, and how many logged rows it holds."""
         return [
             {
-                "when": " and ".join(when) or "always",
+                "when": " and ".join(shortened(when)) or "always",
                 "action": self.labels[leaf.action],
                 "rows": leaf.rows,
             }

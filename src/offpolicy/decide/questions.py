@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 if TYPE_CHECKING:
     from offpolicy.decide.features import Feature
+
+NUMBER = re.compile(r"(?P<column>.*) (?P<side>[≤>]) \S+(?P<missing>( or missing)?)", re.DOTALL)
 
 
 def condition(feature: Feature, at: int) -> tuple[str, str]:
@@ -27,6 +30,23 @@ def condition(feature: Feature, at: int) -> tuple[str, str]:
     cut = f"{feature.cuts[at]:.6g}"
     missing = " or missing" if feature.has_missing else ""
     return f"{feature.label} ≤ {cut}", f"{feature.label} > {cut}{missing}"
+
+
+def shortened(conditions: list[str]) -> list[str]:
+    """Conditions on a path without those that a later one about the same column makes needless.
+
+    >>> shortened(["age ≤ 63", "device is tv", "age ≤ 40"])
+    ['device is tv', 'age ≤ 40']
+    >>> shortened(["age ≤ 63", "age > 40"])
+    ['age ≤ 63', 'age > 40']
+    """
+    kept: dict[str, str] = {}
+    for said in conditions:
+        parts = NUMBER.fullmatch(said)
+        key = said if parts is None else f"{parts['column']} {parts['side']}{parts['missing']}"
+        kept.pop(key, None)
+        kept[key] = said
+    return list(kept.values())
 
 
 def condition_in_sql(feature: Feature, at: int) -> tuple[str, str]:

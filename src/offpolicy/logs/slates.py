@@ -282,7 +282,8 @@ class Slates(Trajectories):
             What the reward of a slot depends on: its own item and those above; its own item; all items; or, for one
             reward of the slate, a sum of what each item adds (the pseudo-inverse estimator). Row k, column j of a mask
             says whether the reward of slot k depends on the item of slot j. "auto" chooses among independent, cascade
-            and full when the log is evaluated, on a quarter of the slates, which no estimate then uses.
+            and full when the log is evaluated, on a quarter of the slates, which no estimate then uses; the others
+            may widen the choice.
         reward_of : {"slot", "slate"}, optional
             "slate": the reward column repeats one number for the whole slate. Default for "additive"; else "slot".
         candidates : column name, optional

@@ -106,3 +106,41 @@ def test_actions_take_the_type_of_their_column(
     wrong = ["nope" if f == "ad" else f for f in flags]
     assert main([*wrong, "--actions", "u,v"]) == 1
     assert "no such column" in capsys.readouterr().err
+
+
+def test_episodes_in_a_parquet_file_take_their_horizon_and_time_limit_from_flags(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rng = np.random.default_rng(1)
+    n, steps = 60, 4
+    frame = pd.DataFrame(
+        {
+            "id": np.repeat(np.arange(n), steps),
+            "t": np.tile(np.arange(steps), n),
+            "s": rng.integers(3, size=n * steps),
+            "a": rng.integers(2, size=n * steps),
+            "r": 1.0,
+            "p": 0.5,
+            "over": np.tile(np.arange(steps) == steps - 1, n) & (np.arange(n * steps) >= 40),
+        }
+    )  # the first ten episodes were stopped by a limit
+    frame.to_parquet(tmp_path / "episodes.parquet")
+    monkeypatch.chdir(tmp_path)
+    roles = "--episode id --step t --state s --action a --reward r --propensity p --terminated over"
+    asked = ["evaluate", "episodes.parquet", *roles.split(), "--policy", "u=uniform"]
+
+    def value(*more: str) -> tuple[float, str]:
+        assert main([*asked, "--estimator", "DML", *more, "--json", "out.json"]) == 0
+        capsys.readouterr()
+        text = (tmp_path / "out.json").read_text(encoding="utf-8")
+        return json.loads(text)["estimates"][0]["value"], text
+
+    cut, _ = value("--truncated", "cut")
+    assert cut == pytest.approx(4.0, abs=0.05)
+    short, text = value("--truncated", "cut", "--horizon", "2")
+    assert short == pytest.approx(2.0, abs=0.05)
+    assert "value of up to 2 steps" in text
+    # What follows the limit is asked of the value model: more than nothing.
+    carried, _ = value("--truncated", "bootstrap", "--discount", "0.9")
+    ends, _ = value("--truncated", "cut", "--discount", "0.9")
+    assert carried > ends + 0.05

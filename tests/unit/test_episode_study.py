@@ -75,6 +75,7 @@ def test_a_replication_and_its_summary():
     assert summary["answerable"] in {0, 1}
     text = show({"cells": {"clinic, π_b known": summary}})
     assert "| clinic | 1,000 | 1 | 0.2025 |" in text
+    assert "MAGIC, π_b known" in text
     exact = {"auto": [1.0, 0.1, 0.8, 1.2, "trust"], "IS": [2.0]}
     far = {"auto": [3.0, 0.1, 2.8, 3.2, "caution"], "IS": [0.0]}
     refused = {"auto": [9.0, 0.1, None, None, "insufficient evidence"], "IS": [1.0]}

@@ -76,6 +76,8 @@ def replicate(cell: Cell, rng: np.random.Generator) -> dict[str, Any]:
         ends = e.interval(0.95)
         level = ev.verdict(estimator=name).level
         out[name] = [e.value, e.std_error, ends.low, ends.high, level]
+    # Would a blend that may choose MAGIC be honest? Its normal interval says what its own standard error is worth.
+    out["MAGIC"] = _normal(ev["MAGIC"])
     if p.ratios is not None:
         out[TRUE] = _with_true_ratios(ev, p.ratios(log))
     plain = {"fitted Q": fitted_q(log, p.target)}
@@ -88,7 +90,11 @@ def replicate(cell: Cell, rng: np.random.Generator) -> dict[str, Any]:
 def _with_true_ratios(ev: op.Evaluation, ratios: Floats) -> list[Any]:
     """The score of DRL with ratios that only the world knows, and its normal interval: is the question answerable?"""
     d = ev.problem.decisions(ev.targets["policy"], named("DRL"))
-    e = Estimate.from_scores(marginalized(replace(d, marginal=ratios)))
+    return _normal(Estimate.from_scores(marginalized(replace(d, marginal=ratios))))
+
+
+def _normal(e: Estimate) -> list[Any]:
+    """An estimate with its normal interval, taken at its word."""
     ends = e.interval(0.95, method="normal")
     return [e.value, e.std_error, ends.low, ends.high, "trust"]
 
@@ -148,7 +154,7 @@ def summarize(runs: list[Mapping[str, Any]], truth: float, n: int) -> dict[str, 
             "median_error": float(np.median(np.abs(error))) if len(error) else np.nan,
             "undefined": int(len(value) - len(error)),
         }
-        if len(entries[0]) > 1:
+        if all(len(e) > 1 for e in entries):
             made |= _honesty(entries, truth)
         estimators[name] = made
     made_of_all = {"truth": truth, "n": n, "logs": len(runs), "estimators": estimators}
@@ -175,6 +181,7 @@ def _honesty(entries: list[Any], truth: float) -> dict[str, float]:
         "coverage": share(covers).value,
         "coverage_error": share(covers).error,
         "beyond_four": float(far.sum()),
+        "std_error": float(np.median([e[1] for e in answered])) if answered else np.nan,
         "width": float(np.median([e[3] - e[2] for e in answered])) if answered else np.nan,
     }
 
@@ -192,8 +199,24 @@ def show(results: Mapping[str, Any]) -> str:
         if rows:
             present = {e for cell in rows.values() for e in cell["estimators"]}
             others = [e for e in (*PARTS, "MAGIC", "DM", *PLAIN) if e in present]
-            lines += [f"π_b {kind}", "", *_table(rows, others), ""]
+            lines += [f"π_b {kind}", "", *_table(rows, others), "", *_magic(rows, kind)]
     return "\n".join(lines)
+
+
+def _magic(rows: Mapping[str, Any], kind: str) -> list[str]:
+    """What the standard error of MAGIC is worth, where it was kept."""
+    lines = []
+    for world, cell in rows.items():
+        made = cell["estimators"]["MAGIC"]
+        if "std_error" in made:
+            lines.append(
+                f"| {world} | {cell['logs']} | {made['rmse']:.3g} | {made['std_error']:.3g} | "
+                f"{made['coverage']:.3f} | {made['beyond_four']:.0f} |"
+            )
+    if not lines:
+        return []
+    head = ["| world | logs | RMSE | its standard error | coverage | > 4 s.e. |", "|---" * 6 + "|"]
+    return [f"MAGIC, π_b {kind}", "", *head, *lines, ""]
 
 
 def _table(rows: Mapping[str, Any], others: list[str]) -> list[str]:

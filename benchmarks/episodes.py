@@ -85,8 +85,12 @@ def d3rlpy_fitted_q(log: op.Trajectories) -> None:
 
 
 def main(asked: list[str]) -> None:
-    """Run those asked for, or all."""
+    """Run those asked for, or all; what is imported on first use is imported before."""
     rng = np.random.default_rng(0)
+    chain = Chain(horizon=5)
+    op.evaluate(chain.simulate(100, rng), chain.target).verdict()
+    world, pi_e, pi_b = random_mdp(5, 2, 5)
+    op.evaluate(world.simulate(pi_b, 100, rng), lambda s: pi_e[s]).verdict()
     if not asked or "tabular" in asked:
         world, pi_e, pi_b = random_mdp(50, 3, 50)
         measured("tabular", world.simulate(pi_b, 10_000, rng), lambda s: pi_e[s])

@@ -55,7 +55,7 @@ def ratios_back(d: Decisions, k: int) -> Floats:
     >>> from offpolicy.scores.decisions import Decisions
     >>> half, one = np.full(3, 0.5), np.ones(3)
     >>> d = Decisions(Layout.ragged([3]), one, one, half, one, one, marginal=np.array([2.0, 3.0, 5.0]))
-    >>> ratios_back(d, 1).tolist(), ratios_back(d, 3).tolist()
+    >>> ratios_back(d, 1).round(9).tolist(), ratios_back(d, 3).round(9).tolist()
     ([2.0, 4.0, 6.0], [2.0, 4.0, 8.0])
     """
     assert d.marginal is not None

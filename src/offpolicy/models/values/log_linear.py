@@ -25,17 +25,18 @@ LARGEST_LOG = 30.0
 
 @dataclass(frozen=True, eq=False)
 class LogLinear:
-    """Coefficients of log E[y | x].
+    """Coefficients of log E[y | x], in units of the mean of y, whatever its size.
 
     Examples
     --------
     >>> x = np.column_stack([np.ones(5), np.arange(5.0)])
     >>> fit = LogLinear.fit(x, np.exp(0.5 * np.arange(5.0)), np.ones(5), penalty=0.0)
-    >>> fit.coefficients.round(6).tolist()
-    [0.0, 0.5]
+    >>> fit.coefficients[1:].round(6).tolist(), fit.predict(x).round(3).tolist()[:2]
+    ([0.5], [1.0, 1.649])
     """
 
     coefficients: Floats
+    level: float
 
     @classmethod
     def fit(
@@ -49,13 +50,14 @@ class LogLinear:
         """Newton's method from the mean of y, or from another fit of the same columns; the first column is 1."""
         size = float(weight.sum())
         level = float(weight @ y) / size
-        held = np.full(X.shape[1], penalty * level)
+        y = y / level
+        held = np.full(X.shape[1], penalty)
         held[0] = 0.0
         b = np.zeros(X.shape[1])
         if start is not None:
             b = start.coefficients.copy()
             b[0] = 0.0
-        b[0] = np.log(level) - np.log(float(weight @ _exponential(X, b)) / size)
+        b[0] = -np.log(float(weight @ _exponential(X, b)) / size)
 
         def loss(at: Floats) -> float:
             logs = np.clip(X @ at, -LARGEST_LOG, LARGEST_LOG)
@@ -66,16 +68,16 @@ class LogLinear:
             mean = weight * _exponential(X, b)
             slope = X.T @ (mean - weight * y) + held * b
             curve = (X * mean[:, None]).T @ X
-            curve[np.diag_indices(len(b))] += held + 1e-9 * level * size
+            curve[np.diag_indices(len(b))] += held + 1e-9 * size
             move: Floats = np.linalg.solve(curve, slope).astype(np.float64)
-            if float(slope @ move) < SETTLED * level * size:
+            if float(slope @ move) < SETTLED * size:
                 break
             b, now = _downhill(loss, b, move, now)
-        return cls(b)
+        return cls(b, level)
 
     def predict(self, X: Floats) -> Floats:
         """Fitted values."""
-        return _exponential(X, self.coefficients)
+        return self.level * _exponential(X, self.coefficients)
 
 
 def _exponential(X: Floats, b: Floats) -> Floats:

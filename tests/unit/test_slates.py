@@ -12,6 +12,7 @@ import pytest
 import offpolicy as op
 from offpolicy.errors import DataError, PolicyError, UsageError
 from offpolicy.logs.interaction import Interaction
+from offpolicy.trust.slots_choice import settled
 
 ITEMS = np.array(["a", "b", "c", "d"])
 ROLES = {
@@ -333,6 +334,18 @@ def test_auto_finds_what_rewards_depend_on(below, name):
     assert any("no estimate uses" in note for note in ev["policy", "IPW"].notes)
     again = op.evaluate(log, often_best, estimators=["IPW"])
     assert again["policy", "IPW"].value == ev["policy", "IPW"].value
+
+
+def test_the_slates_that_are_left_widen_what_a_quarter_of_a_small_log_chose():
+    chosen, widened = [], []
+    for seed in range(20):
+        frame = interacting(400, seed, below=True)
+        log = op.Slates.from_frame(frame, **ROLES, interaction="auto")
+        kept = settled(log, 2, 0)
+        chosen.append(kept.interaction.name)
+        widened.append("widened to 'full'" in kept.notes[-1])
+    assert chosen.count("full") >= 19
+    assert sum(widened) >= 4  # a quarter alone had taken too narrow an interaction so often
 
 
 def test_auto_needs_propensities_and_slates_to_spare():

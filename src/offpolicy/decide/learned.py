@@ -57,22 +57,28 @@ class Learned:
         agreed; so the two values may lie apart by the standard error of the difference of their scores, and the
         interval of the honest value is widened by it.
         """
-        own = self.value.interval(level)
-        if not own.sufficient:
-            return own
-        apart = (self.naive - self.value).std_error
-        spread = float(special.ndtri(0.5 + level / 2)) * (apart if math.isfinite(apart) else 0.0)
-        value = self.value.value
-        return replace(
-            own,
-            low=value - math.hypot(value - own.low, spread),
-            high=value + math.hypot(own.high - value, spread),
-        )
+        return self._allowing(self.value, level)
 
     @property
     def gain(self) -> Estimate:
         """The honest value less that of the logging policy."""
         return self.value - self.evaluation.logged
+
+    def gain_interval(self, level: float = 0.95) -> Interval:
+        """Of what the policy returned truly gains over the logging policy; wider than `gain`'s as `interval` is."""
+        return self._allowing(self.gain, level)
+
+    def _allowing(self, e: Estimate, level: float) -> Interval:
+        own = e.interval(level)
+        if not own.sufficient:
+            return own
+        apart = (self.naive - self.value).std_error
+        spread = float(special.ndtri(0.5 + level / 2)) * (apart if math.isfinite(apart) else 0.0)
+        return replace(
+            own,
+            low=e.value - math.hypot(e.value - own.low, spread),
+            high=e.value + math.hypot(own.high - e.value, spread),
+        )
 
     @property
     def optimism(self) -> float:
@@ -113,7 +119,7 @@ class Learned:
 
     @printable
     def __str__(self) -> str:
-        i, g = self.interval(), self.gain.interval()
+        i, g = self.interval(), self.gain_interval()
         value = (
             f"honest value {self.value.value:.4g} (95% {i.low:.4g} to {i.high:.4g}); on the rows it was learned "
             f"from {self.naive.value:.4g}, which flatters it by {self.optimism:.2g}"

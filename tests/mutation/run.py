@@ -17,9 +17,11 @@ import gc
 import importlib
 import importlib.abc
 import importlib.util
+import itertools
 import json
 import math
 import os
+import random
 import re
 import signal
 import sys
@@ -280,7 +282,8 @@ def reasons() -> dict[str, str]:
 
 def show(chosen: list[Mutant], results: dict[str, dict], total: int) -> None:
     """The score by room, and the survivors."""
-    rows = {m.key: results[m.key] for m in chosen if m.key in results}
+    tried = itertools.takewhile(lambda m: m.key in results, chosen)
+    rows = {m.key: results[m.key] for m in tried}
     same = reasons()
     print(
         "| room | mutants | killed | no test can tell | survived | score |\n|---|---:|---:|---:|---:|---:|"
@@ -333,6 +336,9 @@ def main() -> None:
     results_file = asked.folder / "results.jsonl"
     mutants = every_mutant()
     chosen = sample(mutants, asked.size, asked.seed)
+    random.Random(asked.seed).shuffle(
+        chosen
+    )  # so that a run that is stopped has tried a sample as well
     if not asked.show:
         if asked.note or not (asked.folder / "seconds.json").exists():
             child = os.fork()

@@ -244,10 +244,10 @@ def slates() -> dict[str, Any]:
     return of(log, {"ranked": ranked}, reward_model=None, estimators=["IPW", "SNIPW", "DML"])
 
 
-def walk(seed: int, *, known: bool) -> Any:
-    """Episodes on five states: left, right, and a reward at the right end."""
+def walked(seed: int) -> list[list[tuple[int, int, float, float]]]:
+    """Episodes on five states, left or right, with a reward at the right end: (state, action, reward, propensity)."""
     rng = np.random.default_rng(seed)
-    states, actions, rewards, chances = [], [], [], []
+    found = []
     for _ in range(200):
         s, path = 2, []
         for _ in range(6):
@@ -256,10 +256,14 @@ def walk(seed: int, *, known: bool) -> Any:
             after = min(max(s + 2 * a - 1, 0), 4)
             path.append((s, a, float(after == 4), p if a else 1 - p))
             s = after
-        states.append([step[0] for step in path])
-        actions.append([step[1] for step in path])
-        rewards.append([step[2] for step in path])
-        chances.append([step[3] for step in path])
+        found.append(path)
+    return found
+
+
+def walk(seed: int, *, known: bool) -> Any:
+    states, actions, rewards, chances = (
+        [[step[j] for step in path] for path in walked(seed)] for j in range(4)
+    )
     return op.Trajectories.from_arrays(
         states, actions, rewards, propensities=chances if known else None
     )
@@ -267,6 +271,29 @@ def walk(seed: int, *, known: bool) -> Any:
 
 def to_the_right(states: Any) -> Any:
     return np.tile([0.4, 0.6], (len(states), 1))
+
+
+def weighted_walk() -> Any:
+    """The same as a table, episodes in clusters of four and with weights."""
+    steps = [(e, t, *step) for e, path in enumerate(walked(37)) for t, step in enumerate(path)]
+    rows = pd.DataFrame(steps, columns=["e", "t", "s", "a", "r", "p"])
+    rows = rows.assign(w=1.0 + rows.e % 3, user=rows.e // 4)
+    roles = {
+        "episode": "e",
+        "step": "t",
+        "state": "s",
+        "action": "a",
+        "reward": "r",
+        "propensity": "p",
+    }
+    return op.Trajectories.from_frame(rows, **roles, weight="w", cluster="user")
+
+
+def episodes_of(log: Any) -> dict[str, Any]:
+    names = ["IPW", "SNIPW", "DML", "WDR", "MAGIC", "DRL", "auto"]
+    return of(
+        log, {"right": to_the_right}, reward_model=None, value_model=op.Tabular(), estimators=names
+    )
 
 
 def episodes(*, known: bool, **options: Any) -> dict[str, Any]:
@@ -517,6 +544,7 @@ WORLDS: dict[str, Callable[[], dict[str, Any]]] = {
         known=True, estimators=["DM", "IPW", "SNIPW", "DML", "WDR", "MAGIC", "DRL"]
     ),
     "episodes, propensities estimated": lambda: episodes(known=False, behavior_model="shares"),
+    "episodes, weighted": lambda: episodes_of(weighted_walk()),
     "episodes, discounted": lambda: episodes(known=True, discount=0.9, estimators=["DML", "IPW"]),
 }
 

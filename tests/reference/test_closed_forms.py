@@ -325,3 +325,28 @@ def test_a_sum_is_written_with_the_signs_of_its_terms():
     a, b = ev["a", "IPW"], ev["b", "IPW"]
     assert " + " in str(a + 0.5 * b).split("=")[0]
     assert " − " in str(a - 0.5 * b).split("=")[0]
+
+
+# -- blends ------------------------------------------------------------------------------------------------
+
+
+def test_a_blend_has_the_shares_of_least_mean_squared_error():
+    """Two parts by hand: x = (B − C) / (A + B − 2C) of the first, A, B, C their squared errors and their product."""
+    from offpolicy.scores.blend import PRODUCTS, _weights
+
+    rng = np.random.default_rng(11)
+    mass = rng.integers(1, 5, size=300).astype(float)
+    trusted = next(iter(PRODUCTS))
+    table = np.stack([rng.normal(0.3, 1.0, 300), rng.normal(0.0, 1.5, 300)])
+    members = np.arange(300) % 3 > 0
+    psi, m = table[:, members], mass[members]
+    means = psi @ m / m.sum()
+    away = (psi - means[:, None]) * m / m.sum()
+    (a, c), (_, b) = away @ away.T
+    for noise in (0.0, 1.0):
+        gap = abs(means[0] - means[1]) - noise * math.sqrt(a + b - 2 * c)
+        bias = max(gap, 0.0)
+        share = (b - c) / (a + bias**2 + b - 2 * c)
+        shares, found = _weights(table, ["DRL", trusted], mass, members, noise)
+        assert shares == pytest.approx([share, 1 - share], abs=1e-6)
+        assert found == pytest.approx([bias, 0.0])

@@ -53,19 +53,20 @@ LOADED = ("numpy", "pandas", "polars", "pyarrow", "scipy.stats", "scipy.optimize
 
 
 class Noted:
-    """A pytest plugin: the tests that pass, their seconds, and the lines they touch."""
+    """A pytest plugin: the tests that pass, their seconds of computing, and the lines they touch."""
 
     def __init__(self, coverage):
-        self.coverage, self.seconds = coverage, {}
+        self.coverage, self.seconds, self.began = coverage, {}, 0.0
 
     def pytest_runtest_logstart(self, nodeid):
         self.coverage.switch_context(nodeid)
+        self.began = time.process_time()
 
     def pytest_runtest_logreport(self, report):
-        if report.passed:
-            self.seconds[report.nodeid] = self.seconds.get(report.nodeid, 0.0) + report.duration
-        elif report.failed:
+        if report.failed:
             self.seconds[report.nodeid] = math.inf
+        elif report.passed and self.seconds.get(report.nodeid) != math.inf:
+            self.seconds[report.nodeid] = time.process_time() - self.began
 
 
 def note_lines(folder: Path, files: list[str]) -> None:

@@ -18,13 +18,15 @@ from offpolicy.inference.intervals import (
     quadrature,
     ratio,
     resample,
+    rules,
     sequence,
     tails,
+    wald,
 )
 from offpolicy.inference.intervals.pool import Moments, Pool
 from offpolicy.inference.intervals.sample import Sample
 from offpolicy.inference.score_table import Affine
-from offpolicy.splits.hashing import fold_of, hash_constants, scrambled
+from offpolicy.splits.hashing import drawn, fold_of, hash_constants, scrambled
 
 Z = stats.norm.ppf(0.975)
 
@@ -350,3 +352,71 @@ def test_a_blend_has_the_shares_of_least_mean_squared_error():
         shares, found = _weights(table, ["DRL", trusted], mass, members, noise)
         assert shares == pytest.approx([share, 1 - share], abs=1e-6)
         assert found == pytest.approx([bias, 0.0])
+
+
+# -- small parts -------------------------------------------------------------------------------------------
+
+
+def test_a_share_of_units_is_drawn_below_its_limit():
+    constants = hash_constants(3, 0, 0xFA17)
+    for number in range(20):
+        place = scrambled(number, constants) % 2**20
+        assert not drawn(number, place / 2**20, 3)
+        assert drawn(number, (place + 1) / 2**20, 3)
+
+
+def test_labels_of_folds_are_counted():
+    rng = np.random.default_rng(12)
+    labels = np.arange(60) % 3
+    log = op.BanditLog.from_arrays(
+        rng.normal(size=60), np.arange(60) % 2, rng.random(60), [0.5] * 60
+    )
+    own = op.BanditLog.from_arrays(
+        rng.normal(size=60), np.arange(60) % 2, rng.random(60), [0.5] * 60, fold=labels
+    )
+    given = op.evaluate(log, "uniform", estimators=["IPW"], folds=labels)
+    column = op.evaluate(own, "uniform", estimators=["IPW"])
+    for ev in (given, column):
+        assert ev.problem.folds.k == 3
+        assert not ev.problem.folds.half_is_a_fold
+    assert op.evaluate(log, "uniform", estimators=["IPW"]).problem.folds.half_is_a_fold
+
+
+def test_levels_left_out_are_95_percent():
+    sample = Sample.of_mean(np.random.default_rng(13).normal(size=30))
+    pairs = [
+        (rules.by_name("t", sample), rules.by_name("t", sample, None, 0.95)),
+        (wald.normal(sample), wald.normal(sample, 0.95)),
+        (wald.student(sample), wald.student(sample, 0.95)),
+        (resample.bootstrap(sample), resample.bootstrap(sample, 0.95)),
+        (resample.bca(sample), resample.bca(sample, 0.95)),
+        (likelihood.empirical_likelihood(sample), likelihood.empirical_likelihood(sample, 0.95)),
+        (likelihood.cautious_likelihood(sample), likelihood.cautious_likelihood(sample, 0.95)),
+        (rules.automatic(sample), rules.automatic(sample, level=0.95)),
+    ]
+    for found, named in pairs:
+        assert found.level == 0.95
+        assert (found.low, found.high) == (named.low, named.high)
+
+
+def test_a_chance_of_false_alarms_is_small_and_a_probability():
+    from offpolicy.trust.thresholds import THRESHOLDS
+
+    chances = [t.false_alarms for t in THRESHOLDS.values() if t.false_alarms is not None]
+    assert chances
+    assert all(0 < chance <= 0.01 for chance in chances)
+
+
+def test_draws_of_equal_weight_have_the_squares_of_their_sums():
+    from offpolicy.trust.draws import Draws
+
+    draws = Draws(np.array([1.0, 4.0]), np.array([3.0, 0.5]))
+    assert draws.mass == pytest.approx([3.0, 2.0])
+    assert draws.square == pytest.approx([9.0, 1.0])
+
+
+def test_a_choice_is_all_or_nothing():
+    from offpolicy.inference.reach import _is_choice
+
+    assert _is_choice(np.array([[0.0, 1.0], [1.0, 0.0]]))
+    assert not _is_choice(np.array([[0.0, 1.0], [0.5, 0.5]]))

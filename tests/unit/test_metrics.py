@@ -309,30 +309,3 @@ def test_formats_of_one_reward_do_not_drop_the_others(tmp_path):
             write(log, tmp_path / "log.json")
     with pytest.raises(DataError, match="holds one reward"):
         op.formats.to_obp(log)
-
-
-def joint_coverage(logs: int, rows: int = 600) -> float:
-    """Share of logs in which the intervals of three policies by three metrics hold together."""
-    from sklearn.dummy import DummyRegressor
-
-    clicks = {"match": 0.4, "two": 0.2 + 0.2 / 3, "(logging policy)": 0.2 + 0.2 / 3}
-    costs = {"match": 2.5, "two": 3.5, "(logging policy)": 2.5}
-    truth = {(p, "click"): v for p, v in clicks.items()}
-    truth |= {(p, "revenue"): 2 * v for p, v in clicks.items()}
-    truth |= {(p, "cost"): v for p, v in costs.items()}
-    held = 0
-    for seed in range(logs):
-        log = op.BanditLog.from_frame(frame(rows, 10_000 + seed), reward=METRICS, **ROLES)
-        ev = op.evaluate(
-            log, POLICIES, estimators=["DML"], reward_model=op.PerAction(DummyRegressor())
-        )
-        found = ev.pareto().intervals
-        assert found.keys() == truth.keys()
-        held += all(found[key].covers(value) for key, value in truth.items())
-    return held / logs
-
-
-@pytest.mark.verify
-def test_intervals_by_all_metrics_hold_together():
-    logs = 300
-    assert joint_coverage(logs) >= 0.95 - 2 * np.sqrt(0.05 * 0.95 / logs)

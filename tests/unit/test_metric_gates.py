@@ -60,7 +60,7 @@ def test_the_intervals_of_conditions_hold_together(single):
     assert [each.exit_code for each in result.conditions] == [4, 0]
     low, high = lift.interval(adjusted(0.95, 2))
     assert (
-        f"95% interval {low:.4g} to {high:.4g} (normal, corrected for 2 conditions)"
+        f"95% interval {low:.4g} to {high:.4g} (fieller, corrected for 2 conditions)"
         in result.sentence
     )
 

@@ -187,7 +187,7 @@ def main() -> None:
         command = [sys.executable, __file__, str(options.folder), "--rows", str(options.rows)]
         done = subprocess.run([*command, "--way", way], check=False, capture_output=True, text=True)
         if done.returncode:
-            print(f"{way}: {done.stderr.strip().splitlines()[-1]}", file=sys.stderr)
+            print(f"{way}: {done.stderr.strip()[-200:] or 'killed'}", file=sys.stderr)
             continue
         rows.append(json.loads(done.stdout.splitlines()[-1]))
     base = rows[0]["cpu_s"]

@@ -180,7 +180,9 @@ def main() -> None:
                 text=True,
             )
             if done.returncode:
-                lines.append(f"| {way} | failed: {done.stderr.strip().splitlines()[-1]} | | | | |")
+                lines.append(
+                    f"| {way} | failed: {done.stderr.strip()[-200:] or 'killed'} | | | | |"
+                )
                 continue
             f = json.loads(done.stdout)
             rows = int(f.get("rows", args.rows))

@@ -415,3 +415,24 @@ def test_a_blend_that_accepts_a_bias_says_so_in_its_standard_error():
     _, d = chain_decisions(20, 3_000, 0)
     made = blended(d)
     assert "the standard error allows for a bias of" in made.note
+
+
+@pytest.mark.parametrize(("horizon", "n", "answered"), [(12, 2_000, True), (60, 400, False)])
+def test_wrong_ratios_refuse_drl_and_auto_where_looking_back_has_not_settled(horizon, n, answered):
+    chain = Chain(horizon=horizon)
+    log = chain.simulate(n, np.random.default_rng(8))
+    state = np.asarray(log.context.table).reshape(-1)[log.context.positions(np.arange(log.rows))]
+    wrong = chain.target(state)[np.arange(log.rows), log.action] / log.propensity
+    nothing = np.zeros((log.rows, 2))
+    ev = op.evaluate(
+        log, chain.target, estimators=["auto", "DRL"], ratio_model=wrong, value_model=nothing
+    )
+    assert ev.verdict(estimator="DRL").level == "insufficient evidence"
+    check = ev.diagnostics["marginal_ratios"]
+    assert check.level == "alarm"
+    assert (ev.verdict().level != "insufficient evidence") == answered
+    if answered:
+        assert abs(ev["auto"].value - chain.value()) < 3 * ev["auto"].std_error
+    else:
+        assert "steps back" in check.sentence
+        assert check.details["drift"] > 0.5

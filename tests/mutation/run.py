@@ -23,6 +23,7 @@ import math
 import os
 import random
 import re
+import resource
 import signal
 import sys
 import time
@@ -237,24 +238,27 @@ def attempt(mutant: Mutant, lines: Lines, limit: float) -> dict:
     row = {"key": mutant.key, "before": before, "after": after, "tests": len(tests)}
     if not tests:
         return {**row, "outcome": "survived", "seconds": 0.0}
+    # Seconds of computing, so that a busy machine does not make a change look like an endless loop.
+    patience = math.ceil(30 + 6 * sum(lines.seconds[t] for t in tests))
     told, pipe = os.pipe()
     child = os.fork()
     if child == 0:
         os.setsid()
+        resource.setrlimit(resource.RLIMIT_CPU, (patience, patience + 5))
         status = BROKEN
         try:
             status = in_child(mutant, code, tests, pipe)
         finally:
             os._exit(status)
     os.close(pipe)
-    patience = 30 + 6 * sum(lines.seconds[t] for t in tests)
     outcome = None
     while outcome is None:
         done, status = os.waitpid(child, os.WNOHANG)
         if done:
             exit_code = os.waitstatus_to_exitcode(status)
-            outcome = {SURVIVED: "survived", BROKEN: "broken"}.get(exit_code, "killed")
-        elif time.time() - began > patience:
+            ends = {SURVIVED: "survived", BROKEN: "broken", -signal.SIGXCPU: "timeout"}
+            outcome = ends.get(exit_code, "killed")
+        elif time.time() - began > 20 * patience:  # it waits for something
             os.killpg(child, signal.SIGKILL)
             os.waitpid(child, 0)
             outcome = "timeout"

@@ -106,3 +106,23 @@ def test_episodes_are_counted():
 def test_bad_arguments_are_named(change):
     with pytest.raises(UsageError, match=f"{next(iter(change))}="):
         advice_of([0], 100, 0.5, **change)
+
+
+def test_clusters_are_what_is_counted():
+    rng = np.random.default_rng(7)
+    user = np.repeat(np.arange(150), 4)
+    a = rng.integers(2, size=150)[user]
+    log = op.BanditLog.from_arrays(
+        None, a, a + rng.normal(size=600), np.full(600, 0.5), cluster=user
+    )
+    advice = op.advise(log, {"one": op.policies.Fixed(1)}, width=0.1)
+    assert (advice.n, advice.unit) == (150, "clusters")
+    assert "width with 150 clusters" in str(advice)
+
+
+def test_numbers_have_no_even_draw():
+    rng = np.random.default_rng(3)
+    price = rng.uniform(size=100)
+    log = op.BanditLog.from_arrays(None, price, price, np.ones(100), action_kind="continuous")
+    with pytest.raises(UsageError, match="the actions of this log are numbers"):
+        op.advise(log, {"half": 0.5})

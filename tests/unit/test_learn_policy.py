@@ -9,6 +9,7 @@ import duckdb
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.dummy import DummyRegressor
 
 import offpolicy as op
 from offpolicy.cli import main
@@ -328,7 +329,6 @@ def test_boosted_policies_learn_what_trees_cannot_say():
         ({"objective": "mean"}, "objective="),
         ({"max_depth": -1}, "max_depth="),
         ({"min_rows": 0}, "min_rows="),
-        ({"learner": "boosted", "objective": "lower bound"}, "for trees"),
     ],
 )
 def test_bad_arguments_are_named(change, words):
@@ -377,3 +377,31 @@ def test_the_honest_value_covers():
         naive.append(found.naive.interval().covers(truth))
     error = np.sqrt(0.05 * 0.95 / len(honest))
     assert np.mean(honest) >= 0.93 - 2 * error
+
+
+def test_boosted_regressions_with_caution_keep_to_what_the_log_knows():
+    rng = np.random.default_rng(12)
+    n = 1200
+    x = rng.normal(size=(n, 1))
+    action = rng.choice(3, size=n, p=[0.49, 0.49, 0.02])
+    # The rare action is worth as much as the others, but its scores are wild.
+    reward = 1.0 + 0.3 * rng.normal(size=n)
+    p = np.array([0.49, 0.49, 0.02])[action]
+    log = op.BanditLog.from_arrays(x, action, reward, p)
+    nothing = DummyRegressor(strategy="constant", constant=0.0)
+    asked = {"learner": "boosted", "reward_model": nothing, "folds": 2}
+    bold = op.learn_policy(log, **asked)
+    wary = op.learn_policy(log, **asked, objective="lower bound")
+    share = [float(np.mean(learned.policy.choices(x) == 2)) for learned in (bold, wary)]
+    assert share[1] < share[0] / 2
+    assert wary.value.interval().sufficient
+
+
+def test_numbers_are_not_learned_from():
+    rng = np.random.default_rng(3)
+    price = rng.uniform(size=100)
+    log = op.BanditLog.from_arrays(
+        rng.normal(size=(100, 1)), price, price, np.ones(100), action_kind="continuous"
+    )
+    with pytest.raises(UsageError, match="those of this log are numbers"):
+        op.learn_policy(log)

@@ -59,7 +59,7 @@ class Plan:
     width : float
         Of the interval of a log as long as this one; ∞ where no log of any length would answer.
     rows : float
-        Rows (episodes) for the wanted width.
+        Independent units (rows, clusters, episodes) for the wanted width.
     curve : Curve
         Width by rows: ``plan.curve.width(10_000)``.
     uncertainty : float
@@ -156,9 +156,9 @@ class Advice:
     Attributes
     ----------
     n : float
-        Rows (episodes) of the log.
+        Independent units of the log.
     unit : str
-        "rows" or "episodes".
+        What they are: "rows", "clusters", "episodes" or "slates".
     randomness : float or None
         Probability that a second draw would have taken another action; None for episodes.
     policies : tuple of PolicyAdvice
@@ -195,7 +195,7 @@ class Advice:
         said = []
         if self.randomness is not None and self.explores:
             said = [
-                f"A second draw would have taken another action in {100 * self.randomness:.3g}% of {self.unit}."
+                f"A second draw would have taken another action in {100 * self.randomness:.3g}% of rows."
             ]
         elif not self.explores:
             said = [NO_EXPLORATION]

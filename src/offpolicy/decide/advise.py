@@ -26,6 +26,7 @@ from offpolicy.decide.score_variance import randomness, view_of
 from offpolicy.errors import UsageError
 from offpolicy.evaluation.evaluate import evaluate
 from offpolicy.inference.intervals.sample import check_level
+from offpolicy.logs.words import unit_word
 from offpolicy.scores.catalog import headline
 
 if TYPE_CHECKING:
@@ -93,6 +94,11 @@ def advise(
         raise UsageError(
             f"exploration= must be a list of shares in (0, 1]. Got {exploration!r} instead."
         )
+    if getattr(log, "is_continuous", False):
+        raise UsageError(
+            "advise speaks of decisions drawn evenly among actions that are labels, and the actions of this log are "
+            "numbers. Give groups of them as the action (prices by range)."
+        )
     ev = evaluate(log, policies, **settings)
     n = float(ev.logged.sample().total)
     is_single = ev.problem.log.kind == "bandit"
@@ -101,7 +107,14 @@ def advise(
         for policy in ev.policies
     )
     random = randomness(ev) if is_single else None
-    return Advice(n, "rows" if is_single else "episodes", random, advice)
+    return Advice(n, _unit(ev.problem.log), random, advice)
+
+
+def _unit(log: Any) -> str:
+    """What independent units are called here, in the plural."""
+    if log.cluster is not None:
+        return "clusters"
+    return "rows" if log.kind == "bandit" else unit_word(log.kind, plural=True)
 
 
 def _advice(

@@ -64,8 +64,8 @@ def learn_policy(
         A tree of at most ``max_depth`` questions with an action at each leaf, or boosted regressions of each
         action's scores.
     objective : {"value", "lower bound"}
-        What a leaf's action is chosen by: the mean of its scores, or a one-sided 90% lower bound of it, which
-        keeps to actions that the log knows well.
+        What an action is chosen by: the mean of its scores in a leaf (its boosted regression), or a one-sided 90%
+        lower bound of it, which keeps to actions that the log knows well.
     max_depth : int
         Questions in a row. Trees of depth 2 are the best there are over the bins of the columns, and on small logs
         (some ten columns of few values) those of depth 3 as well.
@@ -200,6 +200,11 @@ def _in_memory(log: Any, learner: str) -> BanditLog:
         raise UsageError(
             "learn_policy needs a bandit log in memory: BanditLog.from_frame, or scan(…, way='rows')."
         )
+    if log.is_continuous:
+        raise UsageError(
+            "learn_policy chooses among actions that are labels, and those of this log are numbers. Give groups of "
+            "them as the action (prices by range), or see op.value_curve."
+        )
     if log.count is not None and float(log.count.max()) > 1:
         raise UsageError(
             "learn_policy needs one row per decision; this log is compressed. Use way='rows'."
@@ -216,8 +221,6 @@ def _check_question(learner: str, objective: str, max_depth: int, min_rows: int 
     ):
         if value not in known:
             raise UsageError(f"{name}= must be one of {list(known)}.{did_you_mean(value, known)}")
-    if learner == "boosted" and objective == "lower bound":
-        raise UsageError("objective='lower bound' is for trees, whose leaves have bounds.")
     _check_sizes(max_depth, min_rows)
 
 

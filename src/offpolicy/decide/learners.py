@@ -29,6 +29,10 @@ def default_reward_model(log: BanditLog) -> Any:
     return None if log.rows <= LONG else OnSample(BoostedReward(**FOR_LONG_LOGS), LONG)
 
 
+#: Random halves whose regressions say how sure one on all rows is.
+HALVES = 8
+
+
 @dataclass(frozen=True)
 class OnSample:
     """A reward model fitted on a sample of so many training rows."""
@@ -88,10 +92,27 @@ def _tree(given: Material, task: Task) -> TreePolicy:
 
 
 def _boosted(given: Material, task: Task) -> BoostedPolicy:
-    matrix = np.column_stack(given.codes)
+    """Regressions on all rows and, where caution is asked for, on random halves of them.
+
+    Half of the rows, drawn without replacement, differ from all of them as all differ from the truth: the spread of the
+    halves' predictions around those of the whole is a standard error.
+    """
+    n = len(given.scores)
+    models = _regressions(given, task, np.arange(n))
+    rng = np.random.default_rng(task.seed)
+    halves = tuple(
+        _regressions(given, task, np.sort(rng.permutation(n)[: (n + 1) // 2]))
+        for _ in range(HALVES if task.caution > 0 else 0)
+    )
+    return BoostedPolicy(models, given.features, given.labels, halves, task.caution)
+
+
+def _regressions(given: Material, task: Task, at: Ints) -> tuple[Any, ...]:
+    """Boosted regressions of the scores of each action, on some of the rows."""
+    matrix, scores = np.column_stack(given.codes)[at], given.scores[at]
     text = [j for j, f in enumerate(given.features) if f.is_text]
     models = []
-    for code, g in enumerate(given.scores.T):
+    for code, g in enumerate(scores.T):
         model = lightgbm().LGBMRegressor(
             n_estimators=100,
             learning_rate=0.05,
@@ -102,9 +123,9 @@ def _boosted(given: Material, task: Task) -> BoostedPolicy:
             deterministic=True,
             verbose=-1,
         )
-        rows = slice(None) if given.eligible is None else given.eligible[:, code]
+        rows = slice(None) if given.eligible is None else given.eligible[at, code]
         models.append(model.fit(matrix[rows], g[rows], categorical_feature=text or "auto"))
-    return BoostedPolicy(tuple(models), given.features, given.labels)
+    return tuple(models)
 
 
 LEARNERS: dict[str, Callable[[Material, Task], TreePolicy | BoostedPolicy]] = {

@@ -215,13 +215,19 @@ def _from_json(value: Any, features: list[Feature], labels: list[Hashable]) -> N
     return Split(place, at, yes, no)
 
 
+def _predicted(models: tuple[Any, ...], matrix: Ints) -> Floats:
+    return np.column_stack([model.predict(matrix) for model in models])
+
+
 @dataclass(frozen=True, eq=False)
 class BoostedPolicy:
-    """The eligible action whose boosted regression of the scores is highest."""
+    """The eligible action whose boosted regression of the scores is highest, less ``caution`` standard errors of it."""
 
     models: tuple[Any, ...]
     features: tuple[Feature, ...]
     labels: tuple[Hashable, ...]
+    halves: tuple[tuple[Any, ...], ...] = ()
+    caution: float = 0.0
     actions: tuple[Hashable, ...] | None = field(default=None, kw_only=True, repr=False)
     respects_eligible: ClassVar[bool] = True
 
@@ -239,7 +245,10 @@ class BoostedPolicy:
     def decide(self, codes: list[Ints], n: int, eligible: Bools | None = None) -> Ints:
         """(n,) places among the labels, of rows with these bins of each feature and these eligible labels."""
         matrix = np.column_stack(codes)
-        scores = np.column_stack([m.predict(matrix) for m in self.models])
+        scores = _predicted(self.models, matrix)
+        if self.halves:
+            off = [np.square(_predicted(models, matrix) - scores) for models in self.halves]
+            scores = scores - self.caution * np.sqrt(np.mean(off, axis=0))
         found: Ints = (scores if eligible is None else np.where(eligible, scores, -np.inf)).argmax(
             axis=1
         )

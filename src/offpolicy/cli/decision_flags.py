@@ -138,7 +138,12 @@ def _learn_flags(parser: argparse.ArgumentParser) -> None:
         ),
         ("--max-depth", None, "questions in a row (2)", int),
         ("--min-rows", None, "rows of the log behind every rule (1%% of them, at least 20)", int),
-        ("--objective", None, "what an action is chosen by: its mean, or a lower bound of it (value)", objectives),
+        (
+            "--objective",
+            None,
+            "what an action is chosen by: its mean, or a lower bound of it (value)",
+            objectives,
+        ),
         ("--reward-model", None, "default: auto", {"choices": models.REWARD_MODELS}),
         ("--behavior-model", None, "as in evaluate", LOGGED),
         ("--folds", None, "folds for the honest value (5; 3 for a long log)", int),

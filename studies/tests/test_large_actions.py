@@ -36,6 +36,7 @@ def test_one_replication_and_its_table():
     result = {
         "published": study.published_errors(study.Args(actions=(10,), logs=2)),
         "worlds": {"a": rows},
+        "leaning": {"b": study.leaning_summary([study.leaning(cell, generator(0, "b", 0))])},
     }
     text = study.show(result)
     assert "| 10 | 3 × 2 |" in text

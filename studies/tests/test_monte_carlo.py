@@ -9,6 +9,7 @@ import pytest
 
 import offpolicy as op
 from offpolicy.errors import UsageError
+from offpolicy_studies import choice
 from offpolicy_studies.coverage.study import Cell, replicate
 from offpolicy_studies.digests import digest
 from offpolicy_studies.monte_carlo import mean, root_mean_square, share, simulate
@@ -132,3 +133,13 @@ def test_a_share_of_nothing_or_everything_still_has_an_error():
 def test_replications_must_be_positive():
     with pytest.raises(UsageError, match="at least 1"):
         simulate(draw, CELLS, 0)
+
+
+def test_a_cell_is_its_own_files_and_not_its_neighbors(tmp_path):
+    (tmp_path / "glass.data").write_text("1,2\n")
+    cell = choice.Cell(tmp_path, "glass", 5)
+    before = digest(cell)
+    (tmp_path / "ecoli.data").write_text("x\n")
+    assert digest(cell) == before
+    (tmp_path / "glass.data").write_text("1,3\n")
+    assert digest(cell) != before

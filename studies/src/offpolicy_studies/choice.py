@@ -86,6 +86,10 @@ class Cell:
     name: str
     folds: int
 
+    def made_from(self) -> tuple[Any, ...]:
+        """What its numbers depend on."""
+        return bandits.files(self.folder, self.name), self.name, self.folds
+
 
 def replicate(cell: Cell, rng: np.random.Generator) -> dict[str, dict[str, float]]:
     """One split, its two policies, one log: {target: {estimator: squared error}}."""

@@ -18,6 +18,8 @@ WHOLE = 1 << 24  # bytes up to which a file is read whole; of a larger one, its 
 def digest(value: Any) -> str:
     """Of anything a cell of a study may hold; files and folders count by what is in them, not by where they are.
 
+    A cell that reads some files of a folder only says so by ``made_from()``.
+
     >>> digest({"rows": 100, "weights": np.ones(2)}) == digest({"weights": np.ones(2), "rows": 100})
     True
     >>> digest({"rows": 100}) == digest({"rows": 101})
@@ -42,6 +44,8 @@ def _parts(value: Any) -> Iterator[bytes]:
         yield from sorted(digest(v).encode() for v in value)
     elif isinstance(value, list | tuple | np.ndarray):
         yield from (digest(v).encode() for v in value)
+    elif hasattr(value, "made_from"):
+        yield digest(value.made_from()).encode()
     elif is_dataclass(value) and not isinstance(value, type):
         yield from (digest([f.name, getattr(value, f.name)]).encode() for f in fields(value))
     elif callable(value) and hasattr(value, "__qualname__"):
@@ -54,7 +58,8 @@ def _parts(value: Any) -> Iterator[bytes]:
 
 def _of_path(path: Path) -> Iterator[bytes]:
     if path.is_dir():
-        inside = sorted(p for p in path.rglob("*") if p.is_file() and not p.name.startswith("."))
+        # Folders inside may be where results go.
+        inside = sorted(p for p in path.iterdir() if p.is_file() and not p.name.startswith("."))
         for p in inside:
             yield f"{p.relative_to(path)}:{p.stat().st_size}".encode()
     elif path.is_file():

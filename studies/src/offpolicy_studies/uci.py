@@ -11,7 +11,7 @@ errors.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from functools import partial
 from pathlib import Path  # noqa: TC003  (the command line reads the types of Args)
 from typing import Any
@@ -66,6 +66,10 @@ class Cell:
     reward_model: str
     folds: int
     seed: int
+
+    def made_from(self) -> tuple[Any, ...]:
+        """What its numbers depend on."""
+        return bandits.files(self.folder, self.name), *astuple(self)[1:]
 
 
 def replicate(cell: Cell, rng: np.random.Generator) -> dict[str, dict[str, list[float]]]:

@@ -87,11 +87,16 @@ class Pool:
 
 
 @lru_cache(maxsize=16)
+def files(folder: Path, name: str) -> list[Path]:
+    """Files of a data set."""
+    return [folder / file for file in FILES[name]]
+
+
 def read(folder: Path, name: str) -> tuple[Floats, Ints]:
     """Features and label codes of a data set."""
     if name not in FILES:
         raise UsageError(f"no data set is called {name!r}.{did_you_mean(name, FILES)}")
-    lines = [line for file in FILES[name] for line in (folder / file).read_text().splitlines()]
+    lines = [line for file in files(folder, name) for line in file.read_text().splitlines()]
     cells = [line.replace(",", " ").split() for line in lines if line.strip()]
     label = 0 if name in LABEL_FIRST else -1
     inside = slice(1, None) if name in LABEL_FIRST else slice(int(name in WITH_ID), -1)

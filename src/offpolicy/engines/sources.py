@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from offpolicy.engines import csv, files
 from offpolicy.engines.engine import Backend, DuckDB, Relation
@@ -207,8 +207,20 @@ def _parquet(paths: list[str]) -> str:
 def _ibis(source: Any, temp_directory: Any) -> tuple[Engine, Any]:
     """The engine of an Ibis table, by the name of its backend."""
     backend = source.get_backend()
-    make: Callable[..., Engine] = IBIS_ENGINES.get(backend.name, _any_backend)
-    return make(backend, source, temp_directory=temp_directory), source.pipe(_registered)
+    make: Callable[..., Engine] = IBIS_ENGINES.get(backend.name, Backend)
+    engine = make(backend, temp_directory=temp_directory)
+    if isinstance(engine, WatchesTables):
+        engine.watch_table(source)
+    return engine, source.pipe(_registered)
+
+
+@runtime_checkable
+class WatchesTables(Protocol):
+    """An engine that looks after the files behind a table of its backend."""
+
+    def watch_table(self, table: Any) -> None:
+        """Remember what the files are now, so that a change between two passes is found."""
+        ...
 
 
 def _registered(source: Any) -> Any:
@@ -217,23 +229,17 @@ def _registered(source: Any) -> Any:
     return source
 
 
-def _any_backend(backend: Any, _: Any, *, temp_directory: Any) -> Engine:
-    return Backend(backend, temp_directory=temp_directory)
-
-
-def _duckdb(backend: Any, _: Any, *, temp_directory: Any) -> Engine:
+def _duckdb(backend: Any, *, temp_directory: Any) -> Engine:
     return DuckDB(backend.con, temp_directory=temp_directory)
 
 
-def _spark(backend: Any, source: Any, *, temp_directory: Any) -> Engine:
+def _spark(backend: Any, *, temp_directory: Any) -> Engine:
     from offpolicy.engines.spark import Spark
 
-    spark = Spark(backend._session, backend=backend, temp_directory=temp_directory)  # noqa: SLF001
-    spark.watch(spark.frame(source))
-    return spark
+    return Spark(backend._session, backend=backend, temp_directory=temp_directory)  # noqa: SLF001
 
 
-def _sqlite(backend: Any, _: Any, *, temp_directory: Any) -> Engine:
+def _sqlite(backend: Any, *, temp_directory: Any) -> Engine:
     from offpolicy.engines.sqlite import SQLite
 
     return SQLite(backend, temp_directory=temp_directory)

@@ -71,6 +71,10 @@ class Spark:
         paths = files.on_this_machine(frame.inputFiles())
         self.fingerprint = files.Fingerprint.of(paths) if paths else None
 
+    def watch_table(self, table: Any) -> None:
+        """The same for the files behind an Ibis table."""
+        self.watch(self.frame(table))
+
     def unchanged(self, *, tails: bool = False) -> None:
         """The files are what they were when the scan began."""
         if self.fingerprint is not None:

@@ -58,8 +58,7 @@ def _parts(value: Any) -> Iterator[bytes]:
 
 def _of_path(path: Path) -> Iterator[bytes]:
     if path.is_dir():
-        # Folders inside may be where results go.
-        inside = sorted(p for p in path.iterdir() if p.is_file() and not p.name.startswith("."))
+        inside = sorted(p for p in path.rglob("*") if p.is_file() and not p.name.startswith("."))
         for p in inside:
             yield f"{p.relative_to(path)}:{p.stat().st_size}".encode()
     elif path.is_file():

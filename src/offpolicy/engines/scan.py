@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from offpolicy.engines.codes import codes_of
 from offpolicy.engines.compress import TooManyCellsError, compress
 from offpolicy.engines.roles import Roles, normalized
 from offpolicy.engines.rows import Schema
+from offpolicy.engines.scanned import Scanned
 from offpolicy.engines.sources import open_source
 from offpolicy.engines.stream import StreamedLog
 from offpolicy.engines.validate import Facts, facts
@@ -59,7 +60,7 @@ class Limits:
 
 
 @dataclass(frozen=True, eq=False)
-class LogScan:
+class LogScan(Scanned):
     """A log behind a query engine. Build it with `offpolicy.scan` and give it to `evaluate`.
 
     Nothing is read until it is checked or evaluated. Use it as a context manager, or call `close`, to
@@ -274,24 +275,7 @@ class LogScan:
 
     def about(self, way: str, held: int) -> dict[str, Any]:
         """Who reads the log and how much is in memory at once, for the settings of a result."""
-        about = {"engine": self.engine.name, "way": way, "rows": self.n, "held": held}
-        fingerprint = getattr(self.engine, "fingerprint", None)
-        return {"engine": about if fingerprint is None else {**about, "digest": fingerprint.digest}}
-
-    def report(self, stage: str, done: float) -> None:
-        """Tell whoever watches how far a stage ("check", "compress", "fit", "score") is, from 0 to 1."""
-        if self.progress is not None:
-            self.progress(stage, done)
-
-    def close(self) -> None:
-        """Remove temporary files and close connections that the scan opened."""
-        self.engine.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
+        return self.described_as(way, self.n, held)
 
 
 def scan(

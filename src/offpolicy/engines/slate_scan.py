@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 
 from offpolicy._visible import printable
 from offpolicy.engines.scan import MAX_ROWS, Limits, Progress, policy_columns
+from offpolicy.engines.scanned import Scanned
 from offpolicy.engines.slate_schema import SlateFacts, SlateRoles, SlateSchema, facts_of, ordered
 from offpolicy.engines.slate_stream import SlateRows, StreamedSlates
 from offpolicy.engines.sources import open_source
@@ -30,7 +31,7 @@ SlateWay: TypeAlias = Literal["auto", "rows", "stream"]
 
 
 @dataclass(frozen=True, eq=False)
-class SlateScan:
+class SlateScan(Scanned):
     """Slates behind a query engine. Build it with `offpolicy.scan_slates` and give it to `evaluate`.
 
     Nothing is read until it is evaluated. The engine puts the rows in the order of slate and position; every slate is
@@ -135,24 +136,7 @@ class SlateScan:
 
     def about(self, way: str, held: int) -> dict[str, Any]:
         """Who reads the log and how much is in memory at once, for the settings of a result."""
-        about = {"engine": self.engine.name, "way": way, "rows": self.facts.rows, "held": held}
-        fingerprint = getattr(self.engine, "fingerprint", None)
-        return {"engine": about if fingerprint is None else {**about, "digest": fingerprint.digest}}
-
-    def report(self, stage: str, done: float) -> None:
-        """Tell whoever watches how far a stage is, from 0 to 1."""
-        if self.progress is not None:
-            self.progress(stage, done)
-
-    def close(self) -> None:
-        """Remove temporary files and close connections that the scan opened."""
-        self.engine.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
+        return self.described_as(way, self.facts.rows, held)
 
 
 def scan_slates(

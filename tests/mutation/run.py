@@ -38,12 +38,9 @@ TESTS = ["tests/unit", "tests/reference", "tests/property", "tests/hostile", *(
 )]  # fmt: skip
 #: Processes, engines, learners, pages: slow, and about other rooms.
 LEFT_OUT = (
-    "test_advise", "test_behavior", "test_catalogue", "test_cli", "test_docs", "test_ecosystem", "test_engine",
-    "test_episode_study", "test_faults", "test_first", "test_formats", "test_frame", "test_import_cost", "test_layers",
-    "test_learn", "test_names", "test_plain_learners", "test_polic", "test_progress", "test_qa", "test_report",
-    "test_researchers", "test_result_schema", "test_reward_models", "test_router", "test_same_rows", "test_sees",
-    "test_select", "test_slate", "test_spark", "test_sql", "test_strict", "test_targets", "test_threads",
-    "test_trajectories", "test_value_models", "test_with_behavior",
+    "test_advise", "test_catalogue", "test_cli", "test_docs", "test_ecosystem", "test_engine", "test_episode_study",
+    "test_faults", "test_first", "test_formats", "test_import_cost", "test_layers", "test_learn", "test_names",
+    "test_progress", "test_qa", "test_router", "test_spark", "test_sql", "test_threads",
 )  # fmt: skip
 LOADED = ("numpy", "pandas", "polars", "pyarrow", "scipy.stats", "scipy.optimize", "sklearn.ensemble",
           "sklearn.linear_model", "lightgbm", "joblib", "hypothesis", "pytest", "doctest", "pdb", "duckdb",

@@ -2,18 +2,23 @@
 
 First every test runs once and it is noted which lines it touches. Then each sampled change is made in a process of
 its own, forked from one that has numpy and the like loaded, and the tests that touch the changed line run until
-one fails: the quick ones first, up to a limit of seconds. A change that no test notices has survived.
+one fails: the quick ones first, up to a limit of seconds; what they do not notice is put to the others as well, up
+to a longer limit. A change that no test notices has survived.
+
+``equivalent.json`` holds the changes that no test can tell from the code, which do not count; ``survivors.json`` the
+reasons of others that survive, which count against the score.
 
     python tests/mutation/run.py --size 400 --seed 1        # what is in the file of results is not run again
     python tests/mutation/run.py --size 400 --seed 1 --show # the score and the survivors
+    python tests/mutation/run.py --rooms scores,inference/intervals
 """
 
 from __future__ import annotations
 
 import argparse
-import ast
 import compileall
 import gc
+import hashlib
 import importlib
 import importlib.abc
 import importlib.util
@@ -22,152 +27,19 @@ import json
 import math
 import os
 import random
-import re
 import resource
 import signal
 import sys
 import time
-from collections import Counter
 from functools import cache
 from pathlib import Path
 
+from lines import Lines, note_lines
 from mutants import ROOMS, ROOT, Mutant, every_mutant, sample
 
-TESTS = ["tests/unit", "tests/reference", "tests/property", "tests/hostile", *(
-    f"src/offpolicy/{room}" for room in ROOMS
-)]  # fmt: skip
-#: Processes, engines, learners, pages: slow, and about other rooms.
-LEFT_OUT = (
-    "test_advise", "test_catalogue", "test_cli", "test_docs", "test_ecosystem", "test_engine", "test_episode_study",
-    "test_faults", "test_first", "test_formats", "test_import_cost", "test_layers", "test_learn", "test_names",
-    "test_progress", "test_qa", "test_router", "test_spark", "test_sql", "test_threads",
-)  # fmt: skip
 LOADED = ("numpy", "pandas", "polars", "pyarrow", "scipy.stats", "scipy.optimize", "sklearn.ensemble",
           "sklearn.linear_model", "lightgbm", "joblib", "hypothesis", "pytest", "doctest", "pdb", "duckdb",
           "ibis")  # fmt: skip
-
-
-# -- which tests touch which lines -------------------------------------------------------------------------
-
-
-class Noted:
-    """A pytest plugin: the tests that pass, their seconds of computing, and the lines they touch."""
-
-    def __init__(self, coverage):
-        self.coverage, self.seconds, self.began = coverage, {}, 0.0
-
-    def pytest_runtest_logstart(self, nodeid):
-        self.coverage.switch_context(nodeid)
-        self.began = time.process_time()
-
-    def pytest_runtest_logreport(self, report):
-        if report.failed:
-            self.seconds[report.nodeid] = math.inf
-        elif report.passed and self.seconds.get(report.nodeid) != math.inf:
-            self.seconds[report.nodeid] = time.process_time() - self.began
-
-
-def note_lines(folder: Path, files: list[str]) -> None:
-    """Run every test of some files (default: all) once, and add what it touches to what is known."""
-    import pytest
-    from coverage import Coverage
-
-    paths = [str(ROOT / "src/offpolicy" / room) for room in ROOMS]
-    coverage = Coverage(data_file=str(folder / "lines"), source=paths, config_file=False)
-    seconds = folder / "seconds.json"
-    known = json.loads(seconds.read_text()) if seconds.exists() else {}
-    if known:
-        coverage.load()
-    noted = Noted(coverage)
-    coverage.start()
-    pytest.main(
-        ["-q", "-p", "no:xdist", "-m", "not verify", "--timeout", "120", *(files or every_file())],
-        plugins=[noted],
-    )
-    coverage.stop()
-    coverage.save()
-    passed = {k: round(s, 3) for k, s in noted.seconds.items() if s < math.inf}
-    seconds.write_text(json.dumps({**known, **passed}, indent=0))
-
-
-def every_file() -> list[str]:
-    """Test files that are about numbers, and the modules themselves, whose examples run."""
-    files = [p for t in TESTS for p in sorted((ROOT / t).rglob("*.py"))]
-    files = [p for p in files if p.name.startswith("test_") or "src" in p.parts]
-    return [str(p.relative_to(ROOT)) for p in files if not p.name.startswith(LEFT_OUT)]
-
-
-class Lines:
-    """Tests by the lines they touch."""
-
-    def __init__(self, folder: Path):
-        from coverage import CoverageData
-
-        self.kills: Counter[str] = Counter()
-        self.seconds: dict[str, float] = json.loads((folder / "seconds.json").read_text())
-        data = CoverageData(str(folder / "lines"))
-        data.read()
-        self.by_file: dict[str, dict[int, set[str]]] = {}
-        for path in data.measured_files():
-            lines = data.contexts_by_lineno(path)
-            name = "src/offpolicy/" + path.split("/src/offpolicy/")[-1]
-            self.by_file[name] = {
-                n: {t for t in tests if t in self.seconds} for n, tests in lines.items()
-            }
-
-    def tests(self, mutant: Mutant, limit: float) -> list[str]:
-        """Those that touch the mutant, up to ``limit`` seconds: those that killed others first, then the quick ones."""
-        found = self._touching(mutant)
-        chosen, total = [], 0.0
-        for test in sorted(found, key=lambda t: (-self.kills[t], self.seconds[t], t)):
-            total += self.seconds[test]
-            if total > limit and chosen:
-                break
-            chosen.append(test)
-        return chosen
-
-    def _touching(self, mutant: Mutant) -> set[str]:
-        lines = self.by_file.get(mutant.path, {})
-        first, last, is_body, names = _around(mutant.path, mutant.line)
-        if is_body:  # a statement may go over several lines, of which one counts as touched
-            return set().union(*(lines.get(n, set()) for n in range(first, last + 1)))
-        if names:  # a constant: whoever touches a line that mentions it
-            word = re.compile(rf"\b({'|'.join(map(re.escape, names))})\b")
-            found = set()
-            for path, by_line in self.by_file.items():
-                text = (ROOT / path).read_text(encoding="utf-8").splitlines()
-                for n, tests in by_line.items():
-                    if n <= len(text) and word.search(text[n - 1]):
-                        found |= tests
-            return found
-        found = set().union(*(lines.get(n, set()) for n in range(first, last + 1)))
-        return found or set().union(*lines.values(), set())
-
-
-@cache
-def _around(path: str, line: int) -> tuple[int, int, bool, tuple[str, ...]]:
-    """First and last line of the innermost statement (of the function, for defaults), if it is in a body, names."""
-    tree = ast.parse((ROOT / path).read_text(encoding="utf-8"))
-    functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
-    inside = [f for f in functions if f.body[0].lineno <= line <= f.end_lineno]
-    if inside:
-        statements = [
-            n
-            for n in ast.walk(tree)
-            if isinstance(n, ast.stmt) and n.lineno <= line <= n.end_lineno
-        ]
-        inner = max(statements, key=lambda n: n.lineno)
-        last = inner.body[0].lineno - 1 if hasattr(inner, "body") else inner.end_lineno
-        return inner.lineno, max(last, inner.lineno), True, ()
-    heads = [f for f in functions if f.lineno <= line < f.body[0].lineno]
-    if heads:
-        return heads[-1].body[0].lineno, heads[-1].end_lineno, False, ()
-    names: list[str] = []
-    for n in ast.walk(tree):
-        if isinstance(n, ast.Assign | ast.AnnAssign) and n.lineno <= line <= n.end_lineno:
-            targets = n.targets if isinstance(n, ast.Assign) else [n.target]
-            names += [t.id for t in targets if isinstance(t, ast.Name)]
-    return 1, 0, False, tuple(names)
 
 
 # -- one mutant --------------------------------------------------------------------------------------------
@@ -227,14 +99,26 @@ def in_child(mutant: Mutant, code: str, tests: list[str], pipe: int) -> int:
     return {0: SURVIVED, 1: KILLED, 2: KILLED}.get(done, BROKEN)
 
 
-def attempt(mutant: Mutant, lines: Lines, limit: float) -> dict:
-    """Fork, wait, and say what became of it."""
+def attempt(mutant: Mutant, lines: Lines, limits: tuple[float, float]) -> dict:
+    """Put it to the quick tests, then to the others, and say what became of it."""
     code, began = mutant.code(), time.time()
     before, after = mutant.change(code)
-    tests = lines.tests(mutant, limit)
-    row = {"key": mutant.key, "before": before, "after": after, "tests": len(tests)}
-    if not tests:
-        return {**row, "outcome": "survived", "seconds": 0.0}
+    row = {"key": mutant.key, "of": digest(mutant.path), "before": before, "after": after}
+    tests = lines.tests(mutant)
+    asked, outcome, by = 0, "survived", ""
+    for limit in limits:
+        if outcome == "survived" and asked < len(tests):
+            some = tests[asked : asked + lines.up_to(tests[asked:], limit)]
+            outcome, by = in_fork(mutant, code, some, lines)
+            asked += len(some)
+    lines.kills[by] += 1
+    ended = {"tests": asked, "of_tests": len(tests), "outcome": outcome, "by": by}
+    return {**row, **ended, "seconds": round(time.time() - began, 2)}
+
+
+def in_fork(mutant: Mutant, code: str, tests: list[str], lines: Lines) -> tuple[str, str]:
+    """What became of it, and the test that noticed."""
+    began = time.time()
     # Seconds of computing, so that a busy machine does not make a change look like an endless loop.
     patience = math.ceil(30 + 6 * sum(lines.seconds[t] for t in tests))
     told, pipe = os.pipe()
@@ -263,30 +147,37 @@ def attempt(mutant: Mutant, lines: Lines, limit: float) -> dict:
             time.sleep(0.02)
     with os.fdopen(told, "rb") as stream:
         by = stream.read().decode() if outcome == "killed" else ""
-    lines.kills[by] += 1
-    return {**row, "outcome": outcome, "by": by, "seconds": round(time.time() - began, 2)}
+    return outcome, by
 
 
 # -- all of them -------------------------------------------------------------------------------------------
 
 
 def known(path: Path) -> dict[str, dict]:
-    """Results so far; a later line of a mutant counts."""
+    """Results so far of the modules as they are; a later line of a mutant counts."""
     if not path.exists():
         return {}
-    return {row["key"]: row for row in map(json.loads, path.read_text().splitlines())}
+    rows = map(json.loads, path.read_text().splitlines())
+    return {r["key"]: r for r in rows if r["of"] == digest(r["key"].split(":")[0])}
 
 
-def reasons() -> dict[str, str]:
-    """Survivors that no test can tell from the code, with the reason: ``line after the change``: why."""
-    return json.loads((Path(__file__).parent / "equivalent.json").read_text())
+@cache
+def digest(path: str) -> str:
+    """Of a module's text: results of another text are those of other mutants."""
+    file = ROOT / path
+    return hashlib.sha256(file.read_bytes()).hexdigest()[:12] if file.exists() else ""
+
+
+def reasons(file: str) -> dict[str, str]:
+    """Survivors with the reason: ``file: line before → line after``: why."""
+    return json.loads((Path(__file__).parent / file).read_text(encoding="utf-8"))
 
 
 def show(chosen: list[Mutant], results: dict[str, dict], total: int) -> None:
     """The score by room, and the survivors."""
     tried = itertools.takewhile(lambda m: m.key in results, chosen)
     rows = {m.key: results[m.key] for m in tried}
-    same = reasons()
+    same, why = reasons("equivalent.json"), reasons("survivors.json")
     print(
         "| room | mutants | killed | no test can tell | survived | score |\n|---|---:|---:|---:|---:|---:|"
     )
@@ -308,14 +199,15 @@ def show(chosen: list[Mutant], results: dict[str, dict], total: int) -> None:
         )
         survivors = left
     print(f"\n{len(rows)} of {total:,} mutants tried.\n")
-    for row in survivors:
+    for row in sorted(survivors, key=lambda r: (name_of(r) in why, r["key"])):
         print(
-            f"{row['key']}  [{row['outcome']}, {row['tests']} tests]\n    - {row['before']}\n    + {row['after']}"
+            f"{row['key']}  [{row['outcome']}, {row['tests']} of {row['of_tests']} tests]\n"
+            f"    - {row['before']}\n    + {row['after']}\n    {why.get(name_of(row), '(no reason is given)')}"
         )
 
 
 def name_of(row: dict) -> str:
-    """How a mutant is called in equivalent.json: by its file and the changed line, which outlive its number."""
+    """How a mutant is called in the files of reasons: by its file and the changed line, which outlive its number."""
     return f"{row['key'].split(':')[0].removeprefix('src/offpolicy/')}: {row['before']} → {row['after']}"
 
 
@@ -324,7 +216,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--size", type=int, default=400)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--limit", type=float, default=20.0, help="seconds of tests for one mutant")
+    parser.add_argument(
+        "--rooms", default=",".join(ROOMS), help="folders or files of src/offpolicy"
+    )
+    parser.add_argument("--limit", type=float, default=20.0, help="seconds of quick tests")
+    parser.add_argument("--last-limit", type=float, default=200.0, help="seconds of other tests")
     parser.add_argument("--folder", type=Path, default=ROOT / "out/mutation")
     parser.add_argument("--again", action="store_true", help="try the survivors again")
     parser.add_argument(
@@ -336,7 +232,8 @@ def main() -> None:
     os.chdir(ROOT)
     sys.path.insert(0, str(ROOT / "src"))
     results_file = asked.folder / "results.jsonl"
-    mutants = every_mutant()
+    rooms = tuple(f"src/offpolicy/{room}" for room in asked.rooms.split(","))
+    mutants = [m for m in every_mutant() if m.path.startswith(rooms)]
     chosen = sample(mutants, asked.size, asked.seed)
     random.Random(asked.seed).shuffle(
         chosen
@@ -359,7 +256,7 @@ def main() -> None:
         for mutant in chosen:
             if mutant.key in done and (not asked.again or done[mutant.key]["outcome"] in gone):
                 continue
-            row = attempt(mutant, lines, asked.limit)
+            row = attempt(mutant, lines, (asked.limit, asked.last_limit))
             with results_file.open("a") as file:
                 file.write(json.dumps(row) + "\n")
     show(chosen, known(results_file), len(mutants))

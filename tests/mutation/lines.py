@@ -1,0 +1,147 @@
+"""Which tests touch which lines: noted once by running every test, then asked for each change of the code."""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import json
+import math
+import re
+import time
+from collections import Counter
+from functools import cache
+from typing import TYPE_CHECKING
+
+from mutants import ROOMS, ROOT, Mutant
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TESTS = ["tests/unit", "tests/reference", "tests/property", "tests/hostile", *(
+    f"src/offpolicy/{room}" for room in ROOMS
+)]  # fmt: skip
+#: Processes, engines, learners, pages: slow, and about other rooms.
+LEFT_OUT = (
+    "test_advise", "test_catalogue", "test_cli", "test_docs", "test_ecosystem", "test_engine", "test_episode_study",
+    "test_faults", "test_first", "test_formats", "test_import_cost", "test_layers", "test_learn", "test_names",
+    "test_progress", "test_qa", "test_router", "test_spark", "test_sql", "test_threads",
+)  # fmt: skip
+
+
+class Noted:
+    """A pytest plugin: the tests that pass, their seconds of computing, and the lines they touch."""
+
+    def __init__(self, coverage):
+        self.coverage, self.seconds, self.began = coverage, {}, 0.0
+
+    def pytest_runtest_logstart(self, nodeid):
+        self.coverage.switch_context(nodeid)
+        self.began = time.process_time()
+
+    def pytest_runtest_logreport(self, report):
+        if report.failed:
+            self.seconds[report.nodeid] = math.inf
+        elif report.passed and self.seconds.get(report.nodeid) != math.inf:
+            self.seconds[report.nodeid] = time.process_time() - self.began
+
+
+def note_lines(folder: Path, files: list[str]) -> None:
+    """Run every test of some files (default: all) once, and add what it touches to what is known."""
+    import pytest
+    from coverage import Coverage
+
+    paths = [str(ROOT / "src/offpolicy" / room) for room in ROOMS]
+    coverage = Coverage(data_file=str(folder / "lines"), source=paths, config_file=False)
+    seconds = folder / "seconds.json"
+    known = json.loads(seconds.read_text()) if seconds.exists() else {}
+    if known:
+        coverage.load()
+    noted = Noted(coverage)
+    coverage.start()
+    pytest.main(
+        ["-q", "-p", "no:xdist", "-m", "not verify", "--timeout", "120", *(files or every_file())],
+        plugins=[noted],
+    )
+    coverage.stop()
+    coverage.save()
+    passed = {k: round(s, 3) for k, s in noted.seconds.items() if s < math.inf}
+    seconds.write_text(json.dumps({**known, **passed}, indent=0))
+
+
+def every_file() -> list[str]:
+    """Test files that are about numbers, and the modules themselves, whose examples run."""
+    files = [p for t in TESTS for p in sorted((ROOT / t).rglob("*.py"))]
+    files = [p for p in files if p.name.startswith("test_") or "src" in p.parts]
+    return [str(p.relative_to(ROOT)) for p in files if not p.name.startswith(LEFT_OUT)]
+
+
+class Lines:
+    """Tests by the lines they touch."""
+
+    def __init__(self, folder: Path):
+        from coverage import CoverageData
+
+        self.kills: Counter[str] = Counter()
+        self.seconds: dict[str, float] = json.loads((folder / "seconds.json").read_text())
+        data = CoverageData(str(folder / "lines"))
+        data.read()
+        self.by_file: dict[str, dict[int, set[str]]] = {}
+        for path in data.measured_files():
+            lines = data.contexts_by_lineno(path)
+            name = "src/offpolicy/" + path.split("/src/offpolicy/")[-1]
+            mine = self.by_file.setdefault(name, {})  # two checkouts of one file are added up
+            for n, tests in lines.items():
+                mine.setdefault(n, set()).update(t for t in tests if t in self.seconds)
+
+    def tests(self, mutant: Mutant) -> list[str]:
+        """Those that touch the mutant: those that killed others first, then the quick ones."""
+        found = self._touching(mutant)
+        return sorted(found, key=lambda t: (-self.kills[t], self.seconds[t], t))
+
+    def up_to(self, tests: list[str], limit: float) -> int:
+        """How many of the tests fit into so many seconds; the first always does."""
+        total = itertools.accumulate(self.seconds[t] for t in tests)
+        return max(1, sum(1 for seconds in total if seconds <= limit))
+
+    def _touching(self, mutant: Mutant) -> set[str]:
+        lines = self.by_file.get(mutant.path, {})
+        first, last, is_body, names = _around(mutant.path, mutant.line)
+        if is_body:  # a statement may go over several lines, of which one counts as touched
+            return set().union(*(lines.get(n, set()) for n in range(first, last + 1)))
+        if names:  # a constant: whoever touches a line that mentions it
+            word = re.compile(rf"\b({'|'.join(map(re.escape, names))})\b")
+            found = set()
+            for path, by_line in self.by_file.items():
+                text = (ROOT / path).read_text(encoding="utf-8").splitlines()
+                for n, tests in by_line.items():
+                    if n <= len(text) and word.search(text[n - 1]):
+                        found |= tests
+            return found
+        found = set().union(*(lines.get(n, set()) for n in range(first, last + 1)))
+        return found or set().union(*lines.values(), set())
+
+
+@cache
+def _around(path: str, line: int) -> tuple[int, int, bool, tuple[str, ...]]:
+    """First and last line of the innermost statement (of the function, for defaults), if it is in a body, names."""
+    tree = ast.parse((ROOT / path).read_text(encoding="utf-8"))
+    functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
+    inside = [f for f in functions if f.body[0].lineno <= line <= f.end_lineno]
+    if inside:
+        statements = [
+            n
+            for n in ast.walk(tree)
+            if isinstance(n, ast.stmt) and n.lineno <= line <= n.end_lineno
+        ]
+        inner = max(statements, key=lambda n: n.lineno)
+        last = inner.body[0].lineno - 1 if hasattr(inner, "body") else inner.end_lineno
+        return inner.lineno, max(last, inner.lineno), True, ()
+    heads = [f for f in functions if f.lineno <= line < f.body[0].lineno]
+    if heads:
+        return heads[-1].body[0].lineno, heads[-1].end_lineno, False, ()
+    names: list[str] = []
+    for n in ast.walk(tree):
+        if isinstance(n, ast.Assign | ast.AnnAssign) and n.lineno <= line <= n.end_lineno:
+            targets = n.targets if isinstance(n, ast.Assign) else [n.target]
+            names += [t.id for t in targets if isinstance(t, ast.Name)]
+    return 1, 0, False, tuple(names)

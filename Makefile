@@ -6,7 +6,7 @@ export OMP_NUM_THREADS ?= 2
 # The release that tests and studies were run with; the extra itself takes a range.
 TORCH  ?= torch==2.13.0
 
-.PHONY: demo study test lint types unit verify docs architecture tables outputs figures pictures clean fuzz faults soak mutation reliability lock audit sbom wheel
+.PHONY: demo study test lint types unit verify docs architecture tables outputs figures pictures clean fuzz faults soak mutation reliability lock audit audit-newest sbom wheel
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -108,6 +108,10 @@ lock: $(VENV)/.test
 audit: | $(BIN)/python
 	$(BIN)/python -m pip install --quiet pip-audit
 	$(BIN)/pip-audit --strict --requirement requirements/test.lock --no-deps --disable-pip
+
+# The same as far as the pages of the projects tell, for networks that pass on no more.
+audit-newest: | $(BIN)/python
+	$(BIN)/python requirements/newest.py
 
 sbom: | $(BIN)/python
 	$(PYTHON) -m venv $(VENV)/sbom

@@ -346,7 +346,10 @@ def test_a_blend_has_the_shares_of_least_mean_squared_error():
     away = (psi - means[:, None]) * m / m.sum()
     (a, c), (_, b) = away @ away.T
     for noise in (0.0, 1.0):
-        gap = abs(means[0] - means[1]) - noise * math.sqrt(a + b - 2 * c)
+        gaps, distance = psi[0] - psi[1], float(means[0] - means[1])
+        rest = [np.average(np.delete(gaps, i), weights=np.delete(m, i)) for i in range(len(m))]
+        least = min(np.sign(distance) * g for g in rest)  # without the unit that adds most to it
+        gap = abs(distance) - noise * (math.sqrt(a + b - 2 * c) + abs(distance) - least)
         bias = max(gap, 0.0)
         share = (b - c) / (a + bias**2 + b - 2 * c)
         shares, found = _weights(table, ["DRL", trusted], mass, members, noise)

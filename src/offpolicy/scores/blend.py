@@ -12,9 +12,9 @@ marginals (DRL) live on, and are wrong where the state is not Markov or the rati
   that which assumes least, DML, speaks;
 - where ratios were regressed on a continuous state, DRL takes part with all the rungs of its ladder (`look_back`) that
   the log supports, and the highest is believed in place of products that are not supported;
-- the bias b of DRL is what its distance from the better product exceeds the distance's own error by; that of regressed
-  ratios and their rungs, which are known to be somewhat wrong, is the whole distance from the better product, else from
-  the highest rung;
+- the bias b of DRL is what its distance from the better product exceeds the distance's own error by, without the one
+  episode that adds most to it, since one is no evidence; that of regressed ratios and their rungs, which are known to
+  be somewhat wrong, is the whole distance from the better product, else from the highest rung;
 - x minimizes x'(Ω + b b')x over the simplex, Ω being the covariance of the scores. The bias x'b that this accepts is
   added to the standard error: the scores keep their mean, and are spread until their variance is x'(Ω + b b')x.
 
@@ -130,12 +130,12 @@ def blended(d: Decisions) -> Scored:
     said = ", ".join(f"{names[j]} {mean[j]:.0%}" for j in np.argsort(-mean) if mean[j] > 0.005)
     note = f"blend by estimated mean squared error: {said}"
     by_name = dict(zip(names, mean, strict=True))
-    products = float(sum(by_name.get(name, 0.0) for name in PRODUCTS))
-    back = float(mean.sum()) - products - float(by_name.get("DRL", 0.0))
+    products = float(sum(share for name, share in by_name.items() if name in PRODUCTS))
+    back = float(sum(share for name, share in by_name.items() if name not in {*PRODUCTS, "DRL"}))
     psi, allowed = _spread(d, (shares * table).sum(axis=0), float(accepted @ d.mass / d.mass.sum()))
     psi, missed = floored(d, psi, floor)
     said = "; ".join(text for text in (note, why, allowed, missed) if text)
-    return Scored(psi, said, products, looks_back=max(back, 0.0))
+    return Scored(psi, said, products, looks_back=back)
 
 
 def _spread(d: Decisions, psi: Floats, bias: float) -> tuple[Floats, str]:
@@ -165,5 +165,7 @@ def _weights(
     best = min(believed, key=lambda i: covariance[i, i])
     for j in set(range(len(names))) - set(believed):
         spread = covariance[j, j] + covariance[best, best] - 2 * covariance[j, best]
-        bias[j] = max(abs(means[j] - means[best]) - noise * np.sqrt(max(spread, 0.0)), 0.0)
+        gap = means[j] - means[best]
+        largest = float(np.max(np.sign(gap) * (centered[j] - centered[best]) / (1 - m / total)))
+        bias[j] = max(abs(gap) - noise * (np.sqrt(max(spread, 0.0)) + largest), 0.0)
     return simplex_minimum(covariance + np.outer(bias, bias)), bias

@@ -1,9 +1,9 @@
 """How many small changes of the code do the tests notice? ``make mutation``.
 
 First every test runs once and it is noted which lines it touches. Then each sampled change is made in a process of
-its own, forked from one that has numpy and the like loaded, and the tests that touch the changed line run until
-one fails: the quick ones first, up to a limit of seconds; what they do not notice is put to the others as well, up
-to a longer limit. A change that no test notices has survived.
+its own (`trial`), and the tests that touch the changed line run until one fails: the quick ones first, up to a limit
+of seconds; what they do not notice is put to the others as well, up to a longer limit. A change that no test notices
+has survived.
 
 ``equivalent.json`` holds the changes that no test can tell from the code, which do not count; ``survivors.json`` the
 reasons of others that survive, which count against the score.
@@ -20,15 +20,11 @@ import compileall
 import gc
 import hashlib
 import importlib
-import importlib.abc
-import importlib.util
 import itertools
 import json
 import math
 import os
 import random
-import resource
-import signal
 import sys
 import time
 from functools import cache
@@ -36,6 +32,7 @@ from pathlib import Path
 
 from lines import Lines, note_lines
 from mutants import ROOMS, ROOT, Mutant, every_mutant, sample
+from trial import Collected, collected, imported, in_fork, is_inside
 
 LOADED = ("numpy", "pandas", "polars", "pyarrow", "scipy.stats", "scipy.optimize", "sklearn.ensemble",
           "sklearn.linear_model", "lightgbm", "joblib", "hypothesis", "pytest", "doctest", "pdb", "duckdb",
@@ -45,109 +42,28 @@ LOADED = ("numpy", "pandas", "polars", "pyarrow", "scipy.stats", "scipy.optimize
 # -- one mutant --------------------------------------------------------------------------------------------
 
 
-class Changed(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Imports one module from another text."""
-
-    def __init__(self, module: str, path: str, code: str):
-        self.module, self.path, self.code = module, path, code
-
-    def find_spec(self, name, path=None, target=None):
-        if name != self.module:
-            return None
-        return importlib.util.spec_from_file_location(name, ROOT / self.path, loader=self)
-
-    def create_module(self, spec):
-        return None
-
-    def exec_module(self, module):
-        exec(compile(self.code, str(ROOT / self.path), "exec"), module.__dict__)
-
-
-SURVIVED, KILLED, BROKEN = 0, 1, 3
-
-
-class Failed:
-    """A pytest plugin: writes the name of a test that fails to a pipe."""
-
-    def __init__(self, pipe: int):
-        self.pipe = pipe
-
-    def pytest_runtest_logreport(self, report):
-        if report.failed:
-            os.write(self.pipe, report.nodeid.encode())
-
-
-def in_child(mutant: Mutant, code: str, tests: list[str], pipe: int) -> int:
-    """Import the change and run the tests; what they print is lost."""
-    import pytest
-
-    null = os.open(os.devnull, os.O_RDWR)
-    for stream in (0, 1, 2):
-        os.dup2(null, stream)
-    sys.meta_path.insert(0, Changed(mutant.module, mutant.path, code))
-    try:
-        importlib.import_module(mutant.module)
-    except Exception:  # noqa: BLE001
-        return KILLED
-    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # hypothesis is loaded already
-    done = int(
-        pytest.main(
-            ["-x", "-q", "-p", "pytest_timeout", "--no-header", "--tb=no", *tests],
-            plugins=[Failed(pipe)],
-        )
-    )
-    return {0: SURVIVED, 1: KILLED, 2: KILLED}.get(done, BROKEN)
-
-
-def attempt(mutant: Mutant, lines: Lines, limits: tuple[float, float]) -> dict:
-    """Put it to the quick tests, then to the others, and say what became of it."""
+def attempt(
+    mutant: Mutant, lines: Lines, limits: tuple[float, float], session: Collected | None = None
+) -> dict | None:
+    """Put it to the quick tests, then to the others, and say what became of it; None where a session cannot tell."""
     code, began = mutant.code(), time.time()
     before, after = mutant.change(code)
     row = {"key": mutant.key, "of": digest(mutant.path), "before": before, "after": after}
+    work = imported(mutant, code) if session is None else session.patched(mutant, code)
+    if work is None:
+        return None
     tests = lines.tests(mutant)
     asked, outcome, by = 0, "survived", ""
     for limit in limits:
-        if outcome == "survived" and asked < len(tests):
+        if limit and outcome == "survived" and asked < len(tests):
             some = tests[asked : asked + lines.up_to(tests[asked:], limit)]
-            outcome, by = in_fork(mutant, code, some, lines)
+            outcome, by = in_fork(work, some, lines)
             asked += len(some)
+    if session is not None and by and not session.passes(by, lines):
+        return None
     lines.kills[by] += 1
     ended = {"tests": asked, "of_tests": len(tests), "outcome": outcome, "by": by}
     return {**row, **ended, "seconds": round(time.time() - began, 2)}
-
-
-def in_fork(mutant: Mutant, code: str, tests: list[str], lines: Lines) -> tuple[str, str]:
-    """What became of it, and the test that noticed."""
-    began = time.time()
-    # Seconds of computing, so that a busy machine does not make a change look like an endless loop.
-    patience = math.ceil(30 + 6 * sum(lines.seconds[t] for t in tests))
-    told, pipe = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.setsid()
-        resource.setrlimit(resource.RLIMIT_CPU, (patience, patience + 5))
-        status = BROKEN
-        try:
-            status = in_child(mutant, code, tests, pipe)
-        finally:
-            os._exit(status)
-    os.close(pipe)
-    outcome = None
-    while outcome is None:
-        done, status = os.waitpid(child, os.WNOHANG)
-        if done:
-            exit_code = os.waitstatus_to_exitcode(status)
-            ends = {SURVIVED: "survived", BROKEN: "broken", -signal.SIGXCPU: "timeout"}
-            outcome = ends.get(exit_code, "killed")
-        elif time.time() - began > 20 * patience:  # it waits for something
-            os.killpg(child, signal.SIGKILL)
-            os.waitpid(child, 0)
-            outcome = "timeout"
-        else:
-            time.sleep(0.02)
-    with os.fdopen(told, "rb") as stream:
-        by = stream.read().decode() if outcome == "killed" else ""
-    return outcome, by
 
 
 # -- all of them -------------------------------------------------------------------------------------------
@@ -250,15 +166,24 @@ def main() -> None:
             importlib.import_module(name)
         compileall.compile_dir(ROOT / "src", quiet=1)
         gc.freeze()  # what is loaded stays: children need not look through it
-        done = known(results_file)
-        lines.kills.update(row["by"] for row in done.values() if row.get("by"))
-        gone = {"killed", "timeout"}
-        for mutant in chosen:
-            if mutant.key in done and (not asked.again or done[mutant.key]["outcome"] in gone):
-                continue
-            row = attempt(mutant, lines, (asked.limit, asked.last_limit))
-            with results_file.open("a") as file:
-                file.write(json.dumps(row) + "\n")
+
+        def each(session: Collected | None) -> None:
+            """Try what is not known yet, and write it down."""
+            done = known(results_file)
+            lines.kills.update(row["by"] for row in done.values() if row.get("by"))
+            again = {"survived", "broken"} if asked.again else set()
+            for mutant in chosen:
+                right = is_inside(mutant) == (session is not None)
+                if mutant.key in done and not (right and done[mutant.key]["outcome"] in again):
+                    continue
+                if right or session is None:  # what a session could not tell is imported anew
+                    row = attempt(mutant, lines, (asked.limit, asked.last_limit), session)
+                    if row is not None:
+                        with results_file.open("a") as file:
+                            file.write(json.dumps(row) + "\n")
+
+        collected(sorted({t.split("::")[0] for t in lines.seconds}), each)
+        each(None)
     show(chosen, known(results_file), len(mutants))
 
 

@@ -1,0 +1,128 @@
+"""Returns of several steps and constants of scores: by plain sums."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from offpolicy.errors import OffPolicyError
+from offpolicy.logs.layout import Layout
+from offpolicy.scores import (
+    magic,
+    tuning,
+)
+from offpolicy.scores.decisions import Decisions
+
+
+def said(call) -> str:
+    with pytest.raises(OffPolicyError) as raised:
+        call()
+    return str(raised.value)
+
+
+def weighted(weights, mass=None, **known) -> Decisions:
+    """Episodes of two steps whose whole weights are given."""
+    w = np.asarray(weights, dtype=float)
+    n = len(w)
+    pi_e = np.column_stack([w, np.ones(n)]).ravel() / 2
+    half, ones = np.full(2 * n, 0.5), np.ones(2 * n)
+    pi_b = np.column_stack([half[:n], ones[:n]]).ravel()
+    return Decisions(
+        Layout.ragged([2] * n),
+        half,
+        pi_e * np.tile([1.0, 2.0], n),
+        pi_b,
+        half,
+        half,
+        weight=mass,
+        **known,
+    )
+
+
+def world(seed=0, n=60, **known) -> Decisions:
+    rng = np.random.default_rng(seed)
+    lengths = rng.integers(1, 4, size=n)
+    s = int(lengths.sum())
+    given = {"marginal": rng.uniform(0.5, 1.5, s)} | known
+    return Decisions(
+        Layout.ragged(lengths), rng.random(s), rng.uniform(0.3, 0.6, s), rng.uniform(0.3, 0.6, s),
+        rng.random(s), rng.random(s), 0.9, **given,
+    )  # fmt: skip
+
+
+# -- returns of several steps ------------------------------------------------------------------------------
+
+
+def test_returns_of_j_steps_by_plain_sums():
+    rng = np.random.default_rng(11)
+    n, steps = 30, 40
+    s = n * steps
+    d = Decisions(
+        Layout.ragged([steps] * n), rng.random(s), rng.uniform(0.4, 0.6, s), rng.uniform(0.4, 0.6, s),
+        rng.random(s), rng.random(s), 0.95, weight=rng.integers(1, 3, n).astype(float),
+    )  # fmt: skip
+    table, chosen = magic.j_step_scores(d)
+    assert chosen == sorted({-1, *np.linspace(0, 39, 29).round().astype(int).tolist()})
+    assert len(table) == len(chosen) == 30
+    mean = d.mass / d.mass.sum()
+    w = d.rho.reshape(n, steps) * d.mass[:, None]
+    w = w / w.sum(axis=0)
+    left = (d.reward - d.q).reshape(n, steps)
+    v = d.v.reshape(n, steps)
+    before = np.column_stack([d.mass / d.mass.sum(), w[:, :-1]])
+    for row, j in zip(table, chosen, strict=True):
+        value = sum(0.95**t * (before[:, t] @ v[:, t]) for t in range(min(j + 2, steps)))
+        value += sum(0.95**t * (w[:, t] @ left[:, t]) for t in range(j + 1))
+        assert mean @ row == pytest.approx(value, rel=1e-9)
+
+
+def test_magic_by_hand():
+    d = replace(world(12), weight=np.random.default_rng(12).integers(1, 4, 60).astype(float))
+    table, steps = magic.j_step_scores(d)
+    share = d.mass / d.mass.sum()
+    means = table @ share
+    away = (table - means[:, None]) * np.sqrt(share)
+    omega = away @ away.T / 60
+    bias = np.maximum(
+        np.abs(means - means[-1]) - 0.6744897501960817 * math.sqrt(omega[-1, -1]), 0.0
+    )
+    x = magic.simplex_minimum(omega + np.outer(bias, bias))
+    found = magic.magic(d)
+    assert found.psi == pytest.approx(x @ table)
+    names = {-1: "model (DM)", 0: "1 step", 1: "2 steps", 2: "WDR"}
+    order = [j for j in np.argsort(-x)[:3] if x[j] > 0.005]
+    text = ", ".join(f"{names[steps[j]]} {x[j]:.0%}" for j in order)
+    assert found.note == f"blend: {text}; the variance takes its weights and the model as given"
+    lost = magic.magic(replace(d, pi_e=np.zeros_like(d.pi_e)))
+    assert np.isnan(lost.psi).all()
+    assert lost.note == "no logged episode follows the target to the end"
+
+
+# -- constants ---------------------------------------------------------------------------------------------
+
+
+def test_grids_of_constants():
+    w = np.array([0.0, 0.5, 1.0, 2.0, 4.0])
+    half = np.full(5, 0.5)
+    d = Decisions(
+        Layout.single(5),
+        half,
+        w / 2,
+        half,
+        half,
+        half,
+        count=np.array([9.0, 50.0, 30.0, 15.0, 5.0]),
+    )
+    assert tuning.switch_grid(d) == [0.5, 1.0, 2.0, 4.0, math.inf]
+    assert tuning.switch_grid(replace(d, count=None)) == [1.0, 2.0, 4.0, math.inf]
+    mean = np.average(w[1:] ** 2, weights=[50, 30, 15, 5])
+    grid = [mean * f for f in (0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)]
+    assert tuning.shrinkage_grid(d) == pytest.approx([*grid, math.inf])
+    none = replace(d, pi_e=np.zeros(5))
+    assert tuning.switch_grid(none) == tuning.shrinkage_grid(none) == [math.inf]
+    chosen = tuning.tuned_switch(none)
+    assert chosen.note == "τ = ∞ (plain DR), by the smallest estimated mean squared error"
+    assert tuning.QUANTILES == (0.5, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995)

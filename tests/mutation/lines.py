@@ -8,8 +8,8 @@ import json
 import math
 import re
 import time
-from collections import Counter
-from functools import cache
+from collections import Counter, defaultdict
+from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
 from mutants import ROOMS, ROOT, Mutant
@@ -81,7 +81,7 @@ class Lines:
     def __init__(self, folder: Path):
         from coverage import CoverageData
 
-        self.kills: Counter[str] = Counter()
+        self.kills: Counter[tuple[str, str]] = Counter()  # by file and test
         self.seconds: dict[str, float] = json.loads((folder / "seconds.json").read_text())
         data = CoverageData(str(folder / "lines"))
         data.read()
@@ -94,9 +94,27 @@ class Lines:
                 mine.setdefault(n, set()).update(t for t in tests if t in self.seconds)
 
     def tests(self, mutant: Mutant) -> list[str]:
-        """Those that touch the mutant: those that killed others first, then the quick ones."""
-        found = self._touching(mutant)
-        return sorted(found, key=lambda t: (-self.kills[t], self.seconds[t], t))
+        """Those that touch the mutant: first those that killed others of its file, then those that are most about it.
+
+        A test is about a file by the share of the lines it touches that are in it.
+        """
+        path, found = mutant.path, self._touching(mutant)
+
+        def place(test: str) -> tuple[float, ...]:
+            about = self._touched[path][test] / self._touched[""][test]
+            return -self.kills[path, test], -round(about, 1), self.seconds[test]
+
+        return sorted(found, key=lambda t: (*place(t), t))
+
+    @cached_property
+    def _touched(self) -> defaultdict[str, Counter[str]]:
+        """How many lines of each file a test touches; of all files by no name."""
+        found: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        for path, by_line in self.by_file.items():
+            for tests in by_line.values():
+                found[path].update(tests)
+                found[""].update(tests)
+        return found
 
     def up_to(self, tests: list[str], limit: float) -> int:
         """How many of the tests fit into so many seconds; the first always does."""

@@ -61,7 +61,7 @@ def attempt(
             asked += len(some)
     if session is not None and by and not session.passes(by, lines):
         return None
-    lines.kills[by] += 1
+    lines.kills[mutant.path, by] += 1
     ended = {"tests": asked, "of_tests": len(tests), "outcome": outcome, "by": by}
     return {**row, **ended, "seconds": round(time.time() - began, 2)}
 
@@ -170,7 +170,7 @@ def main() -> None:
         def each(session: Collected | None) -> None:
             """Try what is not known yet, and write it down."""
             done = known(results_file)
-            lines.kills.update(row["by"] for row in done.values() if row.get("by"))
+            lines.kills.update((k.split(":")[0], row["by"]) for k, row in done.items() if row["by"])
             again = {"survived", "broken"} if asked.again else set()
             for mutant in chosen:
                 right = is_inside(mutant) == (session is not None)

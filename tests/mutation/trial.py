@@ -168,7 +168,7 @@ class Collected:
         self.items = {item.nodeid: item for item in session.items}
         self.live: dict[tuple[str, str, int], list[types.FunctionType]] = {}
         for thing in gc.get_objects():
-            if isinstance(thing, types.FunctionType):
+            if type(thing) is types.FunctionType:  # an instance check would run code of others
                 self.live.setdefault(_key(thing.__code__), []).append(thing)
         gc.freeze()  # what is loaded stays: children need not look through it
         self.each(self)
@@ -208,16 +208,10 @@ def collected(files: list[str], each: Callable[[Collected], None]) -> None:
     """Try changes in a session of these test files, in a process of its own."""
     child = os.fork()
     if child == 0:
-        options = [
-            "-q",
-            "-p",
-            "no:xdist",
-            "-p",
-            "no:cacheprovider",
-            "-m",
-            "not verify",
-            "--no-header",
-        ]
-        pytest.main([*options, *files], plugins=[Collected(each)])
-        os._exit(0)
+        try:
+            os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # hypothesis is loaded already
+            options = ["-q", "-p", "pytest_timeout", "-m", "not verify", "--no-header"]
+            pytest.main([*options, *files], plugins=[Collected(each)])
+        finally:
+            os._exit(0)
     os.waitpid(child, 0)

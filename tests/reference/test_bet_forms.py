@@ -176,6 +176,20 @@ def test_bisection_where_slopes_mislead():
     assert increasing_root(flat, 0.0, 1.0, 1.0, tolerance=0.6) == 0.375
 
 
+def test_the_ends_of_a_bracket_are_not_asked():
+    for root in (0.0, 1.0):
+        asked = []
+
+        def line(x, root=root, asked=asked):
+            asked.append(x)
+            return x - root, 1.0
+
+        assert increasing_root(line, 0.0, 1.0, 0.5) == pytest.approx(root, abs=1e-12)
+        assert asked[:3] == [0.5, 0.25 + root / 2, 0.125 + 0.75 * root]
+        assert min(asked) > 0
+        assert max(asked) < 1
+
+
 def test_every_slope_that_is_handed_on_is_the_slope(monkeypatch):
     """A wrong derivative would only cost time: the bracket saves the answer."""
     seen = []

@@ -227,6 +227,19 @@ def test_means_of_a_whole_log_from_its_blocks():
     assert second.mean(np.ones(2), np.ones(2)) == 1.0
 
 
+def test_units_that_stand_for_several_unfold():
+    half = np.full(2, 0.5)
+    d = Decisions(
+        Layout.single(2), np.array([1.0, 2.0]), half, half, half, half, count=np.array([2.0, 1.0])
+    )
+    assert d.unfolded().reward.tolist() == [1.0, 1.0, 2.0]
+    assert d.unfolded().weight is None
+    weighted = replace(d, weight=np.array([6.0, 1.0])).unfolded()
+    assert (weighted.weight.tolist(), weighted.count) == ([3.0, 3.0, 1.0], None)
+    plain = replace(d, count=None)
+    assert plain.unfolded() is plain
+
+
 def test_weights_beyond_a_float_are_refused():
     for step, fine in ((349.9, True), (350.1, False)):
         d = Decisions(

@@ -233,6 +233,23 @@ def test_steps_of_the_program():
         assert not dual._optimal(made, best * (1 + away))
 
 
+def test_where_the_search_begins():
+    made = program(12, 4.0, np.random.default_rng(0), 0.1)
+    mean = made.share @ made.y
+    size = mean + math.sqrt(made.share @ (made.y - mean) ** 2 / (2 * made.cost))
+    assert dual._start(made) == pytest.approx([size, size])
+    dear = dual.Program(made.p, made.q, made.y, made.share, made.linear, 4.0)
+    x = np.full(2, mean + math.sqrt(made.share @ (made.y - mean) ** 2 / 8))
+    while dear.geometric(x)[0] < 0.1 * dear.line(x):
+        x = x * dear.geometric(x)[0] / dear.line(x)
+    assert dual._start(dear) == pytest.approx(x)
+    assert x[0] < 0.9 * size
+    # A unit whose d is 0 wherever one looks leaves nothing to start from.
+    nothing = np.append(made.y[:-1], 0.0)
+    blind = [np.append(column[:-1], 0.0) for column in (made.p, made.q)]
+    assert dual._start(dual.Program(*blind, nothing, made.share, made.linear, 0.1)) is None
+
+
 @pytest.mark.parametrize("top", [1.5, 4.0, 30.0])
 def test_cressie_read(top):
     rng = np.random.default_rng(int(top))

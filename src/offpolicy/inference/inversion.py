@@ -85,8 +85,7 @@ def _inverted(estimate: Estimate, null: float, method: str, *, excluded: bool) -
         interval = estimate.interval(1 - 2 * float(special.ndtr(-z)), method)
         if not interval.sufficient:
             return -(abs(estimate.value - null) + estimate.std_error)
-        distance = max(interval.low - null, null - interval.high)
-        return distance if distance > 0 else min(distance, -1e-300)
+        return max(interval.low - null, null - interval.high)
 
     usual, smallest, largest = (-float(special.ndtri(a / 2)) for a in (USUAL, SMALLEST, 1 - 1e-9))
     near, far = (usual, smallest) if excluded else (largest, usual)

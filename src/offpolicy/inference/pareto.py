@@ -161,6 +161,6 @@ def _beats(
             return False
         gaps.append(gap)
     intervals = [gap.interval(level) for gap in gaps]
-    same = [i.method == "exact" and i.low == i.high == 0 for i in intervals]
+    same = [i.method == "exact" for i in intervals]
     shown = [i.sufficient and i.low > 0 for i in intervals]
     return all(a or b for a, b in zip(same, shown, strict=True)) and any(shown)

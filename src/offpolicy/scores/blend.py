@@ -154,8 +154,6 @@ def _weights(
 ) -> tuple[Floats, Floats]:
     """The x of smallest x'(Ω + b b')x, from some units, and b."""
     bias = np.zeros(len(names))
-    if len(names) == 1:
-        return np.ones(1), bias
     psi, m = table[:, members], mass[members]
     total = float(m.sum())
     means = psi @ m / total

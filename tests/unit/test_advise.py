@@ -61,11 +61,49 @@ def test_a_predicted_width_varies_less_than_that_of_a_log_and_says_by_how_much()
         plans.append(op.advise(log, op.policies.Fixed(1), **settings)["policy"].plan(0))
         ev = op.evaluate(log, op.policies.Fixed(1), **settings)
         errors.append(ev["policy", "DML"].std_error)
-    spread = [np.std(x) / np.mean(x) for x in ([p.curve.scale for p in plans], errors)]
+    scales = [p.forecast.curve.scale for p in plans]
+    spread = [np.std(x) / np.mean(x) for x in (scales, errors)]
     assert spread[0] <= spread[1]
-    said = np.mean([p.uncertainty for p in plans])
+    said = np.mean([p.forecast.uncertainty for p in plans])
     assert 0.3 < said / spread[0] < 3
-    assert " ± " in plans[0].shown
+    assert f"({plans[0].low:.2g} to {plans[0].high:.2g})" in plans[0].shown
+
+
+def test_logs_have_widths_in_the_range_that_goes_with_a_prediction():
+    """Twenty logs say where the widths of logs with more exploration will be, and twenty such logs mostly are there."""
+    advice = advice_of(range(20), 1500, 0.1, estimators=["DML"], exploration=[0.2])
+    plans = [a["policy"].plan(0.2) for a in advice]
+    ranges = np.array([(p.low, p.high) for p in plans])
+    widths = np.array([width_of([seed], 1500, 0.28) for seed in range(100, 120)])
+    inside = (ranges[:, :1] <= widths) & (widths <= ranges[:, 1:])
+    # Of 400 pairs, of 20 and 20 logs; a range of two standard deviations on each side.
+    assert inside.mean() > 0.9
+    assert ((ranges[:, 1] - ranges[:, 0]) / widths.mean()).mean() < 0.5
+
+
+def test_which_of_two_actions_was_taken_is_chance_with_known_odds():
+    """Predictions from logs that differ in what was drawn, not in odds, lie closer together than the draws."""
+    n, seeds = 1500, range(12)
+    plans = [
+        a["policy"].plan(0.2)
+        for a in advice_of(seeds, n, 0.1, estimators=["DML"], exploration=[0.2])
+    ]
+    drawn = [log_of(np.random.default_rng([seed, n]), n, 0.1).action.sum() for seed in seeds]
+    spread = np.std([p.forecast.curve.scale for p in plans]) / np.mean(
+        [p.forecast.curve.scale for p in plans]
+    )
+    assert spread < 0.5 * 0.5 * np.std(drawn) / np.mean(drawn)
+
+
+def test_a_table_of_predictions_learns_nothing_from_more_rows():
+    fixed = advice_of([0], 1500, 0.2)[0]["policy"].plan(0).forecast
+    assert fixed.curve.learned(6000) == 1.0
+    log = log_of(np.random.default_rng([0, 1500]), 1500, 0.2)
+    fitted = op.advise(log, op.policies.Fixed(1))["policy"].plan(0).forecast
+    assert fitted.curve.learned(6000) == pytest.approx(4**-0.025)
+    assert fitted.width(6000) < fitted.width(1500) / 2
+    low, high = fitted.between(6000)
+    assert low < fitted.width(6000) < high
 
 
 def test_a_log_without_exploration_is_refused_with_a_plan_that_holds():

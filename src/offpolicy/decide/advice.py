@@ -13,6 +13,9 @@ from offpolicy.report.schema import write
 from offpolicy.report.text import align
 from offpolicy.trust.trial import rounded_up
 
+#: How much faster than 1/√n widths shrink since models learn from more rows, as a power of n: a round number between
+#: nothing (a model that knows all) and what the study of routing showed at most. Beyond a factor of FARTHEST, no more.
+LEARNING, FARTHEST = 0.025, 16.0
 NO_EXPLORATION = (
     "Every decision was taken with probability 1: the log holds no exploration, and no number of rows tells what "
     "another action would have earned. Draw some decisions uniformly, and log the propensity."
@@ -21,14 +24,32 @@ NO_EXPLORATION = (
 
 @dataclass(frozen=True)
 class Curve:
-    """Width by rows: scale / √n · (1 + (excess / n)²)."""
+    """Width by rows: scale / √n · (1 + (excess / n)²) · (alike / n)^LEARNING.
+
+    Attributes
+    ----------
+    scale, excess : float
+    alike : float
+        Rows that hold as much information as the log that the curve is from; None where nothing is learned.
+    """
 
     scale: float
     excess: float = 0.0
+    alike: float | None = None
 
     def width(self, n: float) -> float:
         """Of the interval of a log of n rows."""
-        return self.scale / math.sqrt(n) * (1 + (self.excess / n) ** 2)
+        return self.scale / math.sqrt(n) * (1 + (self.excess / n) ** 2) * self.learned(n)
+
+    def learned(self, n: float) -> float:
+        """What models that learn from n rows instead leave of a width.
+
+        >>> Curve(1.0, alike=400.0).learned(400), round(Curve(1.0, alike=400.0).learned(1600), 3)
+        (1.0, 0.966)
+        """
+        if self.alike is None:
+            return 1.0
+        return float(min(max(self.alike / n, 1 / FARTHEST), FARTHEST) ** LEARNING)
 
     def rows(self, width: float) -> float:
         """Rows for a width; ∞ where none are enough.
@@ -49,6 +70,44 @@ class Curve:
 
 
 @dataclass(frozen=True)
+class Forecast:
+    """Width by rows, and how far off it may be.
+
+    Attributes
+    ----------
+    curve : Curve
+    uncertainty : float
+        Standard error of the width, as a share of it: this log is a sample. NaN where it is not known.
+    luck : float
+        √n times the standard deviation of the widths of logs of n rows, as a share of them.
+    """
+
+    curve: Curve
+    uncertainty: float = math.nan
+    luck: float = math.nan
+
+    def width(self, n: float) -> float:
+        """Of the interval of a log of n rows."""
+        return self.curve.width(n)
+
+    def between(self, n: float) -> tuple[float, float]:
+        """(low, high): where the width of one log of n rows is to be expected; NaN where that is not known.
+
+        Two standard deviations on each side, of this log and of that one; the excess over a normal interval may be
+        off by half. Models may learn nothing more, or twice as much as expected.
+
+        >>> low, high = Forecast(Curve(2.0), 0.03, 0.8).between(1600)
+        >>> round(low, 4), round(high, 4)
+        (0.0464, 0.0536)
+        """
+        width, learned = self.width(n), self.curve.learned(n)
+        bend = 1 - 1 / (1 + (self.curve.excess / n) ** 2)
+        off = 2 * math.hypot(self.uncertainty, self.luck / math.sqrt(n), bend / 4)
+        most, least = max(learned, 1 / learned), min(learned, 1 / learned)
+        return width * max(0.0, 1 - off) * least, width * (1 + off) * most
+
+
+@dataclass(frozen=True)
 class Plan:
     """What one amount of exploration would give.
 
@@ -60,27 +119,26 @@ class Plan:
         Of the interval of a log as long as this one; ∞ where no log of any length would answer.
     rows : float
         Independent units (rows, clusters, episodes) for the wanted width.
-    curve : Curve
-        Width by rows: ``plan.curve.width(10_000)``.
-    uncertainty : float
-        Standard error of the width, as a share of it: this log is a sample too. NaN where it is not known.
+    low, high : float
+        Between which the width of one such log is to be expected; NaN where that is not known.
+    forecast : Forecast
+        The same for other lengths: ``plan.forecast.width(10_000)``, ``plan.forecast.between(10_000)``.
     """
 
     exploration: float
     width: float
     rows: float
-    curve: Curve
-    uncertainty: float = math.nan
+    low: float
+    high: float
+    forecast: Forecast
 
     @property
     def shown(self) -> str:
-        """The width and two standard errors of it."""
+        """The width and its range."""
         if not math.isfinite(self.width):
             return "no answer"
-        give_or_take = 2 * self.uncertainty * self.width
-        return f"{self.width:.3g}" + (
-            f" ± {give_or_take:.1g}" if math.isfinite(give_or_take) else ""
-        )
+        said = f"{self.width:.3g}"
+        return said + (f" ({self.low:.2g} to {self.high:.2g})" if math.isfinite(self.high) else "")
 
 
 @dataclass(frozen=True)

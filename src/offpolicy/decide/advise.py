@@ -8,10 +8,13 @@ of the decisions been drawn uniformly among the eligible actions, the others as 
 an average over the log as it is. What the target does where the log has nothing (mean weight below 1) adds
 (1 − mean weight) · K / λ · Var R, which is not finite for λ = 0: such a log is refused whatever its length.
 
-With σ²(λ)/n the estimate's own squared standard error times σ²(λ)/σ²(0), where squared residuals of rewards of two
-values are those that the model expects (`score_variance`), a log of n' rows has an interval of width
-2 z √(σ²(λ)/n') (1 + c (σ²(λ) n / (σ²(0) n'))²): intervals of few informative rows are wider than normal ones by c, the
-excess of this log's own interval, which falls fast as information grows (how fast was seen in the study of routing).
+With σ²(λ)/n the squared standard error of the doubly robust estimate times σ²(λ)/σ²(0), where squared residuals of
+rewards of two values are those that the model expects (`score_variance`), a log of n' rows has an interval of width
+2 z √(σ²(λ)/n') (1 + c (σ²(λ) n / (σ²(0) n'))²), or a little less, since models learn. Intervals of few informative rows
+are wider than normal ones by c, the excess of this log's own interval, which falls fast as information grows (how fast
+was seen in the study of routing).
+
+This log is a sample, and so is the one that is planned; both are in the range that goes with a width.
 """
 
 from __future__ import annotations
@@ -19,10 +22,11 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from scipy import special
 
-from offpolicy.decide.advice import Advice, Curve, Plan, PolicyAdvice
-from offpolicy.decide.score_variance import randomness, view_of
+from offpolicy.decide.advice import Advice, Curve, Forecast, Plan, PolicyAdvice
+from offpolicy.decide.score_variance import randomness, scored, view_of
 from offpolicy.errors import UsageError
 from offpolicy.evaluation.evaluate import evaluate
 from offpolicy.inference.intervals.sample import check_level
@@ -102,8 +106,10 @@ def advise(
     ev = evaluate(log, policies, **settings)
     n = float(ev.logged.sample().total)
     is_single = ev.problem.log.kind == "bandit"
+    # A table of predictions stays what it is, however many rows there are.
+    learns = np.ndim(settings.get("reward_model")) != 2
     advice = tuple(
-        _advice(ev, policy, width, level, (0.0, *shares) if is_single else (0.0,))
+        _advice(ev, policy, width, level, (0.0, *shares) if is_single else (0.0,), learns=learns)
         for policy in ev.policies
     )
     random = randomness(ev) if is_single else None
@@ -118,7 +124,13 @@ def _unit(log: Any) -> str:
 
 
 def _advice(
-    ev: Evaluation, policy: str, width: float | None, level: float, shares: Sequence[float]
+    ev: Evaluation,
+    policy: str,
+    width: float | None,
+    level: float,
+    shares: Sequence[float],
+    *,
+    learns: bool,
 ) -> PolicyAdvice:
     chosen = headline(ev.estimators)
     e, verdict = ev[policy, chosen.name], ev.verdict(policy, level=level)
@@ -127,16 +139,17 @@ def _advice(
     n = float(ev.logged.sample().total)
     view = None if ev.problem.log.kind != "bandit" else view_of(ev, policy, whole=answered)
     z = float(special.ndtri(0.5 + level / 2))
-    curves = [
-        _curve(None if interval is None else (interval.width, e.std_error), z, n, view, x)
-        for x in shares
-    ]
-    widths = [c.width(n) for c in curves]
+    # A choice among estimators, or a mean of them, has a share of the doubly robust one that grows with the log.
+    base = e if view is None else ev[policy, scored(ev.estimators).name]
+    error = base.std_error if base.is_defined else e.std_error
+    own = None if interval is None else (interval.width, error)
+    forecasts = [_forecast(own, z, n, view, x, learns=learns) for x in shares]
+    widths = [f.width(n) for f in forecasts]
     now = widths[0] if interval is None else interval.width
     wanted = width if width is not None else (now if math.isfinite(now) else min(widths)) / 2
     plans = tuple(
-        Plan(x, w, c.rows(wanted), c, math.nan if view is None else view.uncertainty(x))
-        for x, w, c in zip(shares, widths, curves, strict=True)
+        Plan(x, w, f.curve.rows(wanted), *f.between(n), f)
+        for x, w, f in zip(shares, widths, forecasts, strict=True)
     )
     return PolicyAdvice(
         policy,
@@ -150,16 +163,24 @@ def _advice(
     )
 
 
-def _curve(
-    own: tuple[float, float] | None, z: float, n: float, view: View | None, share: float
-) -> Curve:
+def _forecast(
+    own: tuple[float, float] | None,
+    z: float,
+    n: float,
+    view: View | None,
+    share: float,
+    *,
+    learns: bool,
+) -> Forecast:
     """From the width and standard error of the log's own interval, or from the variance alone."""
     if own is None:
         finite = view is not None and (share > 0 or view.uncovered == 0)
-        return Curve(
-            2 * z * math.sqrt(view.variance(share, smooth=True))
-            if view is not None and finite
-            else math.inf
+        return Forecast(
+            Curve(
+                2 * z * math.sqrt(view.variance(share, smooth=True))
+                if view is not None and finite
+                else math.inf
+            )
         )
     width, error = own
     ratio = informed = 1.0
@@ -167,7 +188,12 @@ def _curve(
         later = view.variance(share, smooth=True)
         ratio, informed = later / view.variance(0), later / view.variance(0, smooth=True)
     if not error > 0:
-        return Curve(width * math.sqrt(n * ratio))
-    excess = width / (2 * z * error) - 1
+        return Forecast(Curve(width * math.sqrt(n * ratio)))
+    usual = error * math.sqrt(ratio / informed)
+    excess = width / (2 * z * usual) - 1
     excess = excess if excess > ROUNDING else 0.0
-    return Curve(2 * z * error * math.sqrt(n * ratio), math.sqrt(excess) * n * informed)
+    scale, bent = 2 * z * error * math.sqrt(n * ratio), math.sqrt(excess) * n * informed
+    if view is None:
+        return Forecast(Curve(scale, bent))
+    curve = Curve(scale, bent, n * informed if learns else None)
+    return Forecast(curve, view.uncertainty(share), view.luck(share))

@@ -55,7 +55,8 @@ class Learned:
         The honest value is that of policies that were learned without a fold, and the one returned takes other
         actions than they in some rows. Which action is better there the log could not tell, or they would have
         agreed; so the two values may lie apart by the standard error of the difference of their scores, and the
-        interval of the honest value is widened by it.
+        interval of the honest value is widened by it. What is learned follows the chance of the same rows that it is
+        valued on, so that both errors may go together: they are added, not their squares.
         """
         return self._allowing(self.value, level)
 
@@ -76,8 +77,8 @@ class Learned:
         spread = float(special.ndtri(0.5 + level / 2)) * (apart if math.isfinite(apart) else 0.0)
         return replace(
             own,
-            low=e.value - math.hypot(e.value - own.low, spread),
-            high=e.value + math.hypot(own.high - e.value, spread),
+            low=own.low - spread,
+            high=own.high + spread,
         )
 
     @property

@@ -96,7 +96,8 @@ def draw(
 def least_error(folder: Path, exploration: float) -> dict[str, float]:
     """{target: standard error of DML over IPW's}, with a model that knows how often each is right in each domain.
 
-    No log tells it: the domains' rates are taken from all prompts, more than any model of a log can learn of them.
+    "together" is the root of the sum of the targets' variances over that of IPW's. No log tells so much: the
+    domains' rates are taken from all prompts, more than any model of a log can learn of them.
     """
     known = prompts(folder)
     right, n = known.outcomes, len(known.routed)
@@ -107,7 +108,7 @@ def least_error(folder: Path, exploration: float) -> dict[str, float]:
         known.frame.assign(right=right[:, a]).groupby("domain")["right"].mean() for a in (0, 1)
     ]
     q = np.column_stack([rate.loc[domains].to_numpy() for rate in rates])
-    found = {}
+    found, sums = {}, np.zeros(2)
     for name, choice in known.targets.items():
         pi_e = np.eye(2)[choice]
         variances = []
@@ -116,4 +117,5 @@ def least_error(folder: Path, exploration: float) -> dict[str, float]:
             mean = (pi_b * score).sum() / n
             variances.append((pi_b * (score - mean) ** 2).sum())
         found[name] = float(np.sqrt(variances[0] / variances[1]))
-    return found
+        sums += variances
+    return {**found, "together": float(np.sqrt(sums[0] / sums[1]))}

@@ -92,6 +92,15 @@ def test_select_goes_by_the_metric_that_is_named(log, capsys):
     assert "Adopt right" in said
 
 
+def test_learn_goes_by_the_metric_that_is_named(log, capsys):
+    flags = ["--context", "x", "--action", "a", "--reward", "r,cost", "--propensity", "p"]
+    assert main(["learn", str(log), *flags]) == 1
+    assert "by which of the metrics r, cost" in capsys.readouterr().err
+    asked = ["--metric", "cost", "--minimize", "--max-depth", "0", "--reward-model", "linear"]
+    assert main(["learn", str(log), *flags, *asked]) == 0
+    assert "less is better" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -405,3 +405,44 @@ def test_numbers_are_not_learned_from():
     )
     with pytest.raises(UsageError, match="those of this log are numbers"):
         op.learn_policy(log)
+
+
+@pytest.mark.parametrize("learner", ["tree", "boosted"])
+def test_of_a_cost_the_policy_is_learned_that_costs_least(learner):
+    """What earns most of a reward costs least of its opposite, in the same words but for the sign."""
+    frame = shop().assign(cost=lambda f: -f.r, other=0.0)
+    roles = {"context": ["age", "device"], "action": "ad", "propensity": "p"}
+    earned = op.BanditLog.from_frame(frame, reward="r", **roles)
+    spent = op.BanditLog.from_frame(frame, reward=["other", "cost"], **roles)
+    settings = {"learner": learner, "reward_model": _mean(), "objective": "lower bound"}
+    most = op.learn_policy(earned, **settings)
+    least = op.learn_policy(spent, metric="cost", minimize=["cost"], **settings)
+    context = frame[["age", "device"]]
+    assert (most.probabilities(context) == least.probabilities(context)).all()
+    assert least.value.value == pytest.approx(-most.value.value, rel=1e-9)
+    assert least.optimism == pytest.approx(most.optimism, rel=1e-9)
+    assert least.gain_interval().high == pytest.approx(-most.gain_interval().low, rel=1e-9)
+    assert (least.evaluation.metric_name, least.evaluation.minimize) == ("cost", True)
+    assert "change against the logging policy -" in str(least)
+    assert str(least).endswith("less is better")
+    with pytest.raises(UsageError, match="minimize=True does not say of which metric"):
+        op.learn_policy(spent, minimize=True)
+    with pytest.raises(UsageError, match="no metric is called 'costs'"):
+        op.learn_policy(spent, metric="costs")
+
+
+def test_where_actions_are_closed_the_cheapest_open_one_stands_in():
+    """The order in which others are taken goes by cost as well."""
+    rng = np.random.default_rng(3)
+    n = 600
+    eligible = np.ones((n, 3), dtype=bool)
+    eligible[np.arange(n), rng.integers(3, size=n)] = False
+    action = np.array([rng.choice(np.flatnonzero(e)) for e in eligible])
+    cost = np.array([1.0, 2.0, 3.0])[action] + 0.1 * rng.normal(size=n)
+    log = op.BanditLog.from_arrays(
+        rng.normal(size=(n, 1)), action, cost, np.full(n, 0.5), eligible=eligible
+    )
+    found = op.learn_policy(log, max_depth=0, minimize=True, reward_model=_mean())
+    cheapest = np.where(eligible[:, 0], 0, 1)
+    p = found.policy.bind((0, 1, 2)).choices(np.zeros((n, 1)), eligible=eligible)
+    assert (p == cheapest).all()

@@ -244,3 +244,15 @@ def test_a_policy_that_the_log_has_hardly_any_weight_for_is_not_adopted():
         ev = op.evaluate(log, {"far": np.tile([little, 0.0, 1.0], (80, 1))}, estimators=["SNIPW"])
         for method in ("auto", "interval"):
             assert op.select(ev, method=method).keeps_logging
+
+
+def test_rounding_is_not_printed_as_a_difference():
+    """A policy that does what was done differs by a few units of the last digit: 0 in words, in the report as well."""
+    rng = np.random.default_rng(0)
+    a = rng.integers(3, size=700)
+    log = op.BanditLog.from_arrays(None, a, 0.1 + rng.random(700), np.full((700, 3), 1 / 3))
+    choice = op.select(op.evaluate(log, {"same": np.full((700, 3), 1 / 3)}, estimators=["SNIPW"]))
+    assert choice.candidates[0].difference == pytest.approx(0, abs=1e-12)
+    assert str(choice).startswith("same: 0 against the logging policy, at least ")
+    assert "e-1" not in str(choice)
+    assert "e-1" not in choice.sections()[0].body

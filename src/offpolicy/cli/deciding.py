@@ -66,8 +66,11 @@ def learn(options: argparse.Namespace) -> int:
     if options.episode:
         raise UsageError("learn is for single decisions, not for episodes (--episode).")
     log = logs.open_log(options)
+    metric = _metric(log, options)
     learned = learn_policy(
         log,
+        metric=metric,
+        minimize=[metric] if options.minimize else False,
         **_given(options, "learner", "objective", "max_depth", "min_rows", "folds", "seed"),
         behavior_model=evaluating.behavior(log, options),
         **models.asked_for(log.kind, options),
@@ -87,7 +90,7 @@ def _metric(log: Any, options: argparse.Namespace) -> str:
     names: list[str] = list(log.metrics)
     if options.metric is None and len(names) > 1:
         raise UsageError(
-            f"select: by which of the metrics {', '.join(names)}? Name it: --metric {names[0]}."
+            f"--metric: by which of the metrics {', '.join(names)}? Name it: --metric {names[0]}."
         )
     if options.metric is not None and options.metric not in names:
         raise UsageError(f"--metric {options.metric}: the metrics are {', '.join(names)}.")

@@ -42,6 +42,8 @@ exit codes: 0 done, 1 bad data or usage
 """
 
 LOGGED = {"choices": ("logged", "shares", "auto")}
+METRIC = ("--metric", "COL", "which of several rewards decides")
+LESS = ("--minimize", None, "less of it is better", STORE_TRUE)
 FOLDS = ("--folds", None, "folds for cross-fitting (2)", int)
 SEED = ("--seed", None, "every random choice follows from it (0)", int)
 REPORT = ("--report", "FILE", "write a self-contained HTML report", file_path)
@@ -109,8 +111,8 @@ def _select_flags(parser: argparse.ArgumentParser) -> None:
         ("--policy", "NAME=SPEC", "a policy to choose from; may be repeated", again),
         ("--rate", None, "of adopting a policy that is no better, at most (0.05)", float),
         ("--method", None, "of the bounds (auto: the tightest that holds for the log)", methods),
-        ("--metric", "COL", "which of several rewards decides"),
-        ("--minimize", None, "less of it is better", STORE_TRUE),
+        METRIC,
+        LESS,
         ("--estimator", "NAME", "whose estimates to show; default: the recommended", again),
         ("--reward-model", None, "default: auto", {"choices": models.REWARD_MODELS}),
         ("--value-model", None, "for episodes", {"choices": models.VALUE_MODELS}),
@@ -144,6 +146,8 @@ def _learn_flags(parser: argparse.ArgumentParser) -> None:
             "what an action is chosen by: its mean, or a lower bound of it (value)",
             objectives,
         ),
+        METRIC,
+        LESS,
         ("--reward-model", None, "default: auto", {"choices": models.REWARD_MODELS}),
         ("--behavior-model", None, "as in evaluate", LOGGED),
         ("--folds", None, "folds for the honest value (5; 3 for a long log)", int),

@@ -21,6 +21,7 @@ from offpolicy.decide.learned import LEARNED, NAIVE, SCORE, Learned
 from offpolicy.decide.learners import LEARNERS, LONG, Material, Task, default_reward_model
 from offpolicy.errors import UsageError, did_you_mean
 from offpolicy.evaluation.evaluate import evaluate
+from offpolicy.evaluation.metrics import Asked
 from offpolicy.logs.layout import in_frame_order
 from offpolicy.policies.by_preference import Greedy
 from offpolicy.policies.context import n_rows
@@ -28,6 +29,8 @@ from offpolicy.policies.distribution import one_hot
 from offpolicy.policies.simple import Fixed
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from offpolicy._arrays import Floats, Ints
     from offpolicy.decide.features import Feature
     from offpolicy.engines.scan import LogScan
@@ -52,6 +55,8 @@ def learn_policy(
     behavior_model: Any = None,
     folds: int | None = None,
     seed: int = 0,
+    metric: str | None = None,
+    minimize: bool | str | Sequence[str] = False,
 ) -> Learned:
     """Learn a policy from a log and value it on rows it has not seen.
 
@@ -78,6 +83,11 @@ def learn_policy(
         For models and for the honest value; inside each, two more. Default: 5, and 3 for more than 100,000 rows. The
         policy that is returned has seen all rows, those that are valued all but a fold.
     seed : int
+    metric : str, optional
+        Which of several rewards to learn for; default: the first.
+    minimize : bool or names of metrics
+        Whether less of it is better, as of costs; as in `evaluate`. The policy is then the one that costs least, and
+        the lower bound of a leaf an upper one.
 
     Returns
     -------
@@ -99,6 +109,8 @@ def learn_policy(
     """
     _check_question(learner, objective, max_depth, min_rows)
     log = _in_memory(log, learner)
+    if metric is not None:
+        log = log.with_reward(metric)
     models = {
         "reward_model": default_reward_model(log) if reward_model is None else reward_model,
         "behavior_model": behavior_model,
@@ -112,21 +124,26 @@ def learn_policy(
     features = tuple(learn_features(rows, log.context.names))
     codes = coded(rows, features)
     folds = (5 if log.rows <= LONG else 3) if folds is None else folds
-    order = _order(log)
+    asked = Asked.of(log.metrics, minimize, None, "reward_model")
+    sign = -1.0 if asked.names[0] in asked.minimized else 1.0
+    order = _order(log, sign)
     each = _each(log, order)
-    whole = evaluate(log, each, estimators=[SCORE], folds=folds, seed=seed, **models)
-    policy = fit(_material(features, codes, whole, log, order), task)
+    whole = evaluate(
+        log, each, estimators=[SCORE], folds=folds, seed=seed, minimize=minimize, **models
+    )
+    policy = fit(_material(features, codes, whole, log, order, sign), task)
     label = whole.problem.source.folds.labels[0]
     chosen = np.empty(log.n, dtype=np.int64)
     for k in np.unique(label):
         inside, outside = np.flatnonzero(label == k), np.flatnonzero(label != k)
         part = log.take(outside)
-        order = _order(part)
+        order = _order(part, sign)
         # Another seed: with the same one, rows outside a fold would be split as they were. Two folds do:
         # these models only help to learn, the honest value is scored with those of the whole log.
         each = _each(log, order)
         seen = evaluate(part, each, estimators=[SCORE], folds=2, seed=seed + 1, **models)
-        learned = fit(_material(features, [c[outside] for c in codes], seen, part, order), task)
+        mine = _material(features, [c[outside] for c in codes], seen, part, order, sign)
+        learned = fit(mine, task)
         able = None if log.eligible is None else log.eligible[inside]
         chosen[inside] = learned.decide([c[inside] for c in codes], len(inside), able)
     full = policy.decide(codes, log.n, log.eligible)
@@ -149,14 +166,14 @@ def _only(ev: Evaluation, policy: str) -> Evaluation:
     )
 
 
-def _order(log: BanditLog) -> tuple[int, ...]:
-    """Actions by the mean of their logged rewards, the highest first; none where all are open everywhere."""
+def _order(log: BanditLog, sign: float) -> tuple[int, ...]:
+    """Actions by the mean of their logged rewards, the best first; none where all are open everywhere."""
     if log.eligible is None:
         return ()
     k = len(log.actions)
     taken = np.bincount(log.action, minlength=k)
     earned = np.bincount(log.action, weights=log.reward, minlength=k)
-    mean = np.where(taken > 0, earned / np.maximum(taken, 1), -np.inf)
+    mean = np.where(taken > 0, sign * earned / np.maximum(taken, 1), -np.inf)
     return tuple(int(a) for a in np.argsort(-mean, kind="stable"))
 
 
@@ -181,8 +198,9 @@ def _material(
     ev: Evaluation,
     log: BanditLog,
     order: tuple[int, ...],
+    sign: float,
 ) -> Material:
-    return Material(features, codes, _scores(ev), log.actions, log.eligible, order)
+    return Material(features, codes, sign * _scores(ev), log.actions, log.eligible, order)
 
 
 def _scores(ev: Evaluation) -> Floats:

@@ -11,6 +11,7 @@ from scipy import special
 from offpolicy._visible import printable
 from offpolicy.decide.policies import BoostedPolicy, TreePolicy
 from offpolicy.decide.showing import learned_section
+from offpolicy.inference.figures import plain, signed
 from offpolicy.report.decision import Tracked
 
 if TYPE_CHECKING:
@@ -83,8 +84,9 @@ class Learned:
 
     @property
     def optimism(self) -> float:
-        """By how much the value on its own rows flatters the policy."""
-        return self.naive.value - self.value.value
+        """By how much the value on its own rows flatters the policy; of a cost, by how much it is too low."""
+        more = self.naive.value - self.value.value
+        return -more if self.evaluation.minimize else more
 
     def bind(self, actions: Any) -> Any:
         """Return the policy for these actions, in this order."""
@@ -120,12 +122,18 @@ class Learned:
 
     @printable
     def __str__(self) -> str:
-        i, g = self.interval(), self.gain_interval()
+        i, g, v = self.interval(), self.gain_interval(), self.value.value
         value = (
-            f"honest value {self.value.value:.4g} (95% {i.low:.4g} to {i.high:.4g}); on the rows it was learned "
-            f"from {self.naive.value:.4g}, which flatters it by {self.optimism:.2g}"
+            f"honest value {plain(v, 4)} (95% {plain(i.low, 4)} to {plain(i.high, 4)}); on the rows it was learned "
+            f"from {plain(self.naive.value, 4)}, which flatters it by {plain(self.optimism, 2)}"
         )
-        gain = f"gain over the logging policy {self.gain.value:+.4g} (95% {g.low:+.4g} to {g.high:+.4g})"
+        ends = f"95% {signed(g.low, v)} to {signed(g.high, v)}"
+        word, hint = (
+            ("change against", "; less is better")
+            if self.evaluation.minimize
+            else ("gain over", "")
+        )
+        gain = f"{word} the logging policy {signed(self.gain.value, v)} ({ends}){hint}"
         return "\n".join([str(self.policy), value, gain])
 
     @printable

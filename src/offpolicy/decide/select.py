@@ -21,6 +21,7 @@ from offpolicy._visible import printable
 from offpolicy.errors import UsageError, did_you_mean
 from offpolicy.evaluation.result import Evaluation
 from offpolicy.inference.family import adjusted
+from offpolicy.inference.figures import signed
 from offpolicy.inference.intervals.concentration import empirical_bernstein, implicit_exploration
 from offpolicy.inference.intervals.joint_bets import (
     exceeds_one,
@@ -70,6 +71,16 @@ class Candidate:
     method: str
     value: float = math.nan
     value_bound: float = -math.inf
+
+    @property
+    def shown(self) -> str:
+        """The difference in figures."""
+        return signed(self.difference, self.value)
+
+    @property
+    def shown_bound(self) -> str:
+        """The bound in figures."""
+        return signed(self.bound, self.value)
 
 
 @dataclass(frozen=True)
@@ -122,7 +133,7 @@ class Selection:
     @printable
     def __str__(self) -> str:
         lines = [
-            f"{c.policy}: {c.difference:+.4g} against the logging policy, {self._limit(c)}({c.method})"
+            f"{c.policy}: {c.shown} against the logging policy, {self._limit(c)}({c.method})"
             for c in self.candidates
         ]
         said = (
@@ -133,7 +144,7 @@ class Selection:
         return "\n".join([*lines, f"{said} (wrong adoptions: at most {100 * self.rate:.3g}%)."])
 
     def _limit(self, c: Candidate) -> str:
-        return f"{self.word} {c.bound:+.4g} " if math.isfinite(c.bound) else ""
+        return f"{self.word} {c.shown_bound} " if math.isfinite(c.bound) else ""
 
     @printable
     def __repr__(self) -> str:

@@ -48,8 +48,8 @@ def selection_section(selection: Selection) -> Section:
         (
             c.policy,
             c.method,
-            f"{c.difference:+.4g}",
-            f"{c.bound:+.4g}" if math.isfinite(c.bound) else "none",
+            c.shown,
+            c.shown_bound if math.isfinite(c.bound) else "none",
         )
         for c in selection.candidates
     ]

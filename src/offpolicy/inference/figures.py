@@ -6,6 +6,8 @@ import math
 import re
 
 DASH = "—"
+#: Differences that are smaller than this share of what they are differences of are rounding.
+NOISE = 1e-12
 
 
 def decimals(std_error: float) -> int:
@@ -46,6 +48,18 @@ def plain(value: float, digits: int = 3) -> str:
     rounded = round(value, digits - 1 - size)
     text = f"{rounded:,.{max(0, digits - 1 - size)}f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def signed(value: float, scale: float = 0.0, digits: int = 3) -> str:
+    """`plain` with a sign; 0 where it is rounding noise next to ``scale``.
+
+    >>> signed(0.0213456), signed(-1234567.0), signed(-1.1e-16, 0.3), signed(math.inf)
+    ('+0.0213', '-1,230,000', '0', '+∞')
+    """
+    if math.isnan(value):
+        return DASH
+    text = plain(0.0 if abs(value) <= NOISE * abs(scale) else abs(value), digits)
+    return text if text == "0" else f"{'-' if value < 0 else '+'}{text}"
 
 
 def percent(share: float, digits: int | None = None) -> str:

@@ -107,7 +107,8 @@ def advise(
     n = float(ev.logged.sample().total)
     is_single = ev.problem.log.kind == "bandit"
     # A table of predictions stays what it is, however many rows there are.
-    learns = np.ndim(settings.get("reward_model")) != 2
+    model: Any = settings.get("reward_model")
+    learns = np.ndim(model) != 2
     advice = tuple(
         _advice(ev, policy, width, level, (0.0, *shares) if is_single else (0.0,), learns=learns)
         for policy in ev.policies

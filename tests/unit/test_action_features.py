@@ -188,20 +188,20 @@ def catalogue(n=3000, k=300, seed=0):
 def test_reward_models_borrow_strength_from_features(learner):
     from sklearn.ensemble import RandomForestRegressor
 
-    x, a, r, quality = catalogue()
+    x, a, r, quality = catalogue(1500, 150)
     model = {
         "auto": "auto",
         "lightgbm": op.BoostedReward(rounds=60, validation=0),
-        "forest": RandomForestRegressor(30, min_samples_leaf=5, random_state=0),
-        "array": RandomForestRegressor(30, min_samples_leaf=5, random_state=0),
+        "forest": RandomForestRegressor(6, min_samples_leaf=5, random_state=0),
+        "array": RandomForestRegressor(6, min_samples_leaf=5, random_state=0),
     }[learner]
     skill = {}
     for known in (None, quality):
-        roles = {"actions": range(300), "action_features": known}
+        roles = {"actions": range(150), "action_features": known}
         if learner == "array":
-            log = op.BanditLog.from_arrays(x, a, r, np.full(len(a), 1 / 300), **roles)
+            log = op.BanditLog.from_arrays(x, a, r, np.full(len(a), 1 / 150), **roles)
         else:
-            frame = pd.DataFrame({"x": x, "a": a, "r": r, "p": 1 / 300})
+            frame = pd.DataFrame({"x": x, "a": a, "r": r, "p": 1 / 150})
             log = op.BanditLog.from_frame(
                 frame, context=["x"], action="a", reward="r", propensity="p", **roles
             )

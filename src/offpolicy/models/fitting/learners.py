@@ -146,7 +146,9 @@ def with_action(X: Any, codes: Ints, labels: tuple[Any, ...], name: str, learner
             frame[name] = pd.Categorical.from_codes(codes, categories=list(labels))
             return frame
         columns = [f"{name}={label}" for label in labels]
-        taken = pd.DataFrame(one_hot(codes, len(labels)), columns=columns, index=frame.index)
+        taken = pd.DataFrame(
+            one_hot(codes, len(labels)), columns=columns, index=frame.index, copy=False
+        )
         return pd.concat([frame, taken], axis=1)
     return np.hstack([np.asarray(X, dtype=np.float64), one_hot(codes, len(labels))])
 

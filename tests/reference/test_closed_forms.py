@@ -357,6 +357,30 @@ def test_a_blend_has_the_shares_of_least_mean_squared_error():
         assert found == pytest.approx([bias, 0.0])
 
 
+@pytest.mark.parametrize("names", [["DRL", "one", "two", "DML"], ["DRL", "one", "two"]])
+def test_a_rung_is_off_by_the_most_that_a_higher_one_or_a_product_shows(names):
+    """By hand: the mean of the gaps without the unit that adds most to it, less half the standard error of it."""
+    from offpolicy.scores.blend import _weights
+
+    rng = np.random.default_rng(12)
+    mass = rng.integers(1, 5, size=200).astype(float)
+    shared = rng.normal(size=200)
+    table = np.stack([shared + rng.normal(at, 0.3, 200) for at in (0.9, 0.2, 0.1, 0.3)])
+    table = table[: len(names)]
+    bias = np.zeros(len(names))
+    for j in range(3):
+        for k in range(j + 1, len(names)):
+            gaps = table[j] - table[k]
+            gap = np.average(gaps, weights=mass)
+            error = math.sqrt(mass**2 @ (gaps - gap) ** 2) / mass.sum()
+            rest = [np.average(np.delete(gaps, i), weights=np.delete(mass, i)) for i in range(200)]
+            least = min(np.sign(gap) * g for g in rest)
+            bias[j] = max(bias[j], abs(gap) - 0.5 * (error + abs(gap) - least))
+    _, found = _weights(table, names, mass, np.ones(200, dtype=bool), 0.5)
+    assert found == pytest.approx(bias)
+    assert bias[0] > bias[1] > 0
+
+
 # -- small parts -------------------------------------------------------------------------------------------
 
 

@@ -13,8 +13,9 @@ marginals (DRL) live on, and are wrong where the state is not Markov or the rati
 - where ratios were regressed on a continuous state, DRL takes part with all the rungs of its ladder (`look_back`) that
   the log supports, and the highest is believed in place of products that are not supported;
 - the bias b of DRL is what its distance from the better product exceeds the distance's own error by, without the one
-  episode that adds most to it, since one is no evidence; that of regressed ratios and their rungs, which are known to
-  be somewhat wrong, is the whole distance from the better product, else from the highest rung;
+  episode that adds most to it, since one is no evidence. Regressed ratios are known to be somewhat wrong, and of rungs
+  the next may show what the highest, which varies most, does not: theirs is the largest such excess over the better
+  product and every higher rung, beyond half of the error;
 - x minimizes x'(Ω + b b')x over the simplex, Ω being the covariance of the scores. The bias x'b that this accepts is
   added to the standard error: the scores keep their mean, and are spread until their variance is x'(Ω + b b')x.
 
@@ -47,8 +48,9 @@ MEAN_WITHIN = 0.2
 BARELY = (8.0, 0.5, 0.5)
 # Standard errors between DRL and such a witness from which on DRL is not believed.
 CONTRADICTED = 5.0
-# Standard errors of the distance that are no sign of bias.
+# Standard errors of the distance that are no sign of bias: of counted ratios, and of regressed ones.
 NOISE = 1.0
+LITTLE_NOISE = 0.5
 PRODUCTS = {"DML": scores.doubly_robust, "WDR": scores.self_normalized_dr}
 LOST = "products of ratios are not supported at this horizon"
 
@@ -115,7 +117,7 @@ def blended(d: Decisions) -> Scored:
     if not names:
         return Scored(np.full(d.n, np.nan))
     table = np.stack([parts[name] for name in names])
-    noise = 0.0 if d.regressed else NOISE
+    noise = LITTLE_NOISE if d.regressed else NOISE
     shares = np.zeros((len(names), d.n))
     accepted = np.zeros(d.n)
     folds = np.zeros(d.n, dtype=np.int64) if d.fold is None else d.fold
@@ -161,9 +163,12 @@ def _weights(
     covariance = centered @ centered.T
     believed = [i for i, name in enumerate(names) if name in PRODUCTS] or [len(names) - 1]
     best = min(believed, key=lambda i: covariance[i, i])
-    for j in set(range(len(names))) - set(believed):
-        spread = covariance[j, j] + covariance[best, best] - 2 * covariance[j, best]
-        gap = means[j] - means[best]
-        largest = float(np.max(np.sign(gap) * (centered[j] - centered[best]) / (1 - m / total)))
-        bias[j] = max(abs(gap) - noise * (np.sqrt(max(spread, 0.0)) + largest), 0.0)
+    rungs = [i for i, name in enumerate(names) if name not in PRODUCTS]
+    for j in set(rungs) - set(believed):
+        for k in {best, *rungs[rungs.index(j) + 1 :]}:
+            gap = means[j] - means[k]
+            apart = centered[j] - centered[k]
+            largest = float(np.max(np.sign(gap) * apart / (1 - m / total)))
+            excess = abs(gap) - noise * (float(np.sqrt(apart @ apart)) + largest)
+            bias[j] = max(bias[j], excess)
     return simplex_minimum(covariance + np.outer(bias, bias)), bias

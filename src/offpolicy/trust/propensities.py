@@ -92,7 +92,7 @@ def exact_p(counts: Floats, shares: Floats) -> float:
     >>> round(exact_p(np.array([520.0, 480.0]), np.array([0.5, 0.5])), 3)
     0.217
     """
-    total = max(1.0, float(np.round(counts.sum())))
+    total = float(np.round(counts.sum()))
     seen, share = np.round(counts), np.clip(shares, 0.0, 1.0)
     none = (1 - share) ** total
     above = np.where(seen > 0, special.betainc(np.maximum(seen, 1), total - seen + 1, share), 1.0)
@@ -291,10 +291,16 @@ def _constant_cells(log: Any, draws: Draws) -> tuple[Floats, Floats] | None:
 
 
 def _by_batch(log: Any, counts: Floats, shares: Floats) -> Finding:
-    tests = [sample_ratio(c[s > 0], s[s > 0]) for c, s in zip(counts, shares, strict=True)]
-    exact = [exact_p(c[s > 0], s[s > 0]) for c, s in zip(counts, shares, strict=True)]
-    p_values = np.array([max(t.p_value, e) for t, e in zip(tests, exact, strict=True)])
+    cells = [(c[s > 0], s[s > 0]) for c, s in zip(counts, shares, strict=True)]
+    tests = [sample_ratio(*cell) for cell in cells]
     testable = np.array([t.degrees > 0 for t in tests])
+    # A batch whose rows all belong to draws of earlier ones has no counts at all.
+    p_values = np.array(
+        [
+            max(t.p_value, exact_p(*cell)) if t.degrees > 0 else 1.0
+            for t, cell in zip(tests, cells, strict=True)
+        ]
+    )
     if not testable.any():
         return not_applicable("sample_ratio_mismatch", TOO_FEW)
     number = int(testable.sum())

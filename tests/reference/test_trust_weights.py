@@ -185,8 +185,9 @@ def test_rewards_of_two_values_as_in_the_whole_log():
 def test_the_tail_of_the_weights(case):
     rng = np.random.default_rng(2)
     n = 400
+    heavy = rng.pareto(0.6, n)
     w = {
-        "heavy": rng.pareto(0.6, n), "bounded": rng.pareto(0.6, n), "light": rng.random(n),
+        "heavy": heavy, "bounded": heavy, "light": rng.random(n),
         "hidden": np.minimum(rng.pareto(0.9, n), 40.0) + 20.0, "levels": np.ones(n), "few": np.r_[np.ones(n - 3), 2, 3, 4],
     }[case]  # fmt: skip
     reach = {"largest": 1e7, "forbidden": 0.0} if case == "bounded" else {}

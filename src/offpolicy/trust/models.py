@@ -18,7 +18,7 @@ import numpy as np
 
 from offpolicy.scores import formulas as scores
 from offpolicy.trust.finding import Finding, about_arms, judged, not_applicable
-from offpolicy.trust.significance import same_but_rounding, z_score
+from offpolicy.trust.significance import ROUNDING, same_but_rounding, z_score
 from offpolicy.trust.thresholds import OVERLAP
 
 if TYPE_CHECKING:
@@ -43,7 +43,9 @@ def skill(reward: Floats, predicted: Floats, mass: Floats) -> float:
     """
     center = float(mass @ reward) / float(mass.sum())
     spread = float(mass @ (reward - center) ** 2)
-    return 1.0 - float(mass @ (reward - predicted) ** 2) / spread if spread > 0 else math.nan
+    # Equal rewards differ from their mean by rounding.
+    varies = spread > ROUNDING**2 * float(mass @ reward**2)
+    return 1.0 - float(mass @ (reward - predicted) ** 2) / spread if varies else math.nan
 
 
 def reliability(

@@ -279,11 +279,11 @@ def _batch_z(view: View, batch: Ints) -> Floats:
     w, m, square = view.weight, view.mass, view.square
     total, squares = np.bincount(batch, weights=m), np.bincount(batch, weights=square)
     first = np.bincount(batch, weights=m * w)
-    second = np.bincount(batch, weights=square * w * w)
+    cross, second = (np.bincount(batch, weights=square * x) for x in (w, w * w))
     heavy = _expected_squares(view, batch, len(total))
     with np.errstate(divide="ignore", invalid="ignore"):
         mean = first / total
-        spread = np.maximum(second - 2 * mean * first + squares * mean**2, squares * (heavy - 1))
+        spread = np.maximum(second - 2 * mean * cross + squares * mean**2, squares * (heavy - 1))
         varies = spread > ROUNDING * squares
         z = (first - total) / np.sqrt(np.where(varies, spread, 1.0))
     off = np.where(np.abs(mean - 1) <= 1e-12, 0.0, np.copysign(np.inf, mean - 1))

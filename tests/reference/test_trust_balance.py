@@ -71,7 +71,9 @@ def test_out_of_balance_by_a_loop(kind, spoil):
     given = whole if kind == "whole" else p
     log = op.BanditLog.from_arrays(x, a, d["r"], given, eligible=able, weight=weight)
     found = asked(log)
-    table_of = loop(np.arcsinh(x), a, 3, p, whole=whole if kind == "whole" else None, able=able, weight=weight)
+    table_of = loop(
+        np.arcsinh(x), a, 3, p, whole=whole if kind == "whole" else None, able=able, weight=weight
+    )
     worst = max(range(3), key=lambda b: abs(table_of[b][0]))
     z, off = table_of[worst]
     tests = found.details["tests"]
@@ -116,7 +118,9 @@ def test_where_there_is_nothing_to_balance():
     a, r = np.arange(80) % 2, np.zeros(80)
     half = np.full(80, 0.5)
     assert asked(op.BanditLog.from_arrays(None, a, r)).sentence == "propensities were not logged."
-    assert asked(op.BanditLog.from_arrays(None, a, r, half)).sentence == "the context has no columns."
+    assert (
+        asked(op.BanditLog.from_arrays(None, a, r, half)).sentence == "the context has no columns."
+    )
     same = asked(op.BanditLog.from_arrays(np.full(80, 3.0), a, r, half))
     assert same.sentence == "no column varies enough to compare it between actions."
     x = np.arange(80.0) % 7
@@ -137,7 +141,9 @@ def test_an_action_that_comes_too_seldom_was_not_always_possible():
     assert _always_possible(log, made).tolist() == [True, True, False]
     assert asked(log).details["tests"] == 2
     able = np.ones((400, 3), bool)
-    assert asked(op.BanditLog.from_arrays(x, a, np.zeros(400), p, eligible=able)).details["tests"] == 3
+    assert (
+        asked(op.BanditLog.from_arrays(x, a, np.zeros(400), p, eligible=able)).details["tests"] == 3
+    )
     assert made.gap[0, :, 0] == pytest.approx([0.0, 0.0, 80 - 400])
 
 
@@ -180,7 +186,9 @@ def test_design_effects_by_a_loop():
     d = drawn(11, 120)
     user = np.arange(120) // 4
     weight = np.arange(120) % 2 + 1.0
-    log = op.BanditLog.from_arrays(d["x"], np.repeat(d["a"][:30], 4), d["r"], d["p"], cluster=user, weight=weight)
+    log = op.BanditLog.from_arrays(
+        d["x"], np.repeat(d["a"][:30], 4), d["r"], d["p"], cluster=user, weight=weight
+    )
     effects, units = design_effects(log)
     for a in range(3):
         g = (log.action == a) / d["p"] - 1
@@ -212,7 +220,9 @@ def test_users_who_keep_their_action_are_one_draw():
     draws = draws_of(log)
     assert draws.number.tolist() == [0.5, 0.5, 0.0, 1.0, 0.0, 1.0]
     assert not draws.are_rows
-    no_batch = draws_of(op.BanditLog.from_arrays(None, a, np.zeros(6), cluster=user, weight=[2.0] * 6))
+    no_batch = draws_of(
+        op.BanditLog.from_arrays(None, a, np.zeros(6), cluster=user, weight=[2.0] * 6)
+    )
     assert no_batch.number == pytest.approx([1 / 3] * 3 + [0.5] * 2 + [1.0])
     assert no_batch.mass == pytest.approx([2 / 3] * 3 + [1.0] * 2 + [2.0])
     assert no_batch.square == pytest.approx([4 / 3] * 3 + [2.0] * 2 + [4.0])

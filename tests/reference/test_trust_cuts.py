@@ -16,7 +16,7 @@ from offpolicy.inference.estimate import Estimate
 from offpolicy.inference.units import Units
 from offpolicy.scores.catalog import named
 from offpolicy.trust import clipping, confounding, smoothing
-from offpolicy.trust.thresholds import OVERLAP, THRESHOLDS
+from offpolicy.trust.thresholds import THRESHOLDS
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -28,7 +28,9 @@ SHARES = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999, 1.0)
 
 def weighted(w, reward, **options):
     n = len(w)
-    return view_of(np.full((n, 2), 0.5), np.full(n, 0.5), np.arange(n) % 2, reward, ratio=w, **options)
+    return view_of(
+        np.full((n, 2), 0.5), np.full(n, 0.5), np.arange(n) % 2, reward, ratio=w, **options
+    )
 
 
 def quantile(values, share):
@@ -124,7 +126,11 @@ def test_the_bias_of_a_window(shift):
     bias = 4 / 3 * (e.value - e.finer.value)
     error = 4 / 3 * (e.psi[0] - e.finer.psi[0]).std() / math.sqrt(200)
     z, size = bias / error, abs(bias) / (BASE.std() / math.sqrt(200))
-    assert found.details == {"z": pytest.approx(z), "bias": pytest.approx(bias), "error": pytest.approx(error)}
+    assert found.details == {
+        "z": pytest.approx(z),
+        "bias": pytest.approx(bias),
+        "error": pytest.approx(error),
+    }
     if abs(z) > 3.3:
         assert shift != 0
         assert found.value == pytest.approx(size)
@@ -135,7 +141,10 @@ def test_the_bias_of_a_window(shift):
     else:
         assert shift == 0
         assert found.value == 0.0
-        assert found.sentence == f"halving the bandwidth moves SNDR by no more than noise (z = {z:.2g})."
+        assert (
+            found.sentence
+            == f"halving the bandwidth moves SNDR by no more than noise (z = {z:.2g})."
+        )
 
 
 def test_where_nothing_is_smoothed():
@@ -162,7 +171,10 @@ def test_breaks_where_a_policy_sits(value_split):
             return found
 
         view = SimpleNamespace(
-            value_split=value_split, split="crossfit", target=None, problem=SimpleNamespace(bend=bend)
+            value_split=value_split,
+            split="crossfit",
+            target=None,
+            problem=SimpleNamespace(bend=bend),
         )
         return smoothing.break_finding(view)
 
@@ -170,19 +182,21 @@ def test_breaks_where_a_policy_sits(value_split):
     assert asked[0] == ({"behavior"} if value_split is None else {"value", "behavior"})
     none = says(Bend())
     assert (none.value, none.level) == (0.0, "ok")
-    assert none.sentence == "no sign of a corner or a jump of the mean reward at the policy's number."
+    assert (
+        none.sentence == "no sign of a corner or a jump of the mean reward at the policy's number."
+    )
     assert none.details == {"kind": "none", "size": 0.0}
     corner = says(Bend("corner", -0.75, -5.25))
     assert (corner.value, corner.level) == (5.25, "caution")
     assert corner.sentence == (
-        "the slope of the mean reward changes by -0.75 at the policy's number: the bias shrinks with the window only as "
-        "fast as the window, which intervals allow for in part (z = -5.2)."
+        "the slope of the mean reward changes by -0.75 at the policy's number: the bias shrinks with the window only "
+        "as fast as the window, which intervals allow for in part (z = -5.2)."
     )
     jump = says(Bend("jump", 0.5, 4.5))
     assert (jump.value, jump.level, jump.decides) == (4.5, "alarm", True)
     assert jump.sentence == (
-        "the mean reward jumps by +0.5 at the policy's number: a window around it averages both sides, and intervals do "
-        "not allow for a bias of 0.25 (z = 4.5)."
+        "the mean reward jumps by +0.5 at the policy's number: a window around it averages both sides, and intervals "
+        "do not allow for a bias of 0.25 (z = 4.5)."
     )
     assert jump.remedy == THRESHOLDS["break_at_policy"].remedy
 
@@ -209,7 +223,9 @@ def test_bounds_by_a_loop(model, binary, gamma):
     else:
         center = q if model else np.zeros(150)
         cut = center + quantile(r - center, level)
-    h = np.array([c + (gamma if x > c else 1 / gamma) * (x - c) for x, c in zip(r, cut, strict=True)])
+    h = np.array(
+        [c + (gamma if x > c else 1 / gamma) * (x - c) for x, c in zip(r, cut, strict=True)]
+    )
     psi = pe * (r + (1 / e - 1) * h)
     w = pe / e
     if model:
@@ -245,8 +261,8 @@ def test_how_wrong_propensities_would_have_to_be():
     gamma = found.value
     assert bounds.difference(gamma / 1.01)[0] > 0 >= bounds.difference(gamma)[0]
     assert found.sentence == (
-        f"an unobserved cause that changes the odds of the logged action by a factor {gamma:.3g} could explain the whole "
-        "difference to the logged value."
+        f"an unobserved cause that changes the odds of the logged action by a factor {gamma:.3g} could explain the "
+        "whole difference to the logged value."
     )
     assert [row["gamma"] for row in found.details["curve"]] == [1.0, 1.1, 1.25, 1.5, 2.0, 3.0]
     for row in found.details["curve"]:
@@ -261,7 +277,9 @@ def test_how_wrong_propensities_would_have_to_be():
         "the difference to the logged value may be 0 as it is: a hidden cause has nothing to explain."
     )
     assert even.details["curve"]
-    never = view_of(pi, np.full(n, 0.5), a, a * 1.0 + 50.0 * (a == 1) + 0.01 * rng.normal(size=n), known=False)
+    never = view_of(
+        pi, np.full(n, 0.5), a, a * 1.0 + 50.0 * (a == 1) + 0.01 * rng.normal(size=n), known=False
+    )
     assert confounding.finding(never).value > 3
 
 
@@ -279,11 +297,15 @@ def test_where_bounds_say_nothing():
     pi = np.full((40, 2), 0.5)
     a = np.arange(40) % 2
     logged = confounding.finding(view_of(pi, np.full(40, 0.5), a, np.arange(40.0)))
-    assert logged.sentence == "propensities were logged, so nothing unobserved can have decided the action."
-    none = confounding.finding(view_of(pi, np.full(40, 0.5), a, np.arange(40.0), known=False, ratio=np.zeros(40)))
+    assert (
+        logged.sentence
+        == "propensities were logged, so nothing unobserved can have decided the action."
+    )
+    none = confounding.finding(
+        view_of(pi, np.full(40, 0.5), a, np.arange(40.0), known=False, ratio=np.zeros(40))
+    )
     assert none.sentence == "there is no overlap."
     thin = view_of(pi, np.full(40, 0.5), a, np.r_[1.0, np.zeros(39)], known=False)
     assert confounding.breaking_point(confounding.Sensitivity.of(thin)) == 1.0
     low, high = confounding.Sensitivity.of(thin).ends(2.0)
     assert low <= high
-    assert OVERLAP

@@ -134,7 +134,9 @@ def test_batches_are_tested_one_by_one():
         f"(p = {3 * each['b']:.2g}); 1 of 3 batches fail at 0.001."
     )
     assert found.details["deviation"] == pytest.approx(0.2)
-    calm = asked(mismatch, table([50, 50, 48, 52], np.full(4, 0.5), action=[0, 1] * 2, batch=[1, 1, 2, 2]))
+    calm = asked(
+        mismatch, table([50, 50, 48, 52], np.full(4, 0.5), action=[0, 1] * 2, batch=[1, 1, 2, 2])
+    )
     assert (calm.value, calm.level) == (1.0, "ok")
 
 
@@ -199,19 +201,25 @@ def test_inverse_propensities_of_each_action_by_a_loop(kind, lost):
     found = asked(mismatch, log)
     loop = by_inverse(a, p, 3, weight=log.weight, able=log.eligible)
     often = [(a == b).sum() >= 10 for b in range(3)]
-    usable = {(o, b) for o, b in loop if (any(often[c] for c in range(3) if c != b) if o else often[b])}
+    usable = {
+        (o, b) for o, b in loop if (any(often[c] for c in range(3) if c != b) if o else often[b])
+    }
     worst = max(sorted(usable), key=lambda key: abs(loop[key][0]))
     z, off = loop[worst]
     value = min(1.0, len(usable) * 2 * stats.norm.sf(abs(z)))
     assert found.value == pytest.approx(value)
     assert found.details["deviation"] == pytest.approx(off)
-    assert found.details["actions"] == {b: pytest.approx(loop[False, b][0]) for b in range(3) if often[b]}
+    assert found.details["actions"] == {
+        b: pytest.approx(loop[False, b][0]) for b in range(3) if often[b]
+    }
     assert found.details["method"].startswith("mean of 1{A = a} / propensity")
     if not lost:
         assert found.sentence == FINE.format(value)
         assert found.level == "ok"
         return
-    who, its = ((f"action {worst[1]}", "its"), (f"actions other than {worst[1]}", "their"))[worst[0]]
+    who, its = ((f"action {worst[1]}", "its"), (f"actions other than {worst[1]}", "their"))[
+        worst[0]
+    ]
     was = "were" if worst[0] else "was"
     more = "more" if z > 0 else "less"
     sentence = f"{who} {was} logged {100 * off:.3g}% {more} often than {its} propensities say (p = {value:.2g})."

@@ -37,6 +37,7 @@ from offpolicy.inference.intervals.evidence import two_values
 from offpolicy.inference.intervals.power import trial_for_means
 from offpolicy.inference.intervals.rules import NORMAL_QUANTILE
 from offpolicy.logs.words import unit_word
+from offpolicy.trust.significance import ROUNDING
 
 if TYPE_CHECKING:
     from offpolicy.evaluation.result import Evaluation
@@ -149,7 +150,8 @@ def ab_test(ev: Evaluation, estimate: Estimate | None, change: Change | None) ->
             z, bar = _standing_out(change)
             difference = estimated * shrunken(z, bar) / z
     control = _variance(ev, None, base)
-    if not math.isfinite(difference) or difference == 0 or not control > 0:
+    # A logged value that is 0 but for rounding is 0: a tenth of it is no change to look for.
+    if not control > 0 or not ROUNDING * math.sqrt(control) < abs(difference) < math.inf:
         return None
     treated = _variance(ev, estimate, base + difference)
     units, own = ev.problem.units, float(ev.logged.n)

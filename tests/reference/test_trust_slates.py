@@ -1,0 +1,305 @@
+"""Slates: rewards that depend on slots that were left out, by plain loops and Hotelling's T²."""
+
+from __future__ import annotations
+
+import math
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+import offpolicy as op
+from offpolicy.errors import UsageError
+from offpolicy.inference.intervals.tails import effective_size
+from offpolicy.trust import interaction, slots, slots_choice
+from offpolicy.trust.moments import mean_z
+from offpolicy.trust.thresholds import THRESHOLDS, WIDER
+from offpolicy.trust.view import View
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+ROLES = {
+    "slate": "s",
+    "position": "k",
+    "context": ["x"],
+    "action": "item",
+    "reward": "r",
+    "propensity": "p",
+}
+
+
+def frame_of(n, seed=0, *, effect=0.0, slots=3, below=False, x=None):
+    """Slots drawn by themselves among three items; item 0 in another slot moves a reward by ``effect``."""
+    rng = np.random.default_rng(seed)
+    item = rng.choice(3, p=[0.5, 0.3, 0.2], size=(n, slots))
+    best = item == 0
+    others = best.sum(axis=1, keepdims=True) - best if below else best.cumsum(axis=1) - best
+    reward = 0.2 * best + effect * others + rng.normal(size=(n, slots))
+    given = np.repeat(rng.normal(size=n).round(3) if x is None else x, slots)
+    return pd.DataFrame({
+        "s": np.repeat(np.arange(n), slots), "k": np.tile(np.arange(slots), n) + 1, "x": given, "item": item.ravel(),
+        "r": reward.ravel().round(4), "p": np.array([0.5, 0.3, 0.2])[item].ravel(),
+    })  # fmt: skip
+
+
+def log_of(frame, kind="independent", **roles):
+    context = [] if roles.pop("bare", False) else ["x"]
+    return op.Slates.from_frame(frame, **{**ROLES, "context": context, **roles}, interaction=kind)
+
+
+def products(frame, mask, weight=None, slots=3):
+    """(n, terms) rewards that leave a slot out times the centered indicator of its item."""
+    n = len(frame) // slots
+    item, r, p = (frame[c].to_numpy().reshape(n, slots) for c in ("item", "r", "p"))
+    m = np.ones(n) if weight is None else weight
+    residual = np.zeros((n, slots))
+    for k in range(slots):
+        for a in range(3):
+            mine = item[:, k] == a
+            residual[mine, k] = r[mine, k] - m[mine] @ r[mine, k] / m[mine].sum()
+    columns, names = [], []
+    for j in range(slots):
+        out = [k for k in range(slots) if not mask[k, j]]
+        if not out:
+            continue
+        count = np.bincount(item[:, j], minlength=3)
+        for a in np.argsort(-count, kind="stable"):
+            if count[a] >= 20:
+                columns.append(residual[:, out].sum(axis=1) * ((item[:, j] == a) / p[:, j] - 1))
+                names.append((j, int(a)))
+    return np.column_stack(columns), names
+
+
+def hotelling(table, rank=None):
+    n = len(table)
+    mean, cov = table.mean(axis=0), np.cov(table.T)
+    t2 = n * mean @ np.linalg.pinv(cov, rcond=1e-9, hermitian=True) @ mean
+    rank = (
+        np.linalg.matrix_rank(cov / np.outer(*[np.sqrt(np.diag(cov))] * 2), tol=1e-8)
+        if rank is None
+        else rank
+    )
+    z = math.sqrt(n) * mean / np.sqrt(np.diag(cov))
+    return stats.f.sf(t2 * (n - rank) / (rank * (n - 1)), rank, n - rank), rank, z
+
+
+@pytest.mark.parametrize("kind", ["plain", "weighted", "clusters"])
+@pytest.mark.parametrize("effect", [0.0, 0.6])
+def test_dependence_on_slots_left_out_by_a_loop(kind, effect):
+    n = 240
+    frame = frame_of(n, 2, effect=effect, x=np.zeros(n))
+    roles, weight = {}, None
+    if kind == "weighted":
+        weight = np.arange(n) % 3 + 1.0
+        roles = {"weight": "w"}
+        frame["w"] = np.repeat(weight, 3)
+    if kind == "clusters":
+        frame["u"] = np.repeat(np.arange(n) // 2, 3)
+        roles = {"cluster": "u"}
+    log = log_of(frame, bare=True, **roles)
+    mask = np.eye(3, dtype=bool)
+    table, names = products(frame, mask, weight)
+    if weight is not None:
+        table = table * (weight / weight.mean())[:, None]
+    if kind == "clusters":
+        table = table.reshape(n // 2, 2, -1).sum(axis=1)
+    found = slots.dependence(log, mask)
+    p, rank, z = hotelling(table)
+    top = int(np.argmax(np.abs(z)))
+    assert found.terms == rank
+    assert found.p == pytest.approx(p, rel=1e-6)
+    assert (found.slot, found.item) == names[top]
+    assert found.z == pytest.approx(z[top])
+    said = slots.finding(log)
+    assert said.value == pytest.approx(p, rel=1e-6)
+    if p < 0.003:
+        assert effect > 0
+        higher = "higher" if z[top] > 0 else "lower"
+        assert said.sentence == (
+            f"rewards that should not depend on position {names[top][0] + 1} do: they are {higher} where it shows "
+            f"{names[top][1]!r} (p = {found.p:.2g} over {rank} items and slots)."
+        )
+        assert (said.level, said.remedy) == ("caution", WIDER)
+    else:
+        assert effect == 0
+        assert said.sentence == (
+            f"no sign that rewards depend on items of slots that were left out (p = {found.p:.2g})."
+        )
+        assert said.level == "ok"
+    assert said.details == {
+        "position": names[top][0] + 1,
+        "item": repr(names[top][1]),
+        "z": found.z,
+    }
+
+
+def test_which_items_are_looked_at():
+    frame = frame_of(240, 2, x=np.zeros(240))
+    log = log_of(frame, bare=True)
+    everything = np.eye(3, dtype=bool)
+    assert len(list(slots._terms(log, everything))) == 9
+    above = np.tril(np.ones((3, 3), dtype=bool))
+    assert {j for j, _ in slots._terms(log, above)} == {1, 2}
+    assert list(slots._terms(log, np.ones((3, 3), dtype=bool))) == []
+    few = log_of(
+        frame_of(89, 2, x=np.zeros(89)), bare=True
+    )  # ten slates for each term: two items of three slots
+    assert [a for _, a in slots._terms(few, everything)] == [0, 1] * 3
+    item = frame["item"].to_numpy().reshape(-1, 3)
+    rare = frame.copy()
+    drop = np.flatnonzero(item[:, 0] == 2)[19:]
+    shown = item.copy()
+    shown[drop, 0] = 1
+    rare["item"] = shown.ravel()
+    assert (0, 2) not in set(slots._terms(log_of(rare, bare=True), everything))
+    shown[drop[0], 0] = 2
+    rare["item"] = shown.ravel()
+    assert (0, 2) in set(slots._terms(log_of(rare, bare=True), everything))
+    assert slots.dependence(few.take(np.arange(29)), everything) is None
+
+
+def test_where_no_slot_is_left_out():
+    frame = frame_of(120, 1)
+    assert slots.finding(log_of(frame, "full")).sentence == (
+        "rewards may depend on all slots: none is left out."
+    )
+    unknown = log_of(frame.drop(columns="p"), propensity=None)
+    assert slots.finding(unknown).sentence == "propensities of the items were not logged."
+    assert slots.finding(log_of(frame_of(120, 1, slots=1))).sentence == "slates have one slot."
+    few = log_of(frame_of(12, 1))
+    assert (
+        slots.finding(few).sentence == "no slot that rewards leave out shows an item often enough."
+    )
+    assert not THRESHOLDS["left_out_slots"].decides
+
+
+def test_attraction_acts_through_a_linear_model():
+    """Rewards that fall where an attractive item is shown elsewhere, of which the items alone tell less."""
+    from offpolicy.trust.attraction import attraction
+
+    n = 500
+    rng = np.random.default_rng(5)
+    frame = frame_of(n, 5)
+    x = frame["x"].to_numpy().reshape(n, 3)[:, 0]
+    item = frame["item"].to_numpy().reshape(n, 3)
+    own = np.where(item == 0, x[:, None], -x[:, None])
+    reward = own - 0.6 * (own.sum(axis=1, keepdims=True) - own) + 0.5 * rng.normal(size=(n, 3))
+    frame["r"] = reward.ravel()
+    log = log_of(frame)
+    f = attraction(log)
+    assert f.shape == (1500, 3)
+    assert np.corrcoef(f[np.arange(1500), log.action], log.reward)[0, 1] > 0.3
+    found = slots.dependence(log, np.eye(3, dtype=bool))
+    assert found.item == slots.ATTRACTIVE
+    assert found.z < 0
+    said = slots.finding(log)
+    assert "they are lower where it shows an attractive item" in said.sentence
+    columns = slots._Columns(log, np.eye(3, dtype=bool))
+    p = frame["p"].to_numpy().reshape(n, 3)[:, 1]
+    residual = slots._residual(log).reshape(n, 3)
+    at = f.reshape(n, 3, 3)[:, 1]
+    expected = (
+        (residual[:, 0] + residual[:, 2])
+        * (at - at.mean(axis=1)[:, None])[np.arange(n), item[:, 1]]
+        / (3 * p)
+    )
+    assert columns.of(1, slots.ATTRACTIVE, slice(None)) == pytest.approx(expected)
+    assert columns.of(1, slots.ATTRACTIVE, slice(5, 9)) == pytest.approx(expected[5:9])
+
+
+# -- wider interactions --------------------------------------------------------------------------------------------
+
+
+def seen(n, kind, *, effect=0.0, seed=3, model=False, policy=(0.6, 0.2, 0.2)):
+    frame = frame_of(n, seed, effect=effect, below=True, x=np.zeros(n))
+    log = log_of(frame, kind)
+    ev = op.evaluate(
+        log, lambda rows: np.tile(policy, (len(rows), 1)), estimators=["DML" if model else "IPW"]
+    )
+    view = View.of(ev.problem, ev.targets["policy"])
+    w = np.array(policy)[frame["item"]] / frame["p"].to_numpy()
+    return view, w.reshape(n, 3), frame["r"].to_numpy().reshape(n, 3)
+
+
+@pytest.mark.parametrize("effect", [0.0, 0.9])
+def test_wider_interactions_by_a_loop(effect):
+    view, w, r = seen(900, "independent", effect=effect)
+    centered = r - r.mean(axis=0)
+    whole, chain = w.prod(axis=1), w.cumprod(axis=1)
+    gaps = {
+        "full": ((whole[:, None] - w) * centered).sum(axis=1),
+        "cascade": ((chain - w) * centered).sum(axis=1),
+    }
+    z = {name: mean_z(view.units.sample(gap), 0.0) for name, gap in gaps.items()}
+    found = interaction.finding(view)
+    assert found.details == {
+        name: {"z": pytest.approx(z[name]), "difference": pytest.approx(gaps[name].mean())}
+        for name in z
+    }
+    worst = max(z, key=lambda n: abs(z[n]))
+    value = max(0.0, stats.norm.isf(min(1.0, 2 * 2 * stats.norm.sf(abs(z[worst]))) / 2))
+    assert found.value == pytest.approx(value)
+    words = {"full": "all slots of a slate", "cascade": "all slots up to a reward"}[worst]
+    chance = "more than chance." if value > 3.3 else "no more than chance."
+    assert (value > 3.3) == (effect > 0)
+    assert found.sentence == (
+        f"weights of {words} move the estimate by {gaps[worst].mean():+.3g}, {value:.2g} standard errors of that: "
+        f"{chance}"
+    )
+    sizes = [interaction._size(view, logs) for logs in interaction.wider(view.decisions).values()]
+    assert sizes == pytest.approx([effective_size(chain[:, -1]), effective_size(whole)])
+
+
+def test_which_interactions_are_wider():
+    view, *_ = seen(200, "cascade")
+    assert list(interaction.wider(view.decisions)) == ["full"]
+    assert interaction.finding(seen(200, "full")[0]).sentence == (
+        "rewards may depend on all slots: there is nothing wider."
+    )
+    few = interaction.finding(seen(90, "independent")[0])
+    assert few.sentence == "too few slates follow the target over all slots to tell."
+    gone = np.full(600, -np.inf)
+    assert interaction._size(view, gone) == 0.0
+    assert interaction._size(view, np.full(600, 701.0)) == 0.0
+    assert interaction._size(view, np.full(600, 300.0)) == pytest.approx(200.0)
+
+
+# -- the choice of an interaction ------------------------------------------------------------------------------------
+
+
+def test_the_narrowest_interaction_that_holds():
+    flat = np.zeros(1500)
+    for options, name in (
+        ({}, "independent"),
+        ({"effect": 0.9}, "cascade"),
+        ({"effect": 0.9, "below": True}, "full"),
+    ):
+        log = log_of(frame_of(1500, 4, x=flat, **options), bare=True)
+        assert slots_choice.choice(log, 0.001) == name
+    log = log_of(frame_of(1500, 4, x=flat), bare=True)
+    p = slots.dependence(log, np.tril(np.ones((3, 3), dtype=bool))).p
+    assert slots_choice.depends(log, np.tril(np.ones((3, 3), dtype=bool)), p + 1e-9)
+    assert not slots_choice.depends(log, np.tril(np.ones((3, 3), dtype=bool)), p)
+    assert slots_choice.choice(log, 1.1) == "full"
+
+
+def test_slates_that_choose_are_not_evaluated():
+    log = log_of(frame_of(400, 4, x=np.zeros(400)), "auto", bare=True)
+    kept = slots_choice.settled(log, 2, 0)
+    apart = 400 - kept.n
+    assert 80 <= apart <= 120
+    first = kept.notes[-1]
+    assert first.startswith("interaction '")
+    assert f"was chosen on {apart} slates, which no estimate uses" in first
+    for folds in ([0, 1], (0, 1), np.zeros(2)):
+        with pytest.raises(UsageError, match="give folds= as a number"):
+            slots_choice.settled(log, folds, 0)
+    with pytest.raises(UsageError, match="needs logged propensities"):
+        slots_choice.settled(replace(log, propensity=None), 2, 0)
+    small = log_of(frame_of(100, 4, x=np.zeros(100)), "auto", bare=True)
+    with pytest.raises(UsageError, match="of which there are 100 in all: too few"):
+        slots_choice.settled(small, 2, 0)

@@ -23,6 +23,7 @@ from offpolicy.trust.draws import counts_and_weights
 from offpolicy.trust.finding import Finding, judged, not_applicable
 from offpolicy.trust.moments import normal_from_student, symmetric, two_sided
 from offpolicy.trust.significance import first_largest
+from offpolicy.trust.thresholds import THRESHOLDS
 
 if TYPE_CHECKING:
     from offpolicy._arrays import Array, Floats
@@ -231,7 +232,7 @@ def finding(log: Any, sums: BalanceSums | None, *, whole: bool) -> Finding:
     sentence = (
         f"context columns have the same means whatever the action, by propensity (p = {p:.2g} of {tests} "
         "comparisons)."
-        if p >= 0.001
+        if THRESHOLDS[name].level(p) == "ok"
         else f"column {column!r} is out of balance: among rows of action {label!r}, each counted 1/propensity "
         f"times, its mean is {off:.2g} standard deviations off (p = {p:.2g} of {tests} comparisons)."
     )

@@ -132,7 +132,7 @@ def _leaning(view: View) -> Finding:
         f"actions that the logging policy prefers earn {more} than others of their cell ({slope:+.3g} per unit of "
         f"log-probability, p = {p:.2g}): cells lose what a policy may choose by, and this policy's own weights are too "
         "few to say how much."
-        if p < THRESHOLDS[LEANING].caution
+        if THRESHOLDS[LEANING].level(p) != "ok"
         else f"actions that the logging policy prefers earn no more than others of their cell (p = {p:.2g})."
     )
     return judged(LEANING, p, sentence, {"slope": slope})

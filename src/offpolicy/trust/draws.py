@@ -43,6 +43,11 @@ class Draws:
         """(S,) sum of the squared masses of the draws of each decision."""
         return self.number * self.weight**2
 
+    @property
+    def mean_weight(self) -> float:
+        """What a draw weighs on average, by which sums of masses are read as numbers of draws."""
+        return float(self.mass.sum() / self.number.sum())
+
 
 def draws_of(log: Any) -> Draws:
     """The draws of a log; its columns ``action``, ``cluster``, ``batch``, ``count`` and ``weight`` tell."""

@@ -120,7 +120,8 @@ def parse(text: str, policies: Sequence[str] = (), metrics: Sequence[str] = ()) 
     at = [i for i, (kind, word) in enumerate(words) if kind == "sign" and word[0] in "<>"]
     if len(at) != 1:
         raise UsageError(f"gate {text!r}: needs exactly one of >, >=, <, <=. {EXAMPLES}")
-    left, sign, right = words[: at[0]], words[at[0]][1][0], words[at[0] + 1 :]
+    (place,) = at
+    left, sign, right = words[:place], words[place][1][0], words[place + 1 :]
     bar = _number(text, right)
     kind, names, other = _quantity(text, left)
     metric, policy = _placed(text, names, policies, metrics)

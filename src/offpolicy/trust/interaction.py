@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from offpolicy.trust.view import View
 
 NAME = "interaction_bias"
-CAUTION = THRESHOLDS[NAME].caution
 FEWEST = 100.0  # effective slates below which products over slots are no witness
 
 
@@ -50,7 +49,7 @@ def finding(view: View) -> Finding:
     z, gap = adjusted_z(distances[name][0], len(distances)), distances[name][1]
     sentence = (
         f"weights of {WIDER[name]} move the estimate by {gap:+.3g}, {z:.2g} standard errors of that: "
-        + ("more than chance." if z > CAUTION else "no more than chance.")
+        + ("more than chance." if THRESHOLDS[NAME].level(z) != "ok" else "no more than chance.")
     )
     details = {n: {"z": z, "difference": gap} for n, (z, gap) in distances.items()}
     return judged(NAME, z, sentence, details)

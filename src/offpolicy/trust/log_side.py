@@ -186,9 +186,9 @@ def maturity(log: Any) -> Finding:
     if old <= 0 or not windows:
         return not_applicable(name, "the mean reward before the latest batches is not positive.")
     lowest, error = min(windows)
-    ratio, z = new / old, (new - lowest) / math.hypot(new_error, error) if new_error else -math.inf
-    late = new < lowest and z < -SIGNIFICANT
-    value = ratio if late else max(ratio, 1.0)
+    ratio, gap = new / old, new - lowest
+    z = gap / math.hypot(new_error, error) if new_error else math.copysign(math.inf, gap)
+    value = ratio if z < -SIGNIFICANT else max(ratio, 1.0)
     sentence = (
         f"rewards of the latest batches average {new:.4g}, of those before {old:.4g} "
         f"({100 * (ratio - 1):+.3g}%), and at their lowest before {lowest:.4g} (z = {z:.2g})."

@@ -224,7 +224,7 @@ def behavior(view: View) -> Finding:
     excess = view.over_decisions(gap)
     z = z_score(excess.value, excess.std_error, 0.0) if loss > plain + 1e-9 else 0.0
     # Shares are fitted to the same rows, which are as many as there are independent units.
-    used = (k - 1) * len(table) / max(min(m.sum(), excess.n_independent), 1.0)
+    used = (k - 1) * len(table) / excess.n_independent
     worse = loss - plain > (LITTLE if view.behavior_is_known else MUCH) + used
     sentence = (
         f"π_b predicts the logged actions with log-loss {loss:.4g}; plain shares of actions have "

@@ -178,9 +178,11 @@ def _by_distribution(log: Any, draws: Draws, sums: DistributionSums, effects: Fl
     k, mass = len(log.actions), draws.mass
     seen = np.bincount(log.action, weights=mass, minlength=k)
     gap, variance = seen - sums.expected, sums.variance * effects
-    z = np.divide(gap, np.sqrt(variance), out=np.zeros(k), where=variance > 1e-12 * mass.sum())
+    each = draws.mean_weight
+    some = variance > 1e-12 * each * mass.sum()
+    z = np.divide(gap, np.sqrt(variance), out=np.zeros(k), where=some)
     # Counts of very rare actions are not normal; they show in the calibration.
-    usable = sums.expected >= 4 * SMALLEST_CELL
+    usable = sums.expected >= 4 * SMALLEST_CELL * each
     if not usable.any():
         return not_applicable("sample_ratio_mismatch", TOO_FEW)
     off = np.divide(np.abs(gap), sums.expected, out=np.zeros(k), where=sums.expected > 0)
@@ -249,7 +251,7 @@ def _from_z(
     p = float(min(1.0, usable.sum() * special.erfc(abs(top) / math.sqrt(2))))
     label, off = log.actions[a], float(deviation[row, a])
     who = f"action {label!r} was" if row == 0 else f"actions other than {label!r} were"
-    fine = p >= THRESHOLDS["sample_ratio_mismatch"].caution
+    fine = THRESHOLDS["sample_ratio_mismatch"].level(p) == "ok"
     sentence = (
         f"actions were logged as often as their propensities say (p = {p:.2g})."
         if fine
@@ -309,7 +311,7 @@ def _by_batch(log: Any, counts: Floats, shares: Floats) -> Finding:
     flagged = int((p_values[testable] < THRESHOLDS["sample_ratio_mismatch"].alarm).sum())
     labels = log.batch_labels or ("all",)
     where = "" if log.batch is None else f" in batch {labels[worst]!r}"
-    if p >= THRESHOLDS["sample_ratio_mismatch"].caution:
+    if THRESHOLDS["sample_ratio_mismatch"].level(p) == "ok":
         sentence = f"actions were logged as often as their propensities say (p = {p:.2g})."
     else:
         sentence = (
@@ -340,8 +342,8 @@ def calibration(log: Any, draws: Draws, sums: DistributionSums | None) -> Findin
         return _inverse_calibration(log, draws)
     expected, variance, seen = sums.levels
     variance = variance * _effects(log, draws).max()
-    size = len(expected)
-    usable = (expected >= 4 * SMALLEST_CELL) & (variance > 1e-9 * expected)
+    size, each = len(expected), draws.mean_weight
+    usable = (expected >= 4 * SMALLEST_CELL * each) & (variance > 1e-9 * each * expected)
     if not usable.any():
         return not_applicable(name, "too few rows to compare propensities with frequencies.")
     z = np.divide(seen - expected, np.sqrt(variance), out=np.zeros(size), where=usable)

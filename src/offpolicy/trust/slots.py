@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from offpolicy._arrays import Bools, Floats, Ints
 
 NAME = "left_out_slots"
-CAUTION = THRESHOLDS[NAME].caution
 ATTRACTIVE = -1  # in place of an item
 MOST_ITEMS = 20
 FEWEST = 20  # slates that show an item in a slot
@@ -57,7 +56,7 @@ def finding(log: Any) -> Finding:
     sentence = (
         f"rewards that should not depend on position {where} do: they are {'higher' if found.z > 0 else 'lower'} where "
         f"it shows {item} (p = {found.p:.2g} over {found.terms} items and slots)."
-        if found.p < CAUTION
+        if THRESHOLDS[NAME].level(found.p) != "ok"
         else f"no sign that rewards depend on items of slots that were left out (p = {found.p:.2g})."
     )
     return judged(NAME, found.p, sentence, {"position": where, "item": item, "z": found.z})

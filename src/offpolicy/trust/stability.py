@@ -73,7 +73,7 @@ def drift(view: View) -> Finding:
         {"batch": labels[b], "value": float(mean[b]), "std_error": float(error[b])}
         for b in np.flatnonzero(used)
     ]
-    verb = "does not differ" if p >= THRESHOLDS[name].caution else "differs"
+    verb = "does not differ" if THRESHOLDS[name].level(p) == "ok" else "differs"
     return judged(
         name,
         p,

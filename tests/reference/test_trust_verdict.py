@@ -19,6 +19,7 @@ from offpolicy.trust import marginals, verdict
 from offpolicy.trust.assumption import ASSUMES
 from offpolicy.trust.finding import Finding, Findings, judged
 from offpolicy.trust.thresholds import OVERLAP
+from offpolicy.trust.trial import ab_test
 from offpolicy.trust.verdict import Verdict, judge
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -95,6 +96,9 @@ def test_findings_make_a_verdict(findings, level, texts):
     assert sorted(f.name for f in found.findings) == sorted(raised)
     assert found.grounds == ()
     last = found.reasons[-1]
+    gap = e - ev.logged
+    planned = ab_test(ev, e, Change(gap, gap.interval(0.95), is_lift=False))
+    assert found.test == (ab_test(ev, None, None) if level == "insufficient evidence" else planned)
     if level == "insufficient evidence":
         assert last == f"These data cannot tell whether it is better. To find out, {found.test}."
         assert found.test.assumed

@@ -222,7 +222,7 @@ def finding(log: Any, sums: BalanceSums | None, *, whole: bool) -> Finding:
     error = np.sqrt(np.where(usable, spread * effects, 1.0))
     z = np.divide(gap, error, out=np.zeros_like(gap), where=usable)
     size = np.divide(
-        np.abs(gap), total * np.sqrt(np.maximum(variance, 0.0)), where=usable, out=z * 0
+        np.abs(gap), total * np.sqrt(np.abs(variance)), where=usable, out=np.zeros_like(gap)
     )
     tests = int(usable.sum())
     worst = first_largest(np.where(usable, np.abs(z), -1.0).ravel())

@@ -161,10 +161,11 @@ def unseen_share(log: Any, target: Target, labels: Ints) -> float:
     positive a value model guesses, and the spread of the scores need not show it.
     """
     context, k = log.context, len(log.actions)
-    n_states, folds = context.n_table, int(labels.max()) + 1
-    state, fold = context.positions(np.arange(log.rows)), labels[log.layout.unit]
-    cell = (fold * n_states + state) * k + log.action
-    count = np.bincount(cell, minlength=folds * n_states * k).reshape(folds, n_states, k)
+    present, place = np.unique(labels, return_inverse=True)
+    shape = (len(present), context.n_table, k)
+    state, fold = context.positions(np.arange(log.rows)), place[log.layout.unit]
+    count = np.zeros(shape)
+    np.add.at(count, (fold, state, log.action), 1.0)
     unseen = count.sum(axis=0) - count == 0
     if not unseen.any():
         return 0.0

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from offpolicy.trust.draws import Draws
 
 SMALLEST_CELL = 5.0
+LARGEST_TABLE = 50_000_000
 MATERIAL = 0.05
 BINS = np.array([0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9, 1.0])
 UNKNOWN = "propensities were not logged."
@@ -92,12 +93,11 @@ def exact_p(counts: Floats, shares: Floats) -> float:
     >>> round(exact_p(np.array([520.0, 480.0]), np.array([0.5, 0.5])), 3)
     0.217
     """
-    total = float(np.round(counts.sum()))
+    total = round(float(counts.sum()))
     seen, share = np.round(counts), np.clip(shares, 0.0, 1.0)
     none = (1 - share) ** total
-    above = np.where(seen > 0, special.betainc(np.maximum(seen, 1), total - seen + 1, share), 1.0)
-    up_to = special.betainc(np.maximum(total - seen, 1), seen + 1, 1 - share)
-    below = np.where(seen < total, up_to, 1.0) - none
+    above = special.bdtrc(seen - 1, total, share)
+    below = special.bdtr(seen, total, share) - none
     tail = np.minimum(np.minimum(above, below), 0.5) / np.maximum(1 - none, 1e-300)
     tests = 1 if len(counts) == 2 and shares.sum() > 1 - 1e-9 else len(counts)
     return float(min(1.0, 2 * tests * tail.min()))
@@ -275,21 +275,24 @@ def _from_z(
 
 def _constant_cells(log: Any, draws: Draws) -> tuple[Floats, Floats] | None:
     """(B, K) counts and propensities, where propensities are constant by batch and action."""
-    k, part = len(log.actions), draws.number > 0
-    batch = np.zeros(int(part.sum()), dtype=np.int64) if log.batch is None else log.batch[part]
-    cell = batch * k + log.action[part]
-    p = log.propensity[part]
-    size = (int(batch.max()) + 1) * k
-    if size > 50_000_000:
+    part = draws.number > 0
+    batch = np.zeros(len(part), dtype=np.int64) if log.batch is None else log.batch
+    shape = (len(_batches(log)), len(log.actions))
+    if math.prod(shape) > LARGEST_TABLE:
         return None
-    top, bottom = np.zeros(size), np.full(size, np.inf)
+    cell, p = (batch[part], log.action[part]), log.propensity[part]
+    counts, top, bottom = np.zeros(shape), np.zeros(shape), np.full(shape, np.inf)
     np.maximum.at(top, cell, p)
     np.minimum.at(bottom, cell, p)
-    seen = top > 0
-    if not (top[seen] - bottom[seen] <= 1e-9 + 1e-6 * top[seen]).all():
+    if not (top - bottom <= 1e-9 + 1e-6 * top).all():
         return None
-    counts = np.bincount(cell, weights=draws.number[part], minlength=size).astype(np.float64)
-    return counts.reshape(-1, k), top.reshape(-1, k)
+    np.add.at(counts, cell, draws.number[part])
+    return counts, top
+
+
+def _batches(log: Any) -> tuple[Any, ...]:
+    """Names of the batches; a log without any is one."""
+    return ("all",) if log.batch is None else tuple(log.batch_labels)
 
 
 def _by_batch(log: Any, counts: Floats, shares: Floats) -> Finding:
@@ -309,7 +312,7 @@ def _by_batch(log: Any, counts: Floats, shares: Floats) -> Finding:
     worst = first_largest(-np.where(testable, p_values, 2.0))
     p = min(1.0, number * float(p_values[worst]))
     flagged = int((p_values[testable] < THRESHOLDS["sample_ratio_mismatch"].alarm).sum())
-    labels = log.batch_labels or ("all",)
+    labels = _batches(log)
     where = "" if log.batch is None else f" in batch {labels[worst]!r}"
     if THRESHOLDS["sample_ratio_mismatch"].level(p) == "ok":
         sentence = f"actions were logged as often as their propensities say (p = {p:.2g})."

@@ -36,7 +36,7 @@ def thinning(n: float) -> int:
     >>> thinning(1000), thinning(2**20)
     (0, 4)
     """
-    return max(0, math.ceil(math.log2(max(n, 1.0) / KEPT)) if n > 2 * KEPT else 0)
+    return math.ceil(math.log2(n / KEPT)) if n > 2 * KEPT else 0
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,123 @@
+"""Checks at their edges: limits that are reached, spreads that are small or none, batches without rows."""
+
+from __future__ import annotations
+
+import math
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import offpolicy as op
+from offpolicy.inference.estimate import Estimate
+from offpolicy.inference.units import Units
+from offpolicy.scores.catalog import named
+from offpolicy.trust import horizon, models, stability, weights
+from offpolicy.trust.propensities import mismatch
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from trust_episodes import Steps, view_of_steps
+from trust_logs import asked, table
+from trust_views import view_of
+
+
+def test_a_batch_in_which_nobody_was_scored():
+    psi = np.random.default_rng(2).normal(size=90) + np.repeat([0.0, 3.0, 0.0], 30)
+    view = view_of(
+        np.full((90, 2), 0.5),
+        np.full(90, 0.5),
+        np.arange(90) % 2,
+        psi,
+        batch=np.repeat([0, 1, 2], 30),
+    )
+    p = stability.drift(view).value
+    gap = replace(view)
+    gap.problem.units = replace(view.units, batch=np.repeat([0, 2, 3], 30))
+    assert stability._largest_contrast(gap, gap.units.batch) == pytest.approx(
+        4 / 3 * stability._largest_contrast(view, np.repeat([0, 1, 2], 30))
+    )
+    assert p < 0.001
+
+
+def test_two_estimates_that_are_one_standard_error_apart():
+    units = Units(16)
+    psi = np.tile([1.0, -1.0], 8)
+    for shift, level in ((0.25, "note"), (0.2500001, "alarm")):
+        given = {
+            "DML": Estimate.from_scores(psi, units=units),
+            "IPW": Estimate.from_scores(psi + shift, units=units),
+        }
+        found = stability.disagreement(given, [named("DML"), named("IPW")])
+        assert (found.value, found.level) == (0.0, level)
+        assert found.details["apart"] == pytest.approx(4 * shift)
+
+
+def test_skill_between_a_constant_and_none():
+    s = Steps(6, 30)
+    flat = replace(s, v=np.zeros_like(s.v), q=np.full_like(s.q, s.reward.mean() + 0.3))
+    value = horizon.skill(view_of_steps(flat).decisions)
+    assert -1 < value < 0
+    assert horizon._skill(view_of_steps(flat)).sentence.startswith(
+        "q explains none of the variance"
+    )
+    small = replace(s, v=1e-4 * s.v, q=1e-4 * s.q, reward=1e-4 * s.reward)
+    assert horizon.skill(small.decisions()) == pytest.approx(horizon.skill(s.decisions()))
+    assert horizon.step_skill(small.decisions()) == pytest.approx(
+        horizon.step_skill(s.decisions()), nan_ok=True
+    )
+
+
+def test_propensities_that_are_constant_but_for_rounding():
+    p = np.full(400, 0.5)
+    a, r = np.arange(400) % 2, np.zeros(400)
+    for off, method in ((4e-7, "Pearson χ² by batch"), (6e-7, "mean of 1{A = a} / propensity")):
+        moved = p + off * (np.arange(400) % 3 == 0)
+        found = asked(mismatch, op.BanditLog.from_arrays(None, a, r, moved))
+        assert found.details["method"].startswith(method)
+    for given in ({"weight": np.ones(400)}, {"eligible": np.ones((400, 2), bool)}):
+        found = asked(mismatch, op.BanditLog.from_arrays(None, a, r, p, **given))
+        assert found.details["method"].startswith("mean of 1{A = a} / propensity")
+
+
+def test_an_action_that_one_batch_never_took():
+    log = table([300, 300, 600], [0.5, 0.5, 1.0], action=[0, 1, 0], batch=[0, 0, 1])
+    found = asked(mismatch, log)
+    assert found.details["batches"] == {0: 1.0}
+    assert found.value == 1.0
+
+
+def test_rewards_that_are_all_equal_and_higher():
+    from offpolicy.trust.log_side import maturity
+
+    r = np.r_[np.tile([0.0, 1.0], 100), np.ones(50)]
+    log = op.BanditLog.from_arrays(None, np.arange(250) % 2, r, batch=np.arange(250) // 50)
+    found = maturity(log)
+    assert (found.value, found.details["z"], found.level) == (2.0, math.inf, "ok")
+
+
+def test_a_model_that_explains_a_little():
+    r = np.array([0.0, 1.0, 0.0, 1.0])
+    assert models.skill(r, np.full(4, 0.5), np.ones(4)) == 0.0
+    assert models.skill(1e-6 * r, 1e-6 * r * 0.9, np.ones(4)) == pytest.approx(
+        models.skill(r, 0.9 * r, np.ones(4))
+    )
+    assert math.isnan(models.skill(np.full(200, 0.1), np.full(200, 0.2), np.ones(200)))
+
+
+def test_weights_below_one_in_batches():
+    batch = np.repeat([0, 1], 40)
+    w = np.tile([0.5, 1.5], 40)
+    view = view_of(
+        np.full((80, 2), 0.5),
+        np.full(80, 0.5),
+        np.arange(80) % 2,
+        np.zeros(80),
+        ratio=w,
+        batch=batch,
+    )
+    light = view_of(np.full((80, 2), 0.5), np.full(80, 0.5), np.arange(80) % 2, np.zeros(80), ratio=w, batch=batch,
+                    weight=np.full(80, 1e-3))  # fmt: skip
+    assert weights._batch_z(light, batch) == pytest.approx(weights._batch_z(view, batch))

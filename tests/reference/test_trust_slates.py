@@ -4,51 +4,22 @@ from __future__ import annotations
 
 import math
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 from scipy import stats
 
 import offpolicy as op
-from offpolicy.errors import UsageError
 from offpolicy.inference.intervals.tails import effective_size
-from offpolicy.trust import interaction, slots, slots_choice
+from offpolicy.trust import interaction, slots
 from offpolicy.trust.moments import mean_z
 from offpolicy.trust.thresholds import THRESHOLDS, WIDER
 from offpolicy.trust.view import View
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-ROLES = {
-    "slate": "s",
-    "position": "k",
-    "context": ["x"],
-    "action": "item",
-    "reward": "r",
-    "propensity": "p",
-}
-
-
-def frame_of(n, seed=0, *, effect=0.0, slots=3, below=False, x=None):
-    """Slots drawn by themselves among three items; item 0 in another slot moves a reward by ``effect``."""
-    rng = np.random.default_rng(seed)
-    item = rng.choice(3, p=[0.5, 0.3, 0.2], size=(n, slots))
-    best = item == 0
-    others = best.sum(axis=1, keepdims=True) - best if below else best.cumsum(axis=1) - best
-    reward = 0.2 * best + effect * others + rng.normal(size=(n, slots))
-    given = np.repeat(rng.normal(size=n).round(3) if x is None else x, slots)
-    return pd.DataFrame({
-        "s": np.repeat(np.arange(n), slots), "k": np.tile(np.arange(slots), n) + 1, "x": given, "item": item.ravel(),
-        "r": reward.ravel().round(4), "p": np.array([0.5, 0.3, 0.2])[item].ravel(),
-    })  # fmt: skip
-
-
-def log_of(frame, kind="independent", **roles):
-    context = [] if roles.pop("bare", False) else ["x"]
-    return op.Slates.from_frame(frame, **{**ROLES, "context": context, **roles}, interaction=kind)
+from trust_slates import frame_of, log_of
 
 
 def products(frame, mask, weight=None, slots=3):
@@ -266,40 +237,3 @@ def test_which_interactions_are_wider():
     assert interaction._size(view, gone) == 0.0
     assert interaction._size(view, np.full(600, 701.0)) == 0.0
     assert interaction._size(view, np.full(600, 300.0)) == pytest.approx(200.0)
-
-
-# -- the choice of an interaction ------------------------------------------------------------------------------------
-
-
-def test_the_narrowest_interaction_that_holds():
-    flat = np.zeros(1500)
-    for options, name in (
-        ({}, "independent"),
-        ({"effect": 0.9}, "cascade"),
-        ({"effect": 0.9, "below": True}, "full"),
-    ):
-        log = log_of(frame_of(1500, 4, x=flat, **options), bare=True)
-        assert slots_choice.choice(log, 0.001) == name
-    log = log_of(frame_of(1500, 4, x=flat), bare=True)
-    p = slots.dependence(log, np.tril(np.ones((3, 3), dtype=bool))).p
-    assert slots_choice.depends(log, np.tril(np.ones((3, 3), dtype=bool)), p + 1e-9)
-    assert not slots_choice.depends(log, np.tril(np.ones((3, 3), dtype=bool)), p)
-    assert slots_choice.choice(log, 1.1) == "full"
-
-
-def test_slates_that_choose_are_not_evaluated():
-    log = log_of(frame_of(400, 4, x=np.zeros(400)), "auto", bare=True)
-    kept = slots_choice.settled(log, 2, 0)
-    apart = 400 - kept.n
-    assert 80 <= apart <= 120
-    first = kept.notes[-1]
-    assert first.startswith("interaction '")
-    assert f"was chosen on {apart} slates, which no estimate uses" in first
-    for folds in ([0, 1], (0, 1), np.zeros(2)):
-        with pytest.raises(UsageError, match="give folds= as a number"):
-            slots_choice.settled(log, folds, 0)
-    with pytest.raises(UsageError, match="needs logged propensities"):
-        slots_choice.settled(replace(log, propensity=None), 2, 0)
-    small = log_of(frame_of(100, 4, x=np.zeros(100)), "auto", bare=True)
-    with pytest.raises(UsageError, match="of which there are 100 in all: too few"):
-        slots_choice.settled(small, 2, 0)

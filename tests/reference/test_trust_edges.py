@@ -121,3 +121,101 @@ def test_weights_below_one_in_batches():
     light = view_of(np.full((80, 2), 0.5), np.full(80, 0.5), np.arange(80) % 2, np.zeros(80), ratio=w, batch=batch,
                     weight=np.full(80, 1e-3))  # fmt: skip
     assert weights._batch_z(light, batch) == pytest.approx(weights._batch_z(view, batch))
+
+
+def test_a_score_that_is_somewhat_better_than_the_bound_is_left_alone():
+    r = (np.arange(400) < 47) * 1.0
+    view = view_of(np.full((400, 2), 0.5), np.full(400, 0.5), np.arange(400) % 2, r, q=np.full(400, 0.2),
+                   v=np.full(400, 0.2), ratio=np.ones(400))  # fmt: skip
+    found = models.efficiency(view)
+    assert models._surely_less_noise(view)
+    assert (found.level, 0.5 < found.value < 1) == ("ok", True)
+
+
+@pytest.mark.parametrize(("z", "level"), [(3.2, "ok"), (3.4, "alarm")])
+def test_a_shortfall_counts_beyond_3_3_standard_errors(z, level):
+    from offpolicy.trust import overlap
+
+    n = 2000
+    even = np.tile([-1.0, 1.0], n // 2)
+    short = z * 0.5 / math.sqrt(n)
+    view = view_of(
+        np.full((n, 2), 0.5),
+        np.full(n, 0.5),
+        np.arange(n) % 2,
+        np.zeros(n),
+        ratio=1 - short + 0.5 * even,
+    )
+    assert (overlap.finding(view).value > 0) == (level != "ok")
+    mean, _ = weights._mean(view)
+    assert (mean.level != "ok") == (level != "ok")
+
+
+@pytest.mark.parametrize("z", [-3.2, -3.4])
+def test_late_rewards_count_beyond_3_3_standard_errors(z):
+    from offpolicy.trust.log_side import maturity
+
+    even = np.tile([-1.0, 1.0], 50)
+    error = 1.0 / 10
+    last = 5.0 + z * math.sqrt(2) * error + even
+    r = np.r_[np.tile(5.0 + even, 4), last]
+    log = op.BanditLog.from_arrays(None, np.arange(500) % 2, r, batch=np.arange(500) // 100)
+    found = maturity(log)
+    assert found.details["z"] == pytest.approx(z)
+    assert (found.value < 1) == (z < -3.3)
+
+
+@pytest.mark.parametrize("z", [3.2, 3.4])
+def test_smoothing_counts_beyond_3_3_standard_errors(z):
+    from offpolicy.trust import smoothing
+
+    units = Units(100)
+    even = np.tile([-1.0, 1.0], 50)
+    fine = Estimate.from_scores(0.5 * even - z * 0.05, units=units)
+    e = replace(Estimate.from_scores(np.zeros(100) + even, units=units), finer=fine)
+    found = smoothing.finding({"IPW": e}, [named("IPW")])
+    assert found.details["z"] == pytest.approx(z)
+    assert (found.value > 0) == (z > 3.3)
+
+
+@pytest.mark.parametrize("seen", [True, False])
+def test_an_action_is_always_possible_down_to_three_standard_errors(seen):
+    from offpolicy.trust.balance import _always_possible, balance_sums
+    from offpolicy.trust.hashes import table_columns
+    from offpolicy.trust.moments import symmetric
+
+    count = 447 if seen else 444  # of 1,000 rows with one half each
+    log = table([count, 1000 - count], [0.5, 0.5], context=[0.0, 1.0])
+    gap, spread = 2 * count - 1000, 1000.0
+    skew = (count - (1000 - count)) / 1000**1.5
+    z = symmetric(gap / math.sqrt(spread), skew)
+    assert (z > -3) == _always_possible(log, balance_sums(log, table_columns(log)))[0]
+    assert (z > -3.45, z < -3.3) in {(True, False), (False, True), (True, True)}
+
+
+def test_how_many_columns_are_left_out_one_by_one():
+    from offpolicy.trust.sums import log_sums
+
+    for columns, number in ((1, 1), (2, 3), (20, 21), (21, 1)):
+        log = op.BanditLog.from_arrays(
+            np.ones((6, columns)), [0, 1] * 3, np.arange(6.0), np.full(6, 0.5)
+        )
+        names = [name for name, _ in log_sums(log).twins]
+        assert len(names) == number
+        assert names[0] is None
+    clustered = op.BanditLog.from_arrays(
+        np.ones((6, 2)), [0, 1] * 3, np.arange(6.0), cluster=np.arange(6)
+    )
+    assert log_sums(clustered).twins == ()
+
+
+def test_a_difference_that_no_hidden_cause_explains():
+    from offpolicy.trust import confounding
+
+    a = (np.arange(3000) % 30 > 0) * 1
+    pi = np.zeros((3000, 2))
+    pi[:, 1] = 1.0
+    r = np.where(a == 1, 30.0, 0.0) + 0.1 * np.random.default_rng(0).normal(size=3000)
+    found = confounding.finding(view_of(pi, np.where(a == 1, 29 / 30, 1 / 30), a, r, known=False))
+    assert (found.value, found.level) == (math.inf, "ok")
+    assert "by a factor more than 20 could explain" in found.sentence

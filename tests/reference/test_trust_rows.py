@@ -254,6 +254,12 @@ def test_a_column_that_determines_the_reward():
     text = leak(np.array([f"v{x}" for x in levels]), r)
     assert text.value == 1.0
     assert text.details["correlation"] == 0.0
+    part = np.where(np.arange(300) % 4 == 0, np.nan, 2 * np.random.default_rng(0).normal(size=300))
+    known = np.isfinite(part)
+    noisy = np.where(known, part, 7.0) + np.random.default_rng(1).normal(size=300)
+    gaps = op.BanditLog.from_arrays(part, np.arange(300) % 2, noisy)
+    square = np.corrcoef(part[known], noisy[known])[0, 1] ** 2
+    assert leaks.correlations(log_sums(gaps).leaks)[0] == pytest.approx(square)
     missing = np.where(levels == 0, np.nan, 5.0)
     assert leak(missing, r).value == 0.0
 

@@ -9,8 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import offpolicy as op
 from offpolicy.errors import UsageError
-from offpolicy.trust import slots, slots_choice
+from offpolicy.splits.hashing import drawn
+from offpolicy.trust import interaction, slots, slots_choice
+from offpolicy.trust.view import View
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -49,3 +52,52 @@ def test_slates_that_choose_are_not_evaluated():
     small = log_of(frame_of(100, 4, x=np.zeros(100)), "auto", bare=True)
     with pytest.raises(UsageError, match="of which there are 100 in all: too few"):
         slots_choice.settled(small, 2, 0)
+
+
+def test_levels_at_which_slates_choose(monkeypatch):
+    log = log_of(frame_of(300, 4, x=np.zeros(300)), "auto", bare=True)
+    asked_at, says = [], {0.2: "independent", 0.1: "independent"}
+
+    def choice(part, level):
+        asked_at.append((part.n, level))
+        return says[level]
+
+    monkeypatch.setattr(slots_choice, "choice", choice)
+    kept = slots_choice.settled(log, 2, 5)
+    apart = int(np.asarray(drawn(log.units, 0.25, 5)).sum())
+    assert asked_at == [(apart, 0.2), (300 - apart, 0.1)]
+    assert (
+        kept.notes[-1]
+        == f"interaction 'independent' was chosen on {apart} slates, which no estimate uses"
+    )
+    says[0.1] = "cascade"
+    wider = slots_choice.settled(log, 2, 5)
+    assert wider.interaction.name == "cascade"
+    assert wider.notes[-1].endswith(
+        ", and widened to 'cascade', on which rewards of the others depend"
+    )
+    says.update({0.2: "full"})
+    assert slots_choice.settled(log, 2, 5).interaction.name == "full"
+
+
+def test_forty_slates_are_enough_to_choose(monkeypatch):
+    monkeypatch.setattr(slots_choice, "choice", lambda part, level: "full")
+    log = log_of(frame_of(120, 4, x=np.zeros(120)), "auto", bare=True)
+    for size, fine in ((40, True), (39, False), (80, True), (81, False)):
+        monkeypatch.setattr(
+            slots_choice, "drawn", lambda units, share, seed, size=size: np.arange(120) < size
+        )
+        if fine:
+            assert slots_choice.settled(log, 2, 0).n == 120 - size
+        else:
+            with pytest.raises(UsageError, match="too few"):
+                slots_choice.settled(log, 2, 0)
+
+
+def test_a_hundred_slates_are_enough_for_a_wider_interaction():
+    for n, ran in ((100, True), (99, False)):
+        log = log_of(frame_of(n, 3, x=np.zeros(n)))
+        same = op.evaluate(
+            log, lambda rows: np.tile([0.5, 0.3, 0.2], (len(rows), 1)), estimators=["IPW"]
+        )
+        assert interaction.finding(View.of(same.problem, same.targets["policy"])).ran is ran

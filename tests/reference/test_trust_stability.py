@@ -119,6 +119,7 @@ def test_batches_that_cannot_be_compared():
     few = "fewer than two batches have enough rows to compare."
     assert stability.drift(scored(psi, batch=batch)).sentence == few
     assert stability.drift(scored(psi, batch=np.sort(np.arange(60) % 3))).ran
+    assert stability.drift(scored(psi, batch=np.sort(np.arange(60) % 2))).ran
     same = np.where(np.arange(60) < 30, 0.1, psi)
     assert stability.drift(scored(same, batch=np.repeat([0, 1], 30))).sentence == few
     none = scored(psi, batch=np.repeat([0, 1], 30), ratio=np.zeros(60))

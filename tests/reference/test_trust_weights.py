@@ -124,9 +124,12 @@ def test_units_of_clusters():
     assert found["effective_sample_size"].sentence == (
         f"the weights leave as much information as {size:.3g} of 80 clusters."
     )
-    alone = math.sqrt(((w - w.mean()) ** 2).sum()) / 240
-    together = math.sqrt(((sums - 3 * w.mean()) ** 2).sum()) / 240
-    assert weights._design(view) == pytest.approx(max(1.0, together / alone))
+    same = np.repeat(w[:80], 3)
+    alone = math.sqrt(((same - same.mean()) ** 2).sum()) / 240
+    together = math.sqrt(((3 * w[:80] - 3 * same.mean()) ** 2).sum()) / 240
+    _, alike = world(cluster=user, ratio=same)
+    assert weights._design(alike) == pytest.approx(together / alone)
+    assert together / alone == pytest.approx(math.sqrt(3))
 
 
 @pytest.mark.parametrize(

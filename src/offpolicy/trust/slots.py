@@ -181,5 +181,5 @@ def _residual(log: Any) -> Floats:
     """(S,) rewards as logged, less their mean over slots of the same position and item."""
     cell = log.layout.step * len(log.actions) + log.action
     mass = np.ones(log.rows) if log.weight is None else log.weight[log.layout.unit]
-    total, size = (np.bincount(cell, weights=w) for w in (mass * log.slot_reward, mass))
-    return np.asarray(log.slot_reward - (total / np.where(size > 0, size, 1.0))[cell])
+    total, size = (np.bincount(cell, weights=w)[cell] for w in (mass * log.slot_reward, mass))
+    return np.asarray(log.slot_reward - total / size)

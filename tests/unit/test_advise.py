@@ -106,6 +106,13 @@ def test_a_table_of_predictions_learns_nothing_from_more_rows():
     assert low < fitted.width(6000) < high
 
 
+def test_where_decisions_are_drawn_evenly_more_exploration_is_said_to_be_useless():
+    even = advice_of([0], 1500, 1.0)[0]
+    assert "More exploration would not make it narrower." in str(even)
+    assert "% more" not in str(even)
+    assert "% more" in str(advice_of([0], 1500, 0.2)[0])
+
+
 def test_a_log_without_exploration_is_refused_with_a_plan_that_holds():
     advice = advice_of([0], 1500, 0.0, exploration=[0.2], width=0.05)[0]
     assert not advice.explores

@@ -16,6 +16,8 @@ from offpolicy.trust.trial import rounded_up
 #: How much faster than 1/√n widths shrink since models learn from more rows, as a power of n: a round number between
 #: nothing (a model that knows all) and what the study of routing showed at most. Beyond a factor of FARTHEST, no more.
 LEARNING, FARTHEST = 0.025, 16.0
+#: Widths that differ by less than this share are the same.
+FLAT = 0.005
 NO_EXPLORATION = (
     "Every decision was taken with probability 1: the log holds no exploration, and no number of rows tells what "
     "another action would have earned. Draw some decisions uniformly, and log the propensity."
@@ -39,7 +41,11 @@ class Curve:
 
     def width(self, n: float) -> float:
         """Of the interval of a log of n rows."""
-        return self.scale / math.sqrt(n) * (1 + (self.excess / n) ** 2) * self.learned(n)
+        return self._at(n) * self.learned(n)
+
+    def _at(self, n: float) -> float:
+        """The same with models that have learned no more than now."""
+        return self.scale / math.sqrt(n) * (1 + (self.excess / n) ** 2)
 
     def learned(self, n: float) -> float:
         """What models that learn from n rows instead leave of a width.
@@ -52,7 +58,7 @@ class Curve:
         return float(min(max(self.alike / n, 1 / FARTHEST), FARTHEST) ** LEARNING)
 
     def rows(self, width: float) -> float:
-        """Rows for a width; ∞ where none are enough.
+        """Rows for a width, should models learn nothing more; ∞ where none are enough.
 
         >>> Curve(2.0).rows(0.1), Curve(math.inf).rows(0.1)
         (400, inf)
@@ -64,7 +70,7 @@ class Curve:
         first = (self.scale / width) ** 2
         last = max(4 * first, 4 * self.excess, 1.0)
         n = brentq(
-            lambda t: math.log(self.width(math.exp(t)) / width), math.log(first) - 1, math.log(last)
+            lambda t: math.log(self._at(math.exp(t)) / width), math.log(first) - 1, math.log(last)
         )
         return rounded_up(math.exp(n))
 
@@ -118,7 +124,7 @@ class Plan:
     width : float
         Of the interval of a log as long as this one; ∞ where no log of any length would answer.
     rows : float
-        Independent units (rows, clusters, episodes) for the wanted width.
+        Independent units (rows, clusters, episodes) for the wanted width, should models learn nothing more from them.
     low, high : float
         Between which the width of one such log is to be expected; NaN where that is not known.
     forecast : Forecast
@@ -202,9 +208,20 @@ class PolicyAdvice:
                 p.shown,
                 f"{p.rows:,.0f}" if math.isfinite(p.rows) else "no number is enough",
             )
-            for p in self.plans
+            for p in (self.plans[:1] if self.is_flat else self.plans)
         ]
-        return [said, "", align(headings, rows)]
+        even = ["", "More exploration would not make it narrower."] if self.is_flat else []
+        return [said, "", align(headings, rows), *even]
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether exploration makes no difference, as where decisions are drawn evenly already."""
+        now = self.plans[0].width
+        return (
+            len(self.plans) > 1
+            and math.isfinite(now)
+            and all(abs(p.width - now) <= FLAT * now for p in self.plans)
+        )
 
 
 @dataclass(frozen=True)

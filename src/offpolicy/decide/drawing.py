@@ -14,8 +14,9 @@ if TYPE_CHECKING:
 
     from offpolicy.decide.features import Feature
 
-ACROSS, DOWN, BOX = 170, 84, 150
-LONGEST = 22
+ACROSS, DOWN, BOX = 142, 84, 134
+LONGEST = 20
+ASIDE = 4
 
 
 @dataclass
@@ -58,7 +59,7 @@ def _box(x: float, y: float, text: str, small: str, *, bold: bool = False) -> st
     shown = text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
     weight = ' font-weight="600"' if bold else ""
     top, bottom = (18, 34) if small else (24, 24)
-    words = _text(x, y + top, 13, shown, weight)
+    words = _text(x, y + top, 12, shown, weight)
     if small:
         words += _text(x, y + bottom, 11, small)
     return (
@@ -67,11 +68,15 @@ def _box(x: float, y: float, text: str, small: str, *, bold: bool = False) -> st
     )
 
 
-def _text(x: float, y: float, size: int, text: str, more: str = "") -> str:
-    place = f'x="{x:g}" y="{y:g}" text-anchor="middle" font-size="{size}"'
+def _text(
+    x: float, y: float, size: int, text: str, more: str = "", *, anchor: str = "middle"
+) -> str:
+    place = f'x="{x:g}" y="{y:g}" text-anchor="{anchor}" font-size="{size}"'
     return f'<text {place} fill="currentColor"{more}>{esc(text)}</text>'
 
 
 def _edge(x: float, y: float, to: float, down: float, word: str) -> str:
     line = f'<line x1="{x:g}" y1="{y:g}" x2="{to:g}" y2="{down:g}" stroke="currentColor"/>'
-    return line + _text((x + to) / 2, (y + down) / 2, 11, word)
+    # Above the line, on the side it goes to, so that it does not strike the word through.
+    anchor, aside = ("end", -ASIDE) if to < x else ("start", ASIDE)
+    return line + _text((x + to) / 2 + aside, (y + down) / 2 - ASIDE, 11, word, anchor=anchor)

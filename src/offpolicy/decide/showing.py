@@ -17,13 +17,23 @@ if TYPE_CHECKING:
 
 def learned_section(learned: Learned) -> Section:
     """The policy, drawn where it is a tree, with its honest value and the one on its own rows."""
-    i = learned.interval()
+    i, own = learned.interval(), learned.value.interval()
     ends = f"95% {plain(i.low)} to {plain(i.high)}"
+    honest, naive = plain(learned.value.value), plain(learned.naive.value)
     worth = (
-        f"Its honest value is {plain(learned.value.value)} ({ends}): each row is scored by a policy that was learned "
-        f"without it. On the rows it was learned from it is {plain(learned.naive.value)}, which flatters it by "
-        f"{plain(learned.optimism)}."
+        f"Its honest value is {honest} ({ends}): each row is scored by a policy that was learned without it. "
+        f"On the rows it was learned from it is "
+        + (
+            "the same."
+            if naive == honest
+            else f"{naive}, which flatters it by {plain(learned.optimism, 2)}."
+        )
     )
+    if i.width > own.width:
+        worth += (
+            " In some rows the policy, learned from all of them, does something else than those: its interval "
+            "allows for that, and is wider than theirs at the top of this page."
+        )
     body = f"<p>{esc(str(learned.policy))}</p>"
     if isinstance(learned.policy, TreePolicy):
         rows = [

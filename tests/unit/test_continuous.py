@@ -1,5 +1,7 @@
 """Actions that are numbers: logs, policies, kernels, bandwidths, paths and checks."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -16,6 +18,7 @@ from offpolicy.models.behavior.density import (
 )
 from offpolicy.models.fitting.encode import encode_table
 from offpolicy.policies.densities import nodes_of
+from offpolicy.policies.kernel import KERNELS
 from offpolicy.trust.log_side import check_log
 
 ROLES = {
@@ -424,6 +427,55 @@ def test_a_break_where_the_policy_sits_is_found(kind, mean):
     assert ev["policy", "DML"].extrapolation == (2.0 if kind == "corner" else 4 / 3)
     if kind == "corner":
         assert finding.details["size"] == pytest.approx(-2.0, abs=0.8)
+    else:
+        assert ev["policy", "DML"].corner == 0.0
+
+
+def test_a_corner_is_allowed_for_by_its_size():
+    """Half its change of slope times the mean distance of the window, also where halving the window shows less."""
+    rng = np.random.default_rng(5)
+    x, a = rng.uniform(-1, 1, 2000), rng.uniform(0, 6, 2000)
+    reward = 3 - np.abs(a - 3 - x) + 0.5 * rng.normal(size=2000)
+    made = op.BanditLog.from_arrays(
+        x, a, reward, np.full(2000, 1 / 6), action_kind="continuous", actions=(0.0, 6.0)
+    )
+    policies = {
+        "at": lambda x: 3 + np.asarray(x).ravel(),
+        "beside": lambda x: 4 + np.asarray(x).ravel(),
+    }
+    ev = op.evaluate(
+        made,
+        policies,
+        ratio=op.KernelRatio(0.4),
+        estimators=["DML", "SNIPW"],
+        reward_model=SPLINE,
+    )
+    size = ev.diagnostics["at", "break_at_policy"].details["size"]
+    modeled, other = ev["at", "DML"], ev["beside", "DML"]
+    assert modeled.corner == pytest.approx(size / 2 * 3 / 8 * 0.4)
+    for e in (modeled, ev["at", "SNIPW"]):
+        bias, error = e.smoothing
+        assert e.corner < 0 < error
+        assert e.allowance == pytest.approx(max(abs(bias), abs(e.corner)) + error)
+        assert e.interval().covers(3.0)
+    sharper = replace(modeled, corner=-9.0)
+    assert sharper.allowance == pytest.approx(9 + modeled.smoothing[1])
+    assert other.corner == 0.0
+    assert (modeled - other).corner == (modeled - ev.logged).corner == modeled.corner
+    assert (other - modeled).corner == -modeled.corner
+    assert (modeled + other).corner == modeled.corner
+    assert (-2 * modeled).corner == -2 * modeled.corner
+    assert modeled.lift(other).corner == pytest.approx(modeled.corner / other.value)
+    back = other.lift(modeled)
+    assert back.corner == pytest.approx(-other.value * modeled.corner / modeled.value**2)
+
+
+@pytest.mark.parametrize("name", list(KERNELS))
+def test_kernels_know_how_far_they_reach_on_average(name):
+    kernel = KERNELS[name]
+    u = np.linspace(-8, 8, 160_001)
+    distance = np.trapezoid(np.abs(u) * kernel.density(u), u)
+    assert kernel.mean_distance == pytest.approx(distance, abs=1e-4)
 
 
 def test_wrong_densities_are_found():

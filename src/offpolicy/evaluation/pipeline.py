@@ -262,9 +262,15 @@ class Pipeline:
         if target.finer is not None and "behavior" in estimator.needs:
             finer = self.estimate(target.finer, estimator, [target.finer])
             cut, broken = self.reach(target).cut_share, self.bend(target, estimator)
-            # At a corner, as at the end of the range, the bias grows with the window and not with its square.
-            slow = cut > CUT or (broken is not None and broken.kind == "corner")
-            estimate = replace(estimate, finer=finer, extrapolation=EDGE if slow else INTERIOR)
+            # At a corner, as at the end of the range, the bias grows with the window and not with its square: half the
+            # change of slope times how far the window reaches on average.
+            cornered = broken is not None and broken.kind == "corner"
+            estimate = replace(
+                estimate,
+                finer=finer,
+                extrapolation=EDGE if cornered or cut > CUT else INTERIOR,
+                corner=broken.size / 2 * target.mean_distance if broken and cornered else 0.0,
+            )
             notes.append(smoothing_note(estimate, target, cut))
             estimate = replace(estimate, notes=tuple(dict.fromkeys(notes)))
         said = spread_note(estimate)

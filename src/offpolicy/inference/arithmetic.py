@@ -49,6 +49,7 @@ def scaled(e: Estimate, factor: float) -> Estimate:
         bias="",
         reference=None,
         finer=None if e.finer is None else scaled(e.finer, factor),
+        corner=factor * e.corner,
     )
 
 
@@ -99,6 +100,7 @@ def summed(a: Estimate, b: Estimate, sign: float = 1.0) -> Estimate:
         reward=a.reward if a.reward == b.reward else None,
         finer=None if a.finer is None and b.finer is None else summed(_finer(a), _finer(b), sign),
         extrapolation=max(a.extrapolation, b.extrapolation),
+        corner=a.corner + sign * b.corner,
     )
 
 

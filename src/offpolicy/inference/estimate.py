@@ -72,6 +72,8 @@ class Estimate:
         The same with half the smoothing, for an estimate that values a smoothed policy in place of the policy itself.
     extrapolation : float
         What the step from ``finer`` to this estimate is multiplied by to be all of the bias.
+    corner : float
+        What a corner of the mean reward at the policy's number, where one was found, moves the estimate by.
 
     Examples
     --------
@@ -98,6 +100,7 @@ class Estimate:
     shares_means: bool = False
     finer: Estimate | None = field(default=None, repr=False)
     extrapolation: float = 1.0
+    corner: float = 0.0
 
     @classmethod
     def from_scores(
@@ -172,9 +175,13 @@ class Estimate:
 
     @property
     def allowance(self) -> float:
-        """What every interval is widened by on both sides for the bias of the smoothing; 0 where there is none."""
+        """What every interval is widened by on both sides for the bias of the smoothing; 0 where there is none.
+
+        At a corner the bias follows from its size as well. Bends of the reward beside it can hide a part of it from the
+        step to half the bandwidth, so that the larger of the two is allowed for.
+        """
         bias, error = self.smoothing
-        return abs(bias) + UNSEEN * error
+        return max(abs(bias), abs(self.corner)) + UNSEEN * error
 
     @property
     def fold_spread(self) -> float:
@@ -524,6 +531,9 @@ class Estimate:
         if self.finer is not None or other.finer is not None:
             a, b = (e if e.finer is None else e.finer for e in (self, other))
             finer = a - b if relation == "difference" else a.lift(b)
+        scale, ratio = (
+            (1.0, 1.0) if relation == "difference" else (abs(other.value), self.value / other.value)
+        )
         return replace(
             self,
             rows=rows,
@@ -537,6 +547,7 @@ class Estimate:
             reference=reference,
             finer=finer,
             extrapolation=max(self.extrapolation, other.extrapolation),
+            corner=(self.corner - ratio * other.corner) / scale,
         )
 
     @printable

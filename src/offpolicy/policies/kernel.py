@@ -28,10 +28,11 @@ FAR = 4.0  # bandwidths that a kernel without an end is followed
 
 @dataclass(frozen=True, eq=False)
 class Kernel:
-    """A symmetric density with its distribution function; ``reach`` is where it ends, in bandwidths."""
+    """A symmetric density with its distribution function and E|u|; ``reach`` is where it ends, in bandwidths."""
 
     density: Callable[[Floats], Floats]
     below: Callable[[Floats], Floats]
+    mean_distance: float
     reach: float = 1.0
 
 
@@ -45,21 +46,25 @@ def _clipped(function: Callable[[Floats], Floats]) -> Callable[[Floats], Floats]
 
 KERNELS: dict[str, Kernel] = {
     "epanechnikov": Kernel(
-        lambda u: _inside(0.75 * (1 - u * u), u), _clipped(lambda u: (2 + 3 * u - u**3) / 4)
+        lambda u: _inside(0.75 * (1 - u * u), u), _clipped(lambda u: (2 + 3 * u - u**3) / 4), 3 / 8
     ),
     "triangular": Kernel(
-        lambda u: _inside(1 - np.abs(u), u), _clipped(lambda u: (1 + 2 * u - u * np.abs(u)) / 2)
+        lambda u: _inside(1 - np.abs(u), u),
+        _clipped(lambda u: (1 + 2 * u - u * np.abs(u)) / 2),
+        1 / 3,
     ),
     "cosine": Kernel(
         lambda u: _inside(math.pi / 4 * np.cos(math.pi / 2 * u), u),
         _clipped(lambda u: (1 + np.sin(math.pi / 2 * u)) / 2),
+        1 - 2 / math.pi,
     ),
     "uniform": Kernel(
-        lambda u: _inside(np.full(np.shape(u), 0.5), u), _clipped(lambda u: (1 + u) / 2)
+        lambda u: _inside(np.full(np.shape(u), 0.5), u), _clipped(lambda u: (1 + u) / 2), 1 / 2
     ),
     "gaussian": Kernel(
         lambda u: np.exp(-u * u / 2) / math.sqrt(2 * math.pi),
         lambda u: np.asarray(special.ndtr(u)),
+        math.sqrt(2 / math.pi),
         math.inf,
     ),
 }
@@ -126,6 +131,15 @@ class KernelRatio:
         if isinstance(self.bandwidth, str):
             raise UsageError("bandwidth='auto' is chosen by evaluate().")
         return float(self.bandwidth)
+
+    @property
+    def mean_distance(self) -> float:
+        """How far from the policy's number the smoothed policy acts, on average.
+
+        >>> KernelRatio(0.5).mean_distance
+        0.1875
+        """
+        return self.width * KERNELS[self.kernel].mean_distance
 
     @property
     def words(self) -> str:

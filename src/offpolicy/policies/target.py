@@ -64,6 +64,8 @@ class Target:
         The same policy with another smoothing, for estimators without a reward model.
     window : str
         The smoothing in words.
+    mean_distance : float
+        How far from the policy's number the smoothed policy acts, on average.
     tried : tuple of Target
         The same policy with other smoothings, to choose among.
     shown : (n,) array or None
@@ -82,6 +84,7 @@ class Target:
     finer: Target | None = field(default=None, repr=False)
     alone: Target | None = field(default=None, repr=False)
     window: str = ""
+    mean_distance: float = 0.0
     tried: tuple[Target, ...] = field(default=(), repr=False)
     shown: Floats | None = field(default=None, repr=False)
 
@@ -219,8 +222,8 @@ def _from_numbers(name: str, policy: Any, log: Any) -> Target:
 
 def blank_target(name: str, policy: Smoothed) -> Target:
     """What is known of a smoothed policy before any row is looked at."""
-    shared, words = policy.values_of, policy.ratio.words
-    return Target(name, 0, False, None, None, shares_values=shared, window=words)
+    shared, words, far = policy.values_of, policy.ratio.words, policy.ratio.mean_distance
+    return Target(name, 0, False, None, None, shares_values=shared, window=words, mean_distance=far)
 
 
 def with_variants(name: str, policy: Smoothed, make: Callable[[str, Smoothed], Target]) -> Target:

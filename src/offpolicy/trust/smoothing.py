@@ -31,7 +31,7 @@ def break_finding(view: View) -> Finding:
         )
     what = {
         "corner": f"the slope of the mean reward changes by {found.size:+.3g} at the policy's number: the bias shrinks "
-        "with the window only as fast as the window, which intervals allow for in part",
+        "with the window only as fast as the window, for which intervals allow",
         "jump": f"the mean reward jumps by {found.size:+.3g} at the policy's number: a window around it averages both "
         f"sides, and intervals do not allow for a bias of {abs(found.size) / 2:.3g}",
         "none": "no sign of a corner or a jump of the mean reward at the policy's number",

@@ -19,8 +19,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from offpolicy_studies.sampling import sample
-
 if TYPE_CHECKING:
     from offpolicy_studies.arrays import Floats, Ints
 
@@ -71,21 +69,22 @@ class World:
     def chances(self, x: Floats, items: Ints) -> Floats:
         """(n, slots) probability of a click in each slot."""
         own = x @ self.base[:-1] + self.base[-1]
-        shown = np.take_along_axis(own, items, axis=1)
+        shown = np.ascontiguousarray(np.take_along_axis(own, items, axis=1).T)
+        codes, table = np.ascontiguousarray(items.T), self.together.ravel()
         out = shown.copy()
         for k in range(self.slots):
             others = {"independent": 0, "cascade": k, "full": self.slots}[self.kind]
             for j in range(others):
                 if j != k and self.additive:
-                    out[:, k] += self.together[items[:, k], items[:, j]]
+                    out[k] += table[codes[k] * ITEMS + codes[j]]
                 elif j != k:
-                    out[:, k] += shown[:, j] / (abs(k - j) + 1)
-        return np.asarray(1 / (1 + np.exp(-out)))
+                    out[k] += shown[j] / (abs(k - j) + 1)
+        return np.ascontiguousarray((1 / (1 + np.exp(-out))).T)
 
     def fill(self, n: int, logits: Floats, rng: np.random.Generator) -> tuple[Ints, Floats]:
         """(n, slots) items, each slot drawn by itself, and their probabilities."""
         p = np.exp(logits) / np.exp(logits).sum()
-        items = sample(np.broadcast_to(p, (n * self.slots, ITEMS)), rng).reshape(n, self.slots)
+        items = np.searchsorted(p.cumsum()[:-1], rng.random((n, self.slots)))
         return items, p[items]
 
     def value(self, x: Floats, draws: int, rng: np.random.Generator) -> float:

@@ -45,8 +45,9 @@ def scorer(frame):
     return -0.5 * frame["x"].to_numpy()[:, None] * np.array([1.0, -1.0, 0.5, 0.0])
 
 
-def test_policies_see_context_position_and_the_items_above():
-    log = op.Slates.from_frame(frame_of(), **ROLES)
+@pytest.mark.parametrize("interaction", ["cascade", "full"])
+def test_policies_see_context_position_and_the_items_above(interaction):
+    log = op.Slates.from_frame(frame_of(), **ROLES, interaction=interaction)
     assert log.distinct
     seen = []
 
@@ -63,7 +64,38 @@ def test_policies_see_context_position_and_the_items_above():
     assert list(seen[0].columns) == ["x", "pos", "item_1", "item_2"]
     first = seen[0][seen[0]["pos"] == 1]
     assert first[["item_1", "item_2"]].isna().all().all()
+    assert seen[0].loc[seen[0]["pos"] == 2, "item_2"].isna().all()
     assert ev["mine", "DML"].value == pytest.approx(ev["words", "DML"].value, abs=1e-12)
+
+
+@pytest.mark.parametrize("interaction", ["cascade", "full"])
+def test_items_drawn_without_replacement_are_balanced(interaction):
+    """What is shown below depends on a slot's own item, and is no part of what its propensity is given."""
+    log = op.Slates.from_frame(frame_of(2000), **ROLES, interaction=interaction)
+    ev = op.evaluate(log, op.policies.PlackettLuce(scorer), estimators=["IPW"])
+    assert ev.diagnostics["balance"].level == "ok"
+    fitted = op.Slates.from_frame(
+        frame_of(2000), **{**ROLES, "propensity": None}, interaction=interaction
+    )
+    guessed = op.evaluate(fitted, op.policies.PlackettLuce(scorer), estimators=["SNIPW"])
+    known = op.evaluate(log, op.policies.PlackettLuce(scorer), estimators=["SNIPW"])
+    assert guessed["policy", "SNIPW"].value == pytest.approx(
+        known["policy", "SNIPW"].value, abs=2 * known["policy", "SNIPW"].std_error
+    )
+
+
+def test_auto_takes_distinct_items_for_a_cascade_at_least():
+    """Their probabilities are given the items above, which "independent" slots have no use for."""
+
+    def chosen(seed, *, distinct):
+        frame = frame_of(400, distinct=distinct, seed=seed)
+        return settled(op.Slates.from_frame(frame, **ROLES, interaction="auto"), 2, 0)
+
+    ranked = [chosen(seed, distinct=True) for seed in range(8)]
+    assert {"cascade"} <= {log.interaction.name for log in ranked} <= {"cascade", "full"}
+    assert "independent" in [chosen(seed, distinct=False).interaction.name for seed in range(8)]
+    for log in ranked:
+        op.evaluate(log, op.policies.PlackettLuce(scorer), estimators=["IPW"])
 
 
 def test_plackett_luce_is_softmax_over_what_is_left():

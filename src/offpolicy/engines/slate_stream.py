@@ -220,7 +220,7 @@ class StreamedSlates(Slates):
         chosen = interaction if known else Interaction.of(interaction, self.horizon)
         self._check_reward(chosen)
         assert self.bare is not None
-        others = chosen.mask & ~np.eye(self.horizon, dtype=bool)
+        others = chosen.shown
         above = {self._column(j): j for j in np.flatnonzero(others.any(axis=0)).tolist()}
         loads = self.bare.load
         assert loads is not None

@@ -57,6 +57,19 @@ class Interaction:
         return last if bool((self.mask == prefixes).all()) else None
 
     @property
+    def shown(self) -> Bools:
+        """(H, H) row k: the other slots whose items are part of what is known at slot k.
+
+        Where rewards are paid at a later slot, as in an episode, slot k knows those above it: an item below is drawn
+        after its own, and given that the probability of its own is another one.
+
+        >>> Interaction.of("full", 3).shown.astype(int).tolist()
+        [[0, 0, 0], [1, 0, 0], [1, 1, 0]]
+        """
+        others = self.mask & ~np.eye(len(self.mask), dtype=bool)
+        return others if self.due is None else np.tril(others)
+
+    @property
     def link(self) -> Link | None:
         """Weights of the slots, where they are not products up to a slot."""
         if self.name == "additive":

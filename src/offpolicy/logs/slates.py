@@ -167,7 +167,7 @@ class Slates(Trajectories):
         unit, step = self.layout.unit, self.layout.step
         wide = shown_items(self.action, unit, step, self.horizon)
         context = self.bare
-        others = chosen.mask & ~np.eye(self.horizon, dtype=bool)
+        others = chosen.shown
         shown = {
             self._column(j): np.where(others[step, j], wide[unit, j], -1)
             for j in np.flatnonzero(others.any(axis=0)).tolist()

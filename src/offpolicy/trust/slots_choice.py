@@ -4,6 +4,10 @@ A quarter of the slates chooses, by the test of `offpolicy.trust.slots`: where r
 slots count ("full"); else where they depend on items above, "cascade"; else "independent". The test is lenient (one in
 five is believed that is none), since a slot too many costs precision and a slot too few costs the truth. For the same
 reason the slates that are left may widen what was chosen, and never narrow it: a quarter of a small log sees little.
+
+Items that are drawn without replacement have probabilities given those above, and so have policies that rank them. A
+cascade is then the narrowest that is chosen: "independent" needs the probability of an item at its position, whatever
+else is shown.
 """
 
 from __future__ import annotations
@@ -60,11 +64,13 @@ NARROW_FIRST = ("independent", "cascade", "full")
 
 
 def choice(log: Slates, level: float) -> str:
-    """The narrowest interaction that a log does not speak against, by tests of a level."""
+    """The narrowest interaction that a log does not speak against, by tests of a level; of distinct items a cascade."""
     slots = log.layout.horizon
     above = np.tril(np.ones((slots, slots), dtype=bool))
     if depends(log, above, level):
         return "full"
+    if log.distinct:
+        return "cascade"
     return "cascade" if depends(log, above.T, level) else "independent"
 
 

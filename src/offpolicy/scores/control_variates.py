@@ -168,8 +168,12 @@ def combine(base: Floats, model: Floats, weight: Floats, mass: Floats, single: F
     """
     alone = _within(_slope(base, model, mass))
     pair = np.column_stack([model, weight])
+    # In one scale, so that the cut of the pseudo-inverse does not hang on the unit of the rewards.
+    scale = np.sqrt(mass @ (pair * pair))
+    scale = np.where(scale > 0, scale, 1.0)
+    pair = pair / scale
     inverse = np.linalg.pinv((mass[:, None] * pair).T @ pair, rcond=1e-12, hermitian=True)
-    beta, delta = inverse @ (pair.T @ (mass * base))
+    beta, delta = inverse @ (pair.T @ (mass * base)) / scale
     if beta != _within(beta):
         beta = _within(beta)
         delta = _slope(base - beta * model, weight, mass)

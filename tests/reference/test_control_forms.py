@@ -134,6 +134,21 @@ def test_mixes_of_nothing():
     assert [cv._within(b) for b in (-0.1, 0.4, 1.1)] == [0.0, 0.4, 1.0]
 
 
+def test_rounding_is_no_control():
+    d = world(8, 30)
+    same = replace(d, reward=np.full(30, 0.3), q=np.full(30, 0.3), v=np.full(30, 0.3))
+    for flat in (same, replace(same, reward=np.full(30, 0.3) * (1 + 1e-15 * np.arange(30)))):
+        found = cv.best_combination(flat)
+        assert found.psi == pytest.approx(np.full(30, 0.3))
+        assert "β = 0 between" in found.note
+        assert found.note.endswith("δ = 0")
+    logged = replace(d, pi_e=d.pi_b * (1 + 1e-16 * np.arange(30)))
+    assert cv.best_combination(logged).note.endswith("δ = 0")
+    x = np.array([1.0, -1.0])
+    assert not cv._beyond_rounding(1e-12 * x, 1.0).any()
+    assert cv._beyond_rounding(2e-12 * x, 1.0).any()
+
+
 @pytest.mark.parametrize("steps", [1, 2])
 def test_auto_by_plain_formulas(steps):
     d = world(5, 50, steps, weight=np.random.default_rng(5).integers(1, 3, 50).astype(float))

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 UNITS_PER_COEFFICIENT = 50
 MOST_LEVERAGE = 1 - 1e-9
+ROUNDING = 1e-12
 # Where one unit carries more than half, no jackknife helps: the verdict refuses from 30% on.
 MOST_SHARE = 0.5
 
@@ -117,8 +118,11 @@ def best_combination(d: Decisions) -> Scored:
         return Scored(np.full(d.n, np.nan))
     weight = _weight_control(d)
     level, gain, surplus = d.mean(plain), d.mean(plain) - d.mean(robust), d.mean(weight)
-    base = plain - level
-    mix = combine(base, base - (robust - d.mean(robust)), weight - surplus, d.mass, _single_mass(d))
+    size = float(max(np.abs(plain).max(), np.abs(robust).max()))
+    base = _beyond_rounding(plain - level, size)
+    model = _beyond_rounding(base - _beyond_rounding(robust - d.mean(robust), size), size)
+    control = _beyond_rounding(weight - surplus, 1 + float(np.abs(weight).max()))
+    mix = combine(base, model, control, d.mass, _single_mass(d))
     center = level - mix.beta * gain - mix.delta * surplus
     leverage = np.minimum(mix.leverage + weight_share(d), MOST_SHARE)
     stretched = mix.residual / (1 - leverage)
@@ -127,6 +131,11 @@ def best_combination(d: Decisions) -> Scored:
         f"mean weight δ = {mix.delta:.3g}"
     )
     return Scored(center + stretched - d.mean(stretched), note, model_share=mix.beta)
+
+
+def _beyond_rounding(centered: Floats, size: float) -> Floats:
+    """Centered numbers, or zeros where they are what rounding leaves of numbers of a size."""
+    return np.zeros_like(centered) if np.abs(centered).max() <= ROUNDING * size else centered
 
 
 def _weight_control(d: Decisions) -> Floats:

@@ -186,6 +186,8 @@ def test_a_blend_of_rungs_believes_the_highest():
     left = min(side * np.average(np.delete(apart, i), weights=np.delete(m, i)) for i in range(60))
     assert found == pytest.approx([max(left - error, 0.0), 0.0, 0.0])
     assert found[0] > 0
+    _, near = blend._weights(calm, names, mass, members, 9.0)
+    assert near.tolist() == [0.0, 0.0, 0.0]
     one, none = blend._weights(table[:1], names[:1], mass, members, 0.0)
     assert (one.tolist(), none.tolist()) == ([1.0], [0.0])
 

@@ -111,6 +111,7 @@ def test_the_smallest_keys():
             rows = condense._smallest(key, number)
             assert len(rows) == len(set(rows.tolist())) == min(number, len(key))
             assert np.sort(key[rows]).tolist() == np.sort(key)[:number].tolist()
+    assert sorted(condense._smallest(np.zeros(300), 7)) == list(range(7))  # of equal keys the first
     clustered = np.concatenate([np.full(4000, 5.0), np.arange(100.0) / 100])
     assert (
         np.sort(clustered[condense._smallest(clustered, 50)]).tolist()

@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from offpolicy.errors import OffPolicyError
-from offpolicy.inference import comparison, display, family, figures
+from offpolicy.inference import comparison, display, family, figures, pareto
 from offpolicy.inference.change import Change, change, has_lift, lift
 from offpolicy.inference.estimate import Estimate
 from offpolicy.inference.intervals import multiple
@@ -182,6 +182,29 @@ def test_few_to_compare():
         "—",
     ):
         assert words in html
+
+
+def test_who_beats_whom_in_every_metric():
+    units = Units(400)
+    none = Estimate.from_scores(np.zeros(400), units=units)
+    at = {
+        z: Estimate.from_scores(normal_scores(400, z / 20), units=units)
+        for z in (-4.0, 0.9, 1.5, 4.0)
+    }
+
+    def beats(first, second, minimized=()):
+        own = {"m": at.get(first, none), "k": at.get(second, none)}
+        return pareto._beats(own, {"m": none, "k": none}, minimized, 0.95)
+
+    assert beats(4.0, 4.0)
+    assert beats(4.0, 0.0)  # the same on every unit in one metric
+    assert not beats(0.0, 0.0)
+    assert not beats(4.0, 1.5)  # better, but not shown
+    assert not beats(1.5, 1.5)
+    assert not beats(4.0, 0.9)
+    assert not beats(4.0, -4.0)
+    assert beats(4.0, -4.0, ("k",))
+    assert not beats(4.0, 4.0, ("k",))
 
 
 # -- changes and figures -----------------------------------------------------------------------------------

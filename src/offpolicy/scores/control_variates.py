@@ -102,7 +102,7 @@ def regress_others(
     reach = X @ inverse
     leverage = np.minimum(single * np.einsum("ij,ij->i", reach, X), MOST_LEVERAGE)
     left_out = slopes - reach * (single * residual / (1 - leverage))[:, None]
-    back = np.where(scale > 0, 1.0 / np.where(scale > 0, scale, 1.0), 0.0)
+    back = np.divide(1.0, scale, out=np.zeros_like(scale), where=scale > 0)
     return (slopes * back)[1:], (left_out * back)[:, 1:]
 
 

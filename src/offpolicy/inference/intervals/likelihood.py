@@ -142,13 +142,12 @@ def _upper(sample: Sample, slack: float, unseen: Unit | None) -> float:
     num, den = sample.numerator, sample.denominator
     theta = sample.estimate
     extra = unseen or (0.0, 0.0)
-    # A mean is solved at once, its mixture with an unseen unit of another size is not.
-    single = sample.is_mean and (unseen is None or unseen[1] == den[0])
     for _ in range(50):
         ceiling = None if unseen is None else unseen[0] - theta * unseen[1]
         tilt, spare = _tilt(num - theta * den, sample.counts, slack, ceiling)
         new = (float(tilt @ num) + spare * extra[0]) / (float(tilt @ den) + spare * extra[1])
-        if single or abs(new - theta) <= 1e-13 * max(abs(new), abs(theta)):
+        # A mean is solved at once: the unseen unit has the size of the others.
+        if sample.is_mean or abs(new - theta) <= 1e-13 * max(abs(new), abs(theta)):
             return new
         theta = new
     return theta

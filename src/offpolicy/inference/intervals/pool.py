@@ -59,10 +59,10 @@ class Moments:
         residual = np.where(there, residual, 0.0)
         total = float(m.sum())
         # Sums of cubes stay in range: everything is in units of the largest residual.
-        largest = float(np.abs(residual).max(initial=0.0)) or 1.0
+        largest = float(np.abs(residual).max()) or 1.0
         e = residual / largest
         e = e - float(m @ e) / total
-        if float(np.abs(e).max(initial=0.0)) <= ROUNDING:
+        if float(np.abs(e).max()) <= ROUNDING:
             e = np.zeros_like(e)
         square = e * e
         second, third = float(m @ square) / total, float(m @ (square * e)) / total
@@ -103,7 +103,7 @@ class Pool:
         """
         m = np.ones(len(weights)) if mass is None else mass
         w = np.abs(weights)
-        top = float(w.max(initial=0.0))
+        top = float(w.max())
         # Powers of very small or large weights leave the range of a float: shares of the largest do not.
         top = 1.0 if top == 0 or SMALLEST < top < 1 / SMALLEST else top
         w = w / top

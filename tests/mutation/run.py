@@ -167,12 +167,16 @@ def main() -> None:
         compileall.compile_dir(ROOT / "src", quiet=1)
         gc.freeze()  # what is loaded stays: children need not look through it
 
+        parent = os.getpid()
+
         def each(session: Collected | None) -> None:
             """Try what is not known yet, and write it down."""
             done = known(results_file)
             lines.kills.update((k.split(":")[0], row["by"]) for k, row in done.items() if row["by"])
             again = {"survived", "broken"} if asked.again else set()
             for mutant in chosen:
+                if session is not None and os.getppid() != parent:
+                    return  # who asked is gone
                 right = is_inside(mutant) == (session is not None)
                 if mutant.key in done and not (right and done[mutant.key]["outcome"] in again):
                     continue

@@ -147,6 +147,23 @@ def shares_by_search(matrix):
     return found.x
 
 
+def test_products_without_a_model_take_part_where_it_adds_noise():
+    noisy = replace(world(7, n=80), pi_e=world(7, n=80).pi_b)  # predictions are random numbers
+    made = blend.products(noisy)
+    assert list(made) == ["DML", "WDR", "SNIPW"]
+    spread = {name: float(((psi - psi.mean()) ** 2).sum()) for name, psi in made.items()}
+    assert spread["SNIPW"] < min(spread["DML"], spread["WDR"])
+    assert made["SNIPW"] == pytest.approx(formulas.self_normalized(noisy))
+    # Truncated episodes: weights alone say nothing of what follows.
+    assert list(blend.products(replace(noisy, whole=False))) == ["DML", "WDR"]
+    assert not replace(noisy, whole=False).part(np.arange(3)).whole
+    # A model that knows every reward of a step leaves nothing over.
+    steps = Layout.ragged([1] * 40)
+    reward, pi_e = np.tile([-1.0, 1.0], 20), np.random.default_rng(8).uniform(0.2, 0.8, 40)
+    known = Decisions(steps, reward, pi_e, np.full(40, 0.5), reward, np.zeros(40))
+    assert list(blend.products(known)) == ["DML", "WDR"]
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_the_minimum_over_the_simplex(seed):
     root = np.random.default_rng(seed).normal(size=(4, 6)) + 0.6
@@ -198,13 +215,13 @@ def test_a_standard_error_allows_for_a_bias():
     share = d.mass / d.mass.sum()
     mean = share @ psi
     variance = share**2 @ (psi - mean) ** 2
-    spread, text = blend._spread(d, psi, 0.25)
+    spread, text = blend._stretched(d, psi, 0.25)
     assert share @ spread == pytest.approx(mean)
     assert share**2 @ (spread - mean) ** 2 == pytest.approx(variance + 0.25**2)
     assert text == "the standard error allows for a bias of 0.25"
-    for same in (blend._spread(d, psi, 0.0), blend._spread(d, np.ones(30), 0.25)):
+    for same in (blend._stretched(d, psi, 0.0), blend._stretched(d, np.ones(30), 0.25)):
         assert same[1] == ""
-    assert blend._spread(d, psi, 0.0)[0] is psi
+    assert blend._stretched(d, psi, 0.0)[0] is psi
 
 
 def test_a_blend_is_fitted_on_other_folds():
@@ -222,7 +239,7 @@ def test_a_blend_is_fitted_on_other_folds():
     assert found.psi.mean() == pytest.approx(expected.mean())
     assert found.products == pytest.approx(shares[1:].sum())
     assert found.looks_back == 0.0
-    order = sorted(range(3), key=lambda j: -shares[j])
+    order = sorted(range(len(names)), key=lambda j: -shares[j])
     text = ", ".join(f"{names[j]} {shares[j]:.0%}" for j in order if shares[j] > 0.005)
     assert found.note.startswith(f"blend by estimated mean squared error: {text}")
     whole = blend.blended(replace(d, fold=None))

@@ -389,6 +389,7 @@ class Pipeline:
             view.count,
             view.fold(repeat) if split == "crossfit" else None,
             regressed=marginal is not None and not self.log.is_discrete,
+            whole=view.layout.is_single or not len(self.log.bootstrapped),
         )
         if split == "half":
             return made.part(np.flatnonzero(view.half(repeat)))

@@ -1,4 +1,4 @@
-"""`auto` for episodes: a blend of DML, WDR and DRL by estimated mean squared error.
+"""`auto` for episodes: a blend of DML, WDR, DRL and SNIPW by estimated mean squared error.
 
 Products of ratios (DML, WDR) need no Markov state and no model of the ratios, and die of the horizon; ratios of
 marginals (DRL) live on, and are wrong where the state is not Markov or the ratios are badly fitted. So:
@@ -6,6 +6,7 @@ marginals (DRL) live on, and are wrong where the state is not Markov or the rati
 - products take part where they are supported: the weights of the last step leave at least 100 effective episodes, or a
   tenth of all if that is 20, none of which carries more than a tenth, and have a mean that is 1 within a fifth. With
   fewer, the spread of their scores is no guide to their error;
+- products without a model (SNIPW) take part where they vary less than those with it: there the model adds noise;
 - with less support (8 effective episodes, none with more than half) products do not speak unless they contradict: where
   DRL is more than 5 standard errors from DML, which is where the check `marginal_ratios` refuses DRL, they speak alone;
 - where a value model leaves less over than n episodes can tell (`missed`), scores do not say which part is better:
@@ -33,7 +34,7 @@ from offpolicy.scores.decisions import LARGEST_LOG_WEIGHT
 from offpolicy.scores.formulas import Scored
 from offpolicy.scores.look_back import Rung, ladder
 from offpolicy.scores.magic import simplex_minimum
-from offpolicy.scores.missed import Floor, floored
+from offpolicy.scores.missed import Floor, floored, spread
 
 if TYPE_CHECKING:
     from offpolicy._arrays import Bools, Floats
@@ -51,7 +52,8 @@ CONTRADICTED = 5.0
 # Standard errors of the distance that are no sign of bias: of counted ratios, and of regressed ones.
 NOISE = 1.0
 LITTLE_NOISE = 0.5
-PRODUCTS = {"DML": scores.doubly_robust, "WDR": scores.self_normalized_dr}
+MODELED = {"DML": scores.doubly_robust, "WDR": scores.self_normalized_dr}
+PRODUCTS = {**MODELED, "SNIPW": scores.self_normalized}
 LOST = "products of ratios are not supported at this horizon"
 
 
@@ -77,6 +79,16 @@ def products_supported(
     )
 
 
+def products(d: Decisions) -> dict[str, Floats]:
+    """The scores of products of ratios: with a value model, and without where that varies less than either."""
+    made = {name: score(d) for name, score in MODELED.items()}
+    if d.whole:
+        plain = PRODUCTS["SNIPW"](d)
+        if spread(d, plain) < min(spread(d, psi) for psi in made.values()):
+            made["SNIPW"] = plain
+    return made
+
+
 def contradicted(d: Decisions, marginal: Floats, robust: Floats) -> bool:
     """Whether products of ratios, if barely supported, say that ratios of marginals are wrong."""
     if not (np.isfinite(robust).all() and products_supported(d, *BARELY)):
@@ -89,12 +101,12 @@ def contradicted(d: Decisions, marginal: Floats, robust: Floats) -> bool:
 def candidates(d: Decisions, floor: Floor | None) -> tuple[dict[str, Floats], str]:
     """The scores that take part, by name, what is believed last; and why where it is not all of them."""
     if d.marginal is None:
-        return {name: score(d) for name, score in PRODUCTS.items()}, ""
+        return {name: score(d) for name, score in MODELED.items()}, ""
     supported = products_supported(d)
     rungs = ladder(d) if d.regressed else [Rung(0, scores.marginalized(d))]
     marginal = {rung.name: rung.psi for rung in rungs}
     if supported:
-        made = {**marginal, **{name: score(d) for name, score in PRODUCTS.items()}}
+        made = {**marginal, **products(d)}
         if floor is not None and all(floor.is_above(d, psi) for psi in made.values()):
             return {"DML": made["DML"]}, ""
         return made, ""
@@ -134,13 +146,15 @@ def blended(d: Decisions) -> Scored:
     by_name = dict(zip(names, mean, strict=True))
     products = float(sum(share for name, share in by_name.items() if name in PRODUCTS))
     back = float(sum(share for name, share in by_name.items() if name not in {*PRODUCTS, "DRL"}))
-    psi, allowed = _spread(d, (shares * table).sum(axis=0), float(accepted @ d.mass / d.mass.sum()))
+    psi, allowed = _stretched(
+        d, (shares * table).sum(axis=0), float(accepted @ d.mass / d.mass.sum())
+    )
     psi, missed = floored(d, psi, floor)
     said = "; ".join(text for text in (note, why, allowed, missed) if text)
     return Scored(psi, said, products, looks_back=back)
 
 
-def _spread(d: Decisions, psi: Floats, bias: float) -> tuple[Floats, str]:
+def _stretched(d: Decisions, psi: Floats, bias: float) -> tuple[Floats, str]:
     """Scores of the same mean whose standard error allows for a bias, and what was done."""
     size = float(d.mass.sum())
     mean = float(psi @ d.mass) / size

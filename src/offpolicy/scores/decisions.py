@@ -71,6 +71,9 @@ class Decisions:
     regressed : bool
         Whether ``marginal`` comes from a regression on a continuous state, which is somewhat wrong, rather than from
         counts.
+    whole : bool
+        Whether all episodes were logged to their ends. Of one that was truncated, weights alone say nothing of what
+        follows.
 
     Examples
     --------
@@ -94,6 +97,7 @@ class Decisions:
     fold: Ints | None = None
     ledger: Ledger | None = None
     regressed: bool = False
+    whole: bool = True
 
     @property
     def n(self) -> int:
@@ -222,6 +226,7 @@ class Decisions:
             unit(self.count),
             unit(self.fold),
             regressed=self.regressed,
+            whole=self.whole,
         )
 
     def unfolded(self) -> Decisions:

@@ -60,7 +60,12 @@ class Floor:
 
     def is_above(self, d: Decisions, psi: Floats) -> bool:
         """Whether scores vary less than this."""
-        return float(d.mass @ (psi - _mean(d, psi)) ** 2) < self.square
+        return spread(d, psi) < self.square
+
+
+def spread(d: Decisions, psi: Floats) -> float:
+    """Σ m (ψ − mean)²."""
+    return float(d.mass @ (psi - _mean(d, psi)) ** 2)
 
 
 def _mean(d: Decisions, psi: Floats) -> float:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from offpolicy_studies.arrays import Array, Floats
 
-PARTS = ("DML", "DRL", "WDR")
+PARTS = ("DML", "DRL", "WDR", "SNIPW")
 LIBRARY = ("auto", *PARTS, "MAGIC", "DM")
 PLAIN = ("IS", "WIS", "PDIS", "PDWIS", "fitted Q")
 TRUE = "DRL, true ratios"

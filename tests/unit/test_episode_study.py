@@ -70,6 +70,7 @@ def test_a_replication_and_its_summary():
         "WIS",
         "PDIS",
         "PDWIS",
+        "SNIPW",
     }
     summary = summarize([made], problem("clinic, near target").truth, 1_000)
     assert summary["answerable"] in {0, 1}

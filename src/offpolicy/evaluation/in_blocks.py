@@ -19,7 +19,7 @@ from offpolicy.evaluation.source import RowView, Specs, count_unfitted, keeps_wi
 from offpolicy.inference.columns import Columns
 from offpolicy.inference.reach import Reach, constant_propensities, largest_weight, masses, reach
 from offpolicy.inference.units import Units
-from offpolicy.models.behavior.logging_policy import LoggingPolicy, as_logging_policy
+from offpolicy.models.behavior.logging_policy import as_logging_policy, is_given, is_known
 from offpolicy.models.fitting.episodes import EpisodeFit
 from offpolicy.models.fitting.store import BEHAVIOR, MRDR, REWARD, FitStore
 from offpolicy.models.values.resolve import as_value_model
@@ -86,15 +86,13 @@ class InBlocks:
     @property
     def weights_known(self) -> bool:
         """Whether the logged propensities are used as they are."""
-        given = self.specs.behavior_model
-        return self.log.propensity is not None and (
-            given is None or isinstance(given, LoggingPolicy)
-        )
+        logged = self.log.propensity is not None
+        return is_known(self.specs.behavior_model, of_ratios=logged, of_actions=logged)
 
     @property
     def behavior_given(self) -> bool:
         """Whether no behavior model is fitted."""
-        return self.weights_known or isinstance(self.specs.behavior_model, LoggingPolicy)
+        return is_given(self.specs.behavior_model, known=self.weights_known)
 
     def units(self) -> Units:
         """The independent units."""

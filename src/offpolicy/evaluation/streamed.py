@@ -28,7 +28,12 @@ from offpolicy.inference.units import Units
 from offpolicy.logs.bandit import BanditLog
 from offpolicy.logs.frame import Context
 from offpolicy.logs.layout import Layout
-from offpolicy.models.behavior.logging_policy import LoggingPolicy, as_logging_policy
+from offpolicy.models.behavior.logging_policy import (
+    LoggingPolicy,
+    as_logging_policy,
+    is_given,
+    is_known,
+)
 from offpolicy.models.fitting import streamed as fitting
 from offpolicy.models.fitting.crossfit import CrossFit
 from offpolicy.models.fitting.store import BEHAVIOR, MRDR, REWARD, FitStore
@@ -181,18 +186,16 @@ class Streamed:
     @property
     def weights_known(self) -> bool:
         """Whether the logged propensities are used as they are."""
-        if not self.scan.has_propensity:
-            return False
-        spec, cells = self.specs.behavior_model, self.specs.cells
-        if isinstance(spec, LoggingPolicy):
-            return True
+        logged, cells = self.scan.has_propensity, self.specs.cells
         whole = bool(self.scan.roles.distribution)
-        return spec is None and (cells is None or whole or bool(cells.single.all()))
+        of_cells = cells is None or whole or bool(cells.single.all())
+        spec = self.specs.behavior_model
+        return is_known(spec, of_ratios=logged and of_cells, of_actions=logged)
 
     @property
     def behavior_given(self) -> bool:
         """Whether no behavior model is fitted."""
-        return self.weights_known or isinstance(self.specs.behavior_model, LoggingPolicy)
+        return is_given(self.specs.behavior_model, known=self.weights_known)
 
     @property
     def cells(self) -> Cells | None:

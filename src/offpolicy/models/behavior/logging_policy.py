@@ -56,6 +56,24 @@ class LoggingPolicy:
         return own, cell
 
 
+def is_known(spec: Any, *, of_ratios: bool, of_actions: bool) -> bool:
+    """Whether π_b is what was logged: of what ratios are of (actions or cells), or of the actions of a logging policy.
+
+    >>> is_known(None, of_ratios=True, of_actions=True), is_known("shares", of_ratios=True, of_actions=True)
+    (True, False)
+    """
+    return of_actions if isinstance(spec, LoggingPolicy) else spec is None and of_ratios
+
+
+def is_given(spec: Any, *, known: bool) -> bool:
+    """Whether no behavior model is fitted.
+
+    >>> is_given(None, known=False), is_given(LoggingPolicy("uniform"), known=False)
+    (False, True)
+    """
+    return known or isinstance(spec, np.ndarray | LoggingPolicy)
+
+
 def _check_possible(own: Floats, rows: Ints) -> None:
     if (own <= 0).any():
         raise ModelError(

@@ -18,7 +18,7 @@ from offpolicy.models.behavior.behavior import (
     floor_at,
 )
 from offpolicy.models.behavior.exploring import ExploringLogit
-from offpolicy.models.behavior.logging_policy import LoggingPolicy
+from offpolicy.models.behavior.logging_policy import LoggingPolicy, is_given, is_known
 from offpolicy.models.behavior.resolve import as_behavior_model
 from offpolicy.models.behavior.sees_targets import with_targets
 from offpolicy.models.behavior.state_shares import StateShares
@@ -62,14 +62,16 @@ class BehaviorFits:
     @property
     def is_known(self) -> bool:
         """Whether the logged propensities are used as they are, or those of cells follow from what was logged."""
-        if isinstance(self.spec, LoggingPolicy):
-            return self._actions.propensity is not None
-        return self.spec is None and self.log.propensity is not None
+        return is_known(
+            self.spec,
+            of_ratios=self.log.propensity is not None,
+            of_actions=self._actions.propensity is not None,
+        )
 
     @property
     def is_given(self) -> bool:
         """Whether nothing is fitted."""
-        return self.is_known or isinstance(self.spec, np.ndarray | LoggingPolicy)
+        return is_given(self.spec, known=self.is_known)
 
     @property
     def _actions(self) -> Any:

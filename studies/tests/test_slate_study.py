@@ -44,3 +44,5 @@ def test_tables():
     assert set(found["kinds"]["cascade"]["checks"]) == set(WEIGHTED)
     for name in ("IPS", "IIPS", "RIPS", "DML", "cascade-DR, published"):
         assert f"| {name} |" in text
+    assert "| all | DML |" in text
+    assert "| all | IPW, interaction chosen |" in text

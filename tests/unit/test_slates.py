@@ -84,6 +84,12 @@ def test_items_drawn_without_replacement_are_balanced(interaction):
     )
 
 
+def test_one_item_for_every_slot_is_refused_with_the_reason():
+    log = op.Slates.from_frame(frame_of(50), **ROLES)
+    with pytest.raises(PolicyError, match=r"not eligible.*shows an item twice.*distinct=False"):
+        op.evaluate(log, "always:a", estimators=["IPW"])
+
+
 def test_auto_takes_distinct_items_for_a_cascade_at_least():
     """Their probabilities are given the items above, which "independent" slots have no use for."""
 

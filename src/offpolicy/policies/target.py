@@ -250,7 +250,7 @@ def _from_array(name: str, array: Array, log: Any) -> Target:
 
 def _from_labels(name: str, values: Array, log: Any) -> Target:
     codes = encode_choices(name, values, log.actions)
-    _check_eligible_codes(name, codes, log.eligible)
+    _check_eligible_codes(name, codes, log)
     return Target(name, len(log.actions), False, codes, None)
 
 
@@ -267,7 +267,7 @@ def _from_function(name: str, policy: Any, log: Any) -> Target:
         codes = np.empty(n, dtype=np.int64)
         for block in blocks(n, 1):
             codes[block] = bound.choices(block)
-        _check_eligible_codes(name, codes, log.eligible)
+        _check_eligible_codes(name, codes, log)
         rows = some_rows(n)
         probe(bound.choices, rows, f"policy {name!r}", reference=codes[rows])
         return Target(name, len(labels), shares, codes, None, bound.elsewhere)
@@ -440,11 +440,17 @@ def encode_choices(name: str, labels: Array, actions: tuple[Any, ...]) -> Ints:
         ) from error
 
 
-def _check_eligible_codes(name: str, codes: Ints, eligible: Bools | None) -> None:
-    if eligible is None:
+def _check_eligible_codes(name: str, codes: Ints, log: Any) -> None:
+    if log.eligible is None:
         return
-    bad = ~eligible[np.arange(len(codes)), codes]
+    bad = ~log.eligible[np.arange(len(codes)), codes]
     if bad.any():
+        remedy = "Choose among the eligible ones."
+        if getattr(log, "excludes_above", False):
+            remedy += (
+                " No slate of the log shows an item twice, so that the items above are not; say distinct=False if they "
+                "could be."
+            )
         raise PolicyError(
-            f"policy {name!r}: chooses an action that was not eligible in {first_rows(bad)}."
+            f"policy {name!r}: chooses an action that was not eligible in {first_rows(bad)}. {remedy}"
         )

@@ -124,7 +124,7 @@ def _covered(ev: Any, name: str, truth: dict[str, float]) -> dict[str, bool | No
 
 
 def reproduce(options: Args) -> dict[str, Any]:
-    """Run every kind: {"options", "kinds": {kind: {"errors", "coverage", "checks", "chosen"}}}."""
+    """Run every kind: {"options", "kinds": {kind: {"errors", "coverage", "checks", "chosen"}}, "together"}."""
 
     def drawn(name: str, replications: int, *, fitted: bool) -> dict[str, list[dict[str, Any]]]:
         return simulate(
@@ -145,6 +145,9 @@ def reproduce(options: Args) -> dict[str, Any]:
         own, modeled = summary(weighted[kind]), summary(fitted[kind])
         both = {part: {**modeled[part], **own[part]} for part in ("errors", "coverage")}
         kinds[kind] = {**own, **both}
+    together: dict[str, Any] = {}
+    for by_kind in (fitted, weighted):
+        together |= summary([log for logs in by_kind.values() for log in logs])["coverage"]
     answer = {
         "options": {
             "slates": options.slates,
@@ -153,6 +156,7 @@ def reproduce(options: Args) -> dict[str, Any]:
             "seed": options.seed,
         },
         "kinds": kinds,
+        "together": together,
     }
     write_results(options.out, answer, show(answer))
     return answer
@@ -224,7 +228,7 @@ def show(result: dict[str, Any]) -> str:
         lines.append(f"| {name} | {' | '.join(cells)} | {PUBLISHED.get(name, '–')} |")
     lines += [
         "",
-        "Share of 95% intervals that hold the truth, among those given (share given).",
+        "Share of 95% intervals that hold the truth, among those given (share given), and over all worlds.",
         "",
         "| world | estimate | value | difference | lift |",
         "|---|---|---|---|---|",
@@ -233,6 +237,9 @@ def show(result: dict[str, Any]) -> str:
         for name, by in found["coverage"].items():
             cells = [f"{100 * c[0]:.1f}% ({100 * c[2]:.0f}%)" for c in by.values()]
             lines.append(f"| {kind} | {name} | {' | '.join(cells)} |")
+    for name, by in result["together"].items():
+        cells = [f"{100 * c[0]:.1f}% ± {100 * c[1]:.1f}" for c in by.values()]
+        lines.append(f"| all | {name} | {' | '.join(cells)} |")
     lines += [
         "",
         "Share of logs in which a check cautions, by what rewards depend on and what was assumed.",

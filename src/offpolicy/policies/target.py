@@ -36,7 +36,7 @@ from offpolicy.policies.surface import Surface
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from offpolicy._arrays import Array, Bools, Floats, Ints
+    from offpolicy._arrays import Array, Floats, Ints
     from offpolicy.logs.frame import Context
 
 

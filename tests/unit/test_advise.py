@@ -95,6 +95,24 @@ def test_which_of_two_actions_was_taken_is_chance_with_known_odds():
     assert spread < 0.5 * 0.5 * np.std(drawn) / np.mean(drawn)
 
 
+def test_the_scale_is_that_of_the_known_variance():
+    """σ² = p (1 − p) / π_b' of the action that is always taken, but for how the log's residuals compare."""
+    n = 1500
+    log = log_of(np.random.default_rng([0, n]), n, 0.1)
+    advice = op.advise(
+        log,
+        op.policies.Fixed(1),
+        estimators=["DML"],
+        exploration=[0.2],
+        reward_model=np.tile(MEANS, (n, 1)),
+    )["policy"]
+    taken = log.action == 1
+    calibration = ((log.reward[taken] - MEANS[1]) ** 2).mean()
+    for share, propensity in ((0.0, 0.05), (0.2, 0.8 * 0.05 + 0.1)):
+        scale = advice.plan(share).forecast.curve.scale
+        assert scale == pytest.approx(2 * 1.959964 * np.sqrt(calibration / propensity), rel=0.01)
+
+
 def test_a_table_of_predictions_learns_nothing_from_more_rows():
     fixed = advice_of([0], 1500, 0.2)[0]["policy"].plan(0).forecast
     assert fixed.curve.learned(6000) == 1.0

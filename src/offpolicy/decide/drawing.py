@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 ACROSS, DOWN, BOX = 142, 84, 134
 LONGEST = 20
 ASIDE = 4
+#: Share of its full size below which the drawing is scrolled instead.
+SMALLEST = 0.7
 
 
 @dataclass
@@ -50,9 +52,14 @@ def tree_svg(root: Node, features: Sequence[Feature], labels: Sequence[Hashable]
     place(root, 0)
     width, height = ACROSS * made.leaves, 56 + DOWN * made.deepest
     return (
-        f'<svg viewBox="0 0 {width} {height}" style="max-width:{width}px;width:100%" role="img" '
+        f'<svg viewBox="0 0 {width} {height}" style="{_size(width)}" role="img" '
         f'aria-label="the learned tree">{"".join(made.parts)}</svg>'
     )
+
+
+def _size(width: float) -> str:
+    """As wide as the page, but no smaller than one can read."""
+    return f"max-width:{width}px;min-width:{width * SMALLEST:.0f}px;width:100%"
 
 
 def _box(x: float, y: float, text: str, small: str, *, bold: bool = False) -> str:

@@ -43,7 +43,7 @@ def learned_section(learned: Learned) -> Section:
         sql = (
             f"<details><summary>As SQL</summary><pre>{esc(learned.policy.to_sql())}</pre></details>"
         )
-        drawing = learned.policy.drawn()
+        drawing = f'<div style="overflow-x:auto">{learned.policy.drawn()}</div>'
         body = (
             figure("tree", drawing, "The learned tree: left where the answer is yes.", data=rules)
             + sql

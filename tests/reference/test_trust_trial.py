@@ -47,7 +47,7 @@ def change_of(value, error=None, level=0.95, method="normal"):
 def test_a_test_of_a_tenth_of_the_logged_value():
     reward = 2.0 + 0.5 * NOISE
     test = ab_test(logged(reward), None, None)
-    each = math.ceil(POWER * (0.25 + 0.25 + 0.2**2) / 0.2**2)
+    each = math.ceil(POWER * (0.25 + 0.25) / 0.2**2)  # the same spread around both means
     assert (test.per_arm, test.total) == (each, 2 * each)
     assert (test.difference, test.assumed, test.estimated) == (pytest.approx(0.2), True, None)
     assert test.relative == pytest.approx(0.1)
@@ -123,7 +123,8 @@ def test_the_variance_of_the_new_arm_is_weighted():
     e = replace(scores(0.7), evidence=SimpleNamespace(weight="w"))
     mass = own * weight
     assert trial._variance(ev, e, 0.1) == pytest.approx(mass @ (reward - e.value) ** 2 / mass.sum())
-    assert trial._variance(ev, None, 0.1) == pytest.approx(own @ (reward - 0.1) ** 2 / own.sum())
+    mean = own @ reward / own.sum()
+    assert trial._variance(ev, None, 0.1) == pytest.approx(own @ (reward - mean) ** 2 / own.sum())
     ev.problem.table.columns["w"] = np.zeros(400)
     assert trial._variance(ev, e, 0.1) == pytest.approx(own @ (reward - e.value) ** 2 / own.sum())
 
@@ -136,10 +137,7 @@ def test_clusters_are_randomized_whole():
     test = ab_test(ev, None, None)
     error = ev.logged.std_error
     whole = 100 * error**2
-    base = ev.logged.value
-    control = ((reward - base) ** 2).mean()
-    treated = ((reward - 1.1 * base) ** 2).mean()
-    each = math.ceil(POWER * (whole + whole * treated / control) / (0.1 * base) ** 2)
+    each = math.ceil(POWER * 2 * whole / (0.1 * ev.logged.value) ** 2)
     assert test.per_arm == each
     assert test.unit == "users"
     assert test.logs == pytest.approx(2 * each / 100)

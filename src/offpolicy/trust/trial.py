@@ -15,7 +15,7 @@ A test of more than ten times the units of the log is still the right size, and 
 large the difference is; the sentences that propose it say so.
 
 The variance of the new arm is that of the target: v(1 − v) for binary rewards with v the
-value that it is sized for, else Σ w (r − v)² / Σ w. Rows count
+value that it is sized for, else Σ w (r − v)² / Σ w, or that of the log where nothing can be relied on. Rows count
 with their weights, so that a log of kept rows speaks of all impressions; of clusters, which a test would randomize
 whole, the variance is that of their sums.
 """
@@ -194,19 +194,19 @@ def _standing_out(change: Change) -> tuple[float, float]:
 def _variance(ev: Evaluation, estimate: Estimate | None, value: float) -> float:
     """Variance of the reward (return) of one unit of the population, under the target or as logged.
 
-    ``value`` is the mean of binary rewards; others have the one that was estimated, where there is one.
+    ``value`` is the mean of binary rewards; others are spread around the one that was estimated, or as logged.
     """
     reward = ev.problem.table.columns[ev.problem.earning]
     ends = two_values(reward)
     if ends is not None:
         return float(max(value - ends[0], 0.0) * max(ends[1] - value, 0.0))
     mass = np.ones(len(reward)) if ev.problem.units.mass is None else ev.problem.units.mass
-    value = value if estimate is None else estimate.value
-    columns = None if estimate is None else estimate.evidence
-    if columns is not None:
-        weighted = mass * ev.problem.table.columns[columns.weight]
+    if estimate is None:
+        return float(mass @ (reward - mass @ reward / mass.sum()) ** 2 / mass.sum())
+    if estimate.evidence is not None:
+        weighted = mass * ev.problem.table.columns[estimate.evidence.weight]
         mass = weighted if float(weighted.sum()) > 0 else mass
-    return float(mass @ (reward - value) ** 2 / mass.sum())
+    return float(mass @ (reward - estimate.value) ** 2 / mass.sum())
 
 
 def rounded_up(size: float) -> int:

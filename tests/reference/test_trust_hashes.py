@@ -166,3 +166,33 @@ def test_digests_add_up():
     assert parts == whole
     assert str(whole) == f"{expected[0]:016x}{expected[1]:016x}"
     assert text_hash("first") == of_text("first")
+
+
+def test_an_episode_is_its_steps():
+    states, actions = np.arange(6.0).reshape(2, 3), np.array([[0, 1, 0], [1, 1, 0]])
+    rewards, given = np.arange(6.0).reshape(2, 3) / 2, np.full((2, 3), 0.5)
+    log = op.Trajectories.from_arrays(
+        states, actions, rewards, propensities=given, weight=[1.0, 2.0]
+    )
+    made = row_hashes(log)
+    total = [0, 0]
+    for i in range(6):
+        u, t = divmod(i, 3)
+        out = splitmix(MISSING ^ of_number(float(i)))
+        parts = {
+            "action": of_number(actions[u, t]), "reward": of_number(rewards[u, t]), "step": of_number(t),
+            "propensity": of_number(0.5), "weight": of_number(u + 1.0),
+        }  # fmt: skip
+        for name, value in parts.items():
+            out = splitmix(out ^ value ^ of_text(name))
+        assert int(made[i]) == out
+        total[u] = (total[u] + out) & MASK
+    assert unit_hashes(log, made).tolist() == [splitmix(x) for x in total]
+
+
+def test_several_metrics_in_any_order():
+    one = op.BanditLog.from_arrays(None, [0, 1], {"a": [1.0, 2.0], "b": [3.0, 4.0]})
+    two = op.BanditLog.from_arrays(None, [0, 1], {"b": [3.0, 4.0], "a": [1.0, 2.0]})
+    other = op.BanditLog.from_arrays(None, [0, 1], {"a": [3.0, 4.0], "b": [1.0, 2.0]})
+    assert row_hashes(one).tolist() == row_hashes(two).tolist()
+    assert set(row_hashes(one).tolist()).isdisjoint(row_hashes(other).tolist())

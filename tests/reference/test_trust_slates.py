@@ -12,6 +12,10 @@ from scipy import stats
 
 import offpolicy as op
 from offpolicy.inference.intervals.tails import effective_size
+from offpolicy.models.fitting.encode import encode_table
+from offpolicy.models.rewards.auto import LinearReward
+from offpolicy.models.rewards.reward import RewardData
+from offpolicy.splits.hashing import drawn
 from offpolicy.trust import interaction, slots
 from offpolicy.trust.moments import mean_z
 from offpolicy.trust.thresholds import THRESHOLDS, WIDER
@@ -164,6 +168,22 @@ def test_attraction_acts_through_a_linear_model():
     f = attraction(log)
     assert f.shape == (1500, 3)
     assert np.corrcoef(f[np.arange(1500), log.action], log.reward)[0, 1] > 0.3
+    half = np.asarray(drawn(log.units, 0.5, 1))[log.layout.unit]
+    table = encode_table(log.bare.learner_table)
+    for side in (half, ~half):
+        rows, others = np.flatnonzero(~side), np.flatnonzero(side)
+        given = RewardData(
+            table.rows(rows),
+            log.action[rows],
+            log.slot_reward[rows],
+            None,
+            log.actions,
+            log.names.action,
+        )
+        fit = LinearReward().fit_reward(given, 0)
+        for item_code in range(3):
+            made = fit.predict(table.rows(others), np.full(len(others), item_code))
+            assert f[others, item_code] == pytest.approx(made)
     found = slots.dependence(log, np.eye(3, dtype=bool))
     assert found.item == slots.ATTRACTIVE
     assert found.z < 0

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from offpolicy.trust import horizon
+from offpolicy.trust import horizon, models, weights
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -61,3 +61,63 @@ def test_the_skill_of_a_value_model_by_a_loop():
     assert math.isnan(horizon.skill(still.decisions()))
     assert horizon._skill(view_of_steps(still)).sentence == "one-step targets do not vary."
     assert np.isnan(horizon.step_skill(still.decisions())).all()
+
+
+def test_the_efficiency_bound_of_episodes_by_a_loop():
+    s = Steps(7, 40, zero=0.0)
+    view = view_of_steps(s, discount=0.9)
+    unit, step = (
+        np.repeat(np.arange(40), s.lengths),
+        np.concatenate([np.arange(n) for n in s.lengths]),
+    )
+    first, noise, score = np.zeros(40), np.zeros(40), np.zeros(40)
+    for u in range(40):
+        rows = np.flatnonzero(unit == u)
+        first[u] = s.v[rows[0]]
+        before = 1.0
+        for i in rows:
+            rho = np.prod(s.ratio[u][: step[i] + 1])
+            after = 0.9 * s.v[i + 1] if i != rows[-1] else 0.0
+            noise[u] += (0.9 ** step[i] * rho * (s.reward[i] + after - s.q[i])) ** 2
+            score[u] += 0.9 ** step[i] * (rho * (s.reward[i] - s.q[i]) + before * s.v[i])
+            before = rho
+    bound = first.var() + noise.mean()
+    assert models.efficiency_bound(view.decisions) == pytest.approx(bound)
+    found = models.efficiency(view)
+    assert found.details == {"variance": pytest.approx(score.var()), "bound": pytest.approx(bound)}
+    assert view.score == pytest.approx(score)
+    assert models._surely_less_noise(view)
+    steps = [f.sentence for f in models._reward(view)]
+    assert steps == ["judged step by step for episodes."] * 2
+    slates = models.efficiency(view_of_steps(s, kind="slates"))
+    assert (
+        slates.sentence == "rewards of one slate may go together, of which the bound knows nothing."
+    )
+    plain = view_of_steps(s, q=False, discount=0.9)
+    expected = [
+        sum(
+            0.9**t * np.prod(s.ratio[u][: t + 1]) * s.reward[unit == u][t]
+            for t in range(s.lengths[u])
+        )
+        for u in range(40)
+    ]
+    assert plain.score == pytest.approx(expected)
+    assert plain.reward == pytest.approx([
+        sum(0.9**t * s.reward[unit == u][t] for t in range(s.lengths[u])) for u in range(40)
+    ])  # fmt: skip
+
+
+def test_mean_weights_of_episodes_in_batches():
+    s = Steps(8, 60, zero=0.0)
+    batch = np.repeat([0, 1], 30)
+    view = view_of_steps(s, batch_labels=("a", "b"))
+    view.problem.units = replace(view.problem.units, batch=batch)
+    w = np.array([np.prod(r) for r in s.ratio])
+    z = [
+        (w[batch == b].sum() - 30) / math.sqrt(((w[batch == b] - w[batch == b].mean()) ** 2).sum())
+        for b in (0, 1)
+    ]
+    assert weights._batch_z(view, batch) == pytest.approx(z)
+    assert weights._expected_squares(view, batch, 2).tolist() == [1.0, 1.0]
+    found = weights._by_batch(view)
+    assert found.details["z"] == {"a": pytest.approx(z[0]), "b": pytest.approx(z[1])}

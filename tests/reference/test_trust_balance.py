@@ -129,6 +129,8 @@ def test_where_there_is_nothing_to_balance():
     assert few.details["tests"] == 1  # thirty rows of one action, 29 of the other
     assert not asked(op.BanditLog.from_arrays(x[:58], a[:58], r[:58], half[:58])).ran
     assert asked(op.BanditLog.from_arrays(1e4 + 1e-9 * x, a, r, half)).ran is False
+    small, usual = (asked(op.BanditLog.from_arrays(unit * x, a, r, half)) for unit in (1e-9, 1e-6))
+    assert small.value == pytest.approx(usual.value)
 
 
 def test_an_action_that_comes_too_seldom_was_not_always_possible():

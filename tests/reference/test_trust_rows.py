@@ -1,4 +1,4 @@
-"""Checks of rows and rewards: copies, leaks, text columns, rare and late rewards, by plain loops over pairs."""
+"""Rows that come twice, by plain loops over pairs."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ import pytest
 from scipy import stats
 
 import offpolicy as op
-from offpolicy.trust import leaks, log_side
+from offpolicy.trust import log_side
 from offpolicy.trust.sums import log_sums
-from offpolicy.trust.thresholds import THRESHOLDS
 from offpolicy.trust.twins import Twins, thinning
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -205,91 +204,17 @@ def test_chance_agreement_without_propensities():
     assert log_side._agreement(one) == pytest.approx(shares @ (1 + shares) / 2)
 
 
-# -- leaks -------------------------------------------------------------------------------------------------------------
-
-
-def leak(context, reward, **options):
-    n = len(reward)
-    log = op.BanditLog.from_arrays(context, np.arange(n) % 2, reward, np.full(n, 0.5), **options)
-    return leaks.finding(log, log_sums(log).leaks)
-
-
-def test_a_column_that_is_the_reward():
-    rng = np.random.default_rng(1)
-    r = rng.normal(size=200)
-    weight = np.arange(200) % 3 + 1.0
-    x = np.column_stack([rng.normal(size=200), 3 - 2 * r, rng.normal(size=200)])
-    found = leak(x, r, weight=weight)
-    assert (found.value, found.level, found.decides) == (1.0, "alarm", True)
-    assert found.details == {"column": "column 1", "correlation": pytest.approx(1.0)}
-    assert found.sentence == (
-        "the context column 'column 1' is the reward but for a linear map: no policy can have seen it when it chose, "
-        "and a model that sees it predicts without error."
+def test_episodes_that_repeat():
+    rng = np.random.default_rng(0)
+    states = rng.normal(size=(20, 2))
+    again = np.r_[np.arange(20), np.arange(5)]
+    actions, rewards = np.arange(40).reshape(20, 2) % 2, np.arange(40.0).reshape(20, 2)
+    log = op.Trajectories.from_arrays(states[again], actions[again], rewards[again])
+    whole, near = log_side.duplicates(log, log_sums(log))
+    assert (whole.name, whole.value) == ("duplicates", pytest.approx(5 / 25))
+    assert whole.sentence == "20% of the episodes repeat an earlier one step by step."
+    assert (near.name, near.sentence) == ("near_duplicates", "looked for in rows only.")
+    coarse = op.Trajectories.from_arrays(np.arange(40).reshape(20, 2) % 3 * 1.0, actions, rewards)
+    assert log_side.duplicates(coarse, log_sums(coarse))[0].sentence == (
+        "states repeat by nature, so equal episodes are to be expected."
     )
-    assert found.remedy == THRESHOLDS["leaks"].remedy
-    log = op.BanditLog.from_arrays(x, np.arange(200) % 2, r, weight=weight)
-    squares = leaks.correlations(log_sums(log).leaks)
-    for j in range(3):
-        c = np.cov(x[:, j], r, aweights=weight)
-        assert squares[j] == pytest.approx(c[0, 1] ** 2 / (c[0, 0] * c[1, 1]))
-    noise = rng.normal(size=200)
-    for size, same in ((0.025, True), (0.045, False)):
-        made = leak(r + size * noise, r)
-        square = np.corrcoef(r + size * noise, r)[0, 1] ** 2
-        assert (square > 0.999, made.value) == (same, float(same))
-
-
-def test_a_column_that_determines_the_reward():
-    levels = np.arange(300) % 6
-    r = (levels % 3 == 0) * 1.0
-    found = leak(levels * 1.0, r)
-    assert found.value == 1.0
-    assert "the context column 'column 0' determines the reward: no policy" in found.sentence
-    mixed = r.copy()
-    mixed[:40] = 1 - mixed[:40]
-    calm = leak(levels * 1.0, mixed)
-    assert (calm.value, calm.sentence) == (0.0, "no context column determines the reward.")
-    assert leak(None, r).sentence == "the context has no columns."
-    assert leak(levels * 1.0, np.full(300, 2.0)).sentence == "rewards do not vary."
-    text = leak(np.array([f"v{x}" for x in levels]), r)
-    assert text.value == 1.0
-    assert text.details["correlation"] == 0.0
-    part = np.where(np.arange(300) % 4 == 0, np.nan, 2 * np.random.default_rng(0).normal(size=300))
-    known = np.isfinite(part)
-    noisy = np.where(known, part, 7.0) + np.random.default_rng(1).normal(size=300)
-    gaps = op.BanditLog.from_arrays(part, np.arange(300) % 2, noisy)
-    square = np.corrcoef(part[known], noisy[known])[0, 1] ** 2
-    assert leaks.correlations(log_sums(gaps).leaks)[0] == pytest.approx(square)
-    missing = np.where(levels == 0, np.nan, 5.0)
-    assert leak(missing, r).value == 0.0
-
-
-def pairs_of(sizes, agree):
-    """Twins of groups of so many rows, of which so many agree with each other."""
-    outer, inner, count = [], [], []
-    for g, (size, alike) in enumerate(zip(sizes, agree, strict=True)):
-        outer += [g, g] if alike < size else [g]
-        inner += [1, 2] if alike < size else [1]
-        count += [alike, size - alike] if alike < size else [size]
-    as_hash = [np.array(x, dtype=np.uint64) for x in (outer, inner)]
-    return Twins.of(*as_hash, np.array(count, float), np.zeros(len(count)))
-
-
-def test_how_many_pairs_it_takes():
-    determined = leaks._determined
-    assert determined(pairs_of([12], [12]), 0.5) == 1.0  # 66 pairs, 33 expected to differ
-    assert determined(pairs_of([11], [11]), 0.5) == 0.0  # 55 pairs: 27.5
-    assert (
-        determined(pairs_of([5] * 6, [5] * 6), 0.5) == 1.0
-    )  # 60 pairs: 30, and five rows share a value
-    assert determined(pairs_of([5] * 6, [5] * 6), 0.499) == 0.0
-    assert (
-        determined(pairs_of([5] * 10, [5] * 10), 0.5) == 1.0
-    )  # five rows share a value: 100 pairs of 50 rows
-    assert (
-        determined(pairs_of([4] * 40, [4] * 40), 0.5) == 0.0
-    )  # copies of rows agree in everything
-    assert determined(pairs_of([5, 4] * 40, [5, 4] * 40), 0.5) == 0.0
-    # Up to 1% of those that are expected to differ may: 100 rows have 4,950 pairs.
-    assert determined(pairs_of([100] * 4, [100, 100, 100, 99]), 0.5) == 1.0  # 99 of 9,900
-    assert determined(pairs_of([100] * 4, [100, 100, 100, 99]), 0.499) == 0.0

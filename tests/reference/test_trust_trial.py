@@ -70,6 +70,9 @@ def test_no_finite_test():
     assert ab_test(
         logged(2.0 + NOISE), scores(2.0), Change(scores(1e-11), still.interval, is_lift=False)
     )
+    tiny = Change(scores(1e-13, 1e-7), Interval(-1.0, 1.0, 0.95, "normal"), is_lift=False)
+    assert ab_test(logged(1e-6 * (2.0 + NOISE)), scores(2e-6, 1e-6), tiny) is not None
+    assert ab_test(logged(1e6 * NOISE), None, None) is None
 
 
 @pytest.mark.parametrize("value", [0.4, -0.3, 5.0])

@@ -215,7 +215,7 @@ def finding(log: Any, sums: BalanceSums | None, *, whole: bool) -> Finding:
     often = np.bincount(log.action, count, len(log.actions)) >= ENOUGH
     known = whole or log.eligible is not None
     possible = np.ones(len(often), dtype=bool) if known else _always_possible(log, sums)
-    varies = variance > 1e-10 * (1 + center**2)
+    varies = variance > 1e-10 * center**2
     usable = varies & (often & possible)[None, :] & (spread > 0)
     if not usable.any():
         return not_applicable(name, "no column varies enough to compare it between actions.")

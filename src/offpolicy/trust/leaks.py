@@ -78,9 +78,9 @@ def leak_sums(block: Any, columns: list[tuple[str, Array, Hashes]], bits: int) -
         x = np.asarray(values, dtype=np.float64)
         x = x if index is None else x[index]
         finite = np.isfinite(x)
-        x, m = np.where(finite, x, 0.0), np.where(finite, mass, 0.0)
-        mx, mr = m * x, m * reward
-        products.append(np.array([mx.sum(), mx @ x, mx @ reward, mr.sum(), mr @ reward]))
+        x, m, r = x[finite], mass[finite], reward[finite]
+        mx, mr = m * x, m * r
+        products.append(np.array([mx.sum(), mx @ x, mx @ r, mr.sum(), mr @ r]))
         total.append(float(m.sum()))
     return LeakSums(
         tuple(name for name, _, _ in columns),

@@ -141,17 +141,17 @@ def ab_test(ev: Evaluation, estimate: Estimate | None, change: Change | None) ->
     """
     base = ev.logged.value
     difference, estimated = RELEVANT * abs(base), None
+    control = _variance(ev, None, base)
+    # What is 0 but for rounding is 0: the same policy, or a tenth of nothing, is no change to look for.
+    small = ROUNDING * math.hypot(base, math.sqrt(control))
     if change is not None:
-        small = 1e-12 * (1 + abs(base))
         if not abs(change.estimate.value) > small:
             return None
         if change.sign:
             estimated = change.estimate.value
             z, bar = _standing_out(change)
             difference = estimated * shrunken(z, bar) / z
-    control = _variance(ev, None, base)
-    # A logged value that is 0 but for rounding is 0: a tenth of it is no change to look for.
-    if not control > 0 or not ROUNDING * math.sqrt(control) < abs(difference) < math.inf:
+    if not control > 0 or not small < abs(difference) < math.inf:
         return None
     treated = _variance(ev, estimate, base + difference)
     units, own = ev.problem.units, float(ev.logged.n)

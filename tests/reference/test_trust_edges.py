@@ -219,3 +219,41 @@ def test_a_difference_that_no_hidden_cause_explains():
     found = confounding.finding(view_of(pi, np.where(a == 1, 29 / 30, 1 / 30), a, r, known=False))
     assert (found.value, found.level) == (math.inf, "ok")
     assert "by a factor more than 20 could explain" in found.sentence
+
+
+def test_noise_is_weighed_by_squared_ratios():
+    ratio = np.tile([0.5, 3.0], 200)
+    q = np.tile([0.1, 0.3], 200)
+    for step in range(0, 60, 3):
+        r = np.zeros(400)
+        r[: 2 * step : 2], r[1 : 1 + step : 2] = 1.0, 1.0
+        view = view_of(
+            np.full((400, 2), 0.5), np.full(400, 0.5), np.arange(400) % 2, r, q=q, v=q, ratio=ratio
+        )
+        gap = sum(w**2 * ((x - y) ** 2 - y * (1 - y)) for w, x, y in zip(ratio, r, q, strict=True))
+        variance = sum(w**4 * y * (1 - y) * (1 - 2 * y) ** 2 for w, y in zip(ratio, q, strict=True))
+        assert models._surely_less_noise(view) == (gap < -4 * math.sqrt(variance))
+
+
+def test_a_constant_explains_nothing():
+    s = Steps(6, 30)
+    step = np.concatenate([np.arange(n) for n in s.lengths])
+    reward = np.zeros(len(step))
+    for t in range(4):
+        rows = np.flatnonzero(step == t)
+        reward[rows[: len(rows) // 2 * 2]] = np.tile([-1.0, 1.0], len(rows) // 2)
+    flat = replace(s, reward=reward, v=np.zeros(len(step)), q=np.zeros(len(step)))
+    assert horizon.skill(flat.decisions()) == 0.0
+    assert horizon._skill(view_of_steps(flat)).sentence.startswith(
+        "q explains none of the variance"
+    )
+
+
+def test_steps_of_an_episode_weigh_what_it_weighs():
+    from offpolicy.trust.draws import decision_mass, draws_of
+
+    log = op.Trajectories.from_arrays(
+        np.zeros((2, 3)), np.zeros((2, 3), int), np.zeros((2, 3)), weight=[1.0, 2.5]
+    )
+    assert decision_mass(log).tolist() == [1.0] * 3 + [2.5] * 3
+    assert draws_of(log).square.tolist() == [1.0] * 3 + [6.25] * 3

@@ -11,6 +11,7 @@ import pytest
 from scipy import stats
 
 import offpolicy as op
+from offpolicy.trust.balance import design_effects
 from offpolicy.trust.propensities import (
     calibration,
     decimals,
@@ -249,3 +250,23 @@ def test_certain_actions():
     assert alone.value == 0.0
     unknown = deterministic(op.BanditLog.from_arrays(None, [0, 1], np.zeros(2)))
     assert unknown.sentence == "propensities were not logged. Judged by the behavior model."
+
+
+def test_rows_of_a_user_move_together():
+    d = drawn(3, 300)
+    user = np.arange(300) // 3
+    a = np.where(
+        np.arange(300) % 3 == 2, d["a"], np.repeat(d["a"][::3], 3)
+    )  # two of three rows alike
+    log = op.BanditLog.from_arrays(d["x"], a, d["r"], d["whole"], cluster=user, actions=range(3))
+    effects = design_effects(log)[0]
+    assert effects.max() > 1.2
+    expected = d["whole"].sum(axis=0)
+    spread = (d["whole"] * (1 - d["whole"])).sum(axis=0)
+    z = (np.bincount(a, minlength=3) - expected) / np.sqrt(spread * effects)
+    assert asked(mismatch, log).details["actions"] == {b: pytest.approx(z[b]) for b in range(3)}
+    levels = loops(d["whole"], a, np.ones(300))[1]
+    for row in asked(calibration, log).details["table"]:
+        b = EDGES.index(row["from"])
+        own = (levels[2, b] - levels[0, b]) / math.sqrt(levels[1, b] * effects.max())
+        assert row["z"] == pytest.approx(own)

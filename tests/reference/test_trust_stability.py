@@ -267,3 +267,14 @@ def test_rewards_without_a_tail():
         stability.reward_tail(none).sentence == "there is no overlap, and so there are no scores."
     )
     assert THRESHOLDS["reward_tail"].decides
+
+
+def test_a_heavy_tail_is_an_alarm_where_it_shows_in_the_mean():
+    few = stability.reward_tail(scored(np.random.default_rng(3).pareto(1.0, 2000)))
+    assert few.details["skewness"] > 0.1
+    assert (few.level, few.details["surely_above"] > 0.25) == ("alarm", True)
+    n = 200_000
+    many = ((np.arange(n) + 0.5) / n) ** -0.36 * np.where(np.arange(n) % 2 == 0, 1.0, -1.0)
+    large = stability.reward_tail(scored(many))
+    assert large.details["skewness"] <= 0.1
+    assert (large.level, large.details["surely_above"] > 0.25) == ("caution", True)

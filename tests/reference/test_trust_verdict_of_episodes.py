@@ -100,3 +100,11 @@ def test_a_verdict_as_text():
     assert "#2a9d5c" in page
     assert "<b>Trust.</b>" in page
     assert "<li>a &lt; b</li>" in page
+
+
+def test_products_that_are_no_witness_disagree_with_nobody(monkeypatch):
+    loud = judged("estimator_disagreement", 1e-9, "they differ.", {"reference": "DML"})
+    ev = Judged({"new": scores(2.0)}, loud, COPIES, episodes=True)
+    ev.problem.made = lambda kind: ["full"]
+    monkeypatch.setattr(verdict, "comparable", lambda view, estimators, resting: [])
+    assert [f.name for f in judge(ev).findings] == ["duplicates"]

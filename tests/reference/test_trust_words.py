@@ -49,6 +49,10 @@ def test_findings_in_order_and_in_words():
     assert lines[3].startswith(" " * 10 + "act")
     assert max(map(len, lines)) <= 100
     assert max(map(len, lines)) > 95
+    full = Finding(
+        "duplicates", 1.0, "alarm", f"{'s' * 80} {'t' * 92} u", f"{'a' * 90} {'b' * 90} c"
+    )
+    assert [len(line) for line in wrapped(full)] == [100, 100, 9, 100, 100, 11]
     page = found._repr_html_()
     assert (
         page.index("largest_weight_share")

@@ -196,3 +196,17 @@ def test_several_metrics_in_any_order():
     other = op.BanditLog.from_arrays(None, [0, 1], {"a": [3.0, 4.0], "b": [1.0, 2.0]})
     assert row_hashes(one).tolist() == row_hashes(two).tolist()
     assert set(row_hashes(one).tolist()).isdisjoint(row_hashes(other).tolist())
+
+
+def test_contexts_of_a_table_are_counted_where_they_come():
+    from offpolicy.trust.sums import _context_counts
+
+    table = np.array([9, 5, 7, 5], dtype=np.uint64)
+    rows = _context_counts(table, None, None, 0)
+    assert (rows.hashes.tolist(), rows.counts.tolist()) == ([5, 7, 9], [2.0, 1.0, 1.0])
+    counted = _context_counts(table, None, np.array([1.0, 2.0, 3.0, 4.0]), 0)
+    assert counted.counts.tolist() == [6.0, 3.0, 1.0]
+    index = np.array([0, 0, 2])
+    used = _context_counts(table, index, None, 0)  # the others never came
+    assert (used.hashes.tolist(), used.counts.tolist()) == ([7, 9], [1.0, 2.0])
+    assert _context_counts(table, index, np.array([0.5, 2.0, 3.0]), 0).counts.tolist() == [3.0, 2.5]

@@ -257,3 +257,19 @@ def test_which_interactions_are_wider():
     assert interaction._size(view, gone) == 0.0
     assert interaction._size(view, np.full(600, 701.0)) == 0.0
     assert interaction._size(view, np.full(600, 300.0)) == pytest.approx(200.0)
+
+
+def test_a_sum_over_slots_against_the_product():
+    frame = frame_of(300, 3, x=np.zeros(300))
+    frame["r"] = np.repeat(frame["r"].to_numpy().reshape(300, 3).sum(axis=1), 3)
+    log = log_of(frame, "additive", reward_of="slate")
+    policy = (0.6, 0.2, 0.2)
+    ev = op.evaluate(log, lambda rows: np.tile(policy, (len(rows), 1)), estimators=["IPW"])
+    view = View.of(ev.problem, ev.targets["policy"])
+    w = (np.array(policy)[frame["item"]] / frame["p"].to_numpy()).reshape(300, 3)
+    reward = frame["r"].to_numpy().reshape(300, 3)[:, 0]
+    expected = (w.prod(axis=1) - (1 + (w - 1).sum(axis=1))) * (reward - reward.mean())
+    assert list(interaction.wider(view.decisions)) == ["full"]
+    assert interaction.difference(view, interaction.wider(view.decisions)["full"]) == pytest.approx(
+        expected
+    )

@@ -66,6 +66,8 @@ def test_ends_of_the_sequence():
         np.full(2, 3.0), np.zeros(2), np.array([50.0, 50.0]), None, math.log(40)
     )
     assert heavy == 1.0
+    above = sequence._lower(np.full(2, 1.6), np.zeros(2), np.full(2, 200.0), None, math.log(40))
+    assert above == 1.0  # no value is above 1, whatever weights say
 
 
 def test_many_values_become_points_that_win_no_more(monkeypatch):

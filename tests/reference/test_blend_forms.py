@@ -313,6 +313,9 @@ def test_which_ratios_a_log_supports():
     assert not supported(np.r_[5.0, np.zeros(49)])
     assert supported(np.r_[2.49, np.zeros(49)])  # nor steps of which less than 5% is left
     assert not supported(np.r_[2.51, np.zeros(49)])
+    d = weighted(np.ones(60))
+    later = np.column_stack([np.full(60, 0.01), np.r_[60.0, np.zeros(59)]]).ravel()
+    assert not look_back.is_supported(d, later)  # a step that is not judged does not hide the next
 
 
 def test_names_of_rungs():

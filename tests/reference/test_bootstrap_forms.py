@@ -75,6 +75,7 @@ def test_chunks_of_draws_change_nothing(monkeypatch):
 def test_bootstraps_of_odd_samples():
     flat = resample.bca(Sample.of_mean([2.0, 2.0, 2.0]))
     assert (flat.low, flat.high, flat.note, flat.sufficient) == (2.0, 2.0, NO_VARIATION, False)
+    assert len(resample.replicates(Sample.of_mean([1.0, 2.0]), number=1)) == 1
     lost = Sample(np.array([0.0, 0.0, 1.0]), np.array([0.0, 0.0, 1.0]))
     values = resample.replicates(lost, number=200)
     none = int(np.isnan(values).sum())

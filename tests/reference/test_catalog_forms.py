@@ -264,6 +264,7 @@ def test_products_of_slates():
     w = np.array([2.0, 3.0, 5.0, 0.0, 4.0])
     d = Decisions(layout, np.arange(5.0), w / 10, np.full(5, 0.1), np.ones(5), np.ones(5), 0.5)
     assert np.exp(d.log_product) == pytest.approx([6.0, 5.0, 0.0])
+    assert d.outcome is d.reward  # the slots of a slate do not follow one another
     assert d.rho == pytest.approx([2.0, 6.0, 5.0, 0.0, 0.0])
     assert d.rho_before == pytest.approx([1.0, 2.0, 1.0, 1.0, 0.0])
     # Σ γ^t ρ_t / Σ γ^t, a slot that is not there weighing 1.

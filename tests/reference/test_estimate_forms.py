@@ -201,6 +201,9 @@ def test_texts_and_terms_of_sums():
     assert (2 * a - 2 * b).parts[0].relation == "difference"
     assert (2 * b - 2 * a).value == pytest.approx(2 * (b.value - a.value))
     assert (1 * a) is a
+    for factor in (0.1, -0.3, 1 / 3, 7.7):  # to the last digit
+        assert (factor * a).value == factor * a.value
+        assert (factor * a).std_error == abs(factor) * a.std_error
     assert said(lambda: a * math.inf) == "an estimate cannot be multiplied by inf."
     assert said(lambda: a / 0) == "an estimate cannot be divided by 0."
     for wrong in (

@@ -121,6 +121,9 @@ def test_grids_of_constants():
     mean = np.average(w[1:] ** 2, weights=[50, 30, 15, 5])
     grid = [mean * f for f in (0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)]
     assert tuning.shrinkage_grid(d) == pytest.approx([*grid, math.inf])
+    # A threshold at the largest weight is plain DR already: of equal errors the first constant is named.
+    exact = replace(d, reward=np.full(5, 0.5))
+    assert tuning.tuned_switch(exact).note.startswith("τ = 0.5, by")
     none = replace(d, pi_e=np.zeros(5))
     assert tuning.switch_grid(none) == tuning.shrinkage_grid(none) == [math.inf]
     chosen = tuning.tuned_switch(none)

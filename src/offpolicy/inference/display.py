@@ -91,7 +91,7 @@ def small_table(headings: Sequence[str], rows: Sequence[Sequence[str]], left: in
 
     def line(values: Sequence[str], tag: str) -> str:
         inner = "".join(
-            f"<{tag}{TEXT if j < left else NUMBER}>{html.escape(v, quote=True)}</{tag}>"
+            f"<{tag}{TEXT if j < left else NUMBER}>{html.escape(v)}</{tag}>"
             for j, v in enumerate(values)
         )
         return f"<tr>{inner}</tr>"

@@ -53,14 +53,18 @@ class Reach:
 
     def __add__(self, other: Reach) -> Reach:
         """The reach over both blocks."""
-        known = self.largest is not None and other.largest is not None
+        forbidden = largest = None
+        if self.forbidden is not None and other.forbidden is not None:
+            forbidden = self.forbidden + other.forbidden
+        if self.largest is not None and other.largest is not None:
+            largest = max(self.largest, other.largest)
         return Reach(
             self.total + other.total,
             self.mass + other.mass,
             self.square + other.square,
             self.chooses and other.chooses,
-            (self.forbidden or 0.0) + (other.forbidden or 0.0) if known else None,
-            max(self.largest or 0.0, other.largest or 0.0) if known else None,
+            forbidden,
+            largest,
             self.cut + other.cut,
         )
 

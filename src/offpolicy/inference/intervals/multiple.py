@@ -182,7 +182,7 @@ def largest_gap(
     Drawn among the P estimates, so that no matrix of all pairs is needed.
     """
     errors = gap_errors(sigma)
-    live = errors > 1e-12 * errors.max(initial=0.0)
+    live = errors > 1e-12 * errors.max()
     scale = np.where(live, errors, np.inf)
     z = _draws(sigma, draws, seed)
     largest = np.zeros(draws)
@@ -222,7 +222,7 @@ def _joint(estimates: ArrayLike, cov: ArrayLike) -> tuple[Floats, Floats]:
 def _standard_draws(sigma: Floats, draws: int, seed: int) -> Floats:
     """Draws of the t statistics; a coordinate without variance is always 0."""
     errors = np.sqrt(np.maximum(np.diag(sigma), 0.0))
-    live: NDArray[np.bool_] = errors > 1e-12 * errors.max(initial=0.0)
+    live: NDArray[np.bool_] = errors > 1e-12 * errors.max()
     scale = np.where(live, errors, 1.0)
     return _draws(np.where(np.outer(live, live), sigma / np.outer(scale, scale), 0.0), draws, seed)
 

@@ -66,6 +66,7 @@ def test_as_many_units_as_folds_are_enough():
         5,
         "reward",
     )
+    assert (Plan().k, Plan().repeats, Plan().seed, KFold().k) == (2, 1, 0, 2)
     assert (Plan.of(2).repeats, Plan.of(2, 3, 7).repeats, Plan.of(2, 3, 7).seed) == (1, 3, 7)
 
 

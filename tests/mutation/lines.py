@@ -101,7 +101,7 @@ class Lines:
         path, found = mutant.path, self._touching(mutant)
 
         def place(test: str) -> tuple[float, ...]:
-            about = self._touched[path][test] / self._touched[""][test]
+            about = self._touched[path][test] / max(1, self._touched[""][test])
             return -self.kills[path, test], -round(about, 1), self.seconds[test]
 
         return sorted(found, key=lambda t: (*place(t), t))

@@ -14,6 +14,7 @@ from typing import Any, Literal
 import numpy as np
 
 import offpolicy as op
+from offpolicy.errors import UsageError, did_you_mean
 from offpolicy.models.rewards.auto import LinearReward
 from offpolicy.models.rewards.reward import ConstantReward
 from offpolicy_studies.folder import write_results
@@ -59,6 +60,8 @@ class Args:
     """Logs of each world of the tables of coverage and of the check."""
     rows: int = 3000
     """Rows of these logs."""
+    worlds: tuple[str, ...] = ()
+    """Beginnings of names: only these worlds of the table of coverage, and no other table; all when empty."""
     seed: int = 0
     """Seed of everything."""
     workers: int = 1
@@ -90,7 +93,7 @@ class Cell:
 def cells(options: Args) -> dict[str, Cell]:
     """Every world that is simulated."""
     n, cheap = options.rows, ("cells", "auto")
-    return {
+    every = {
         "features say all": Cell(World(), n),
         "features say all, π_b of cells fitted": Cell(World(), n, known=False, ratios=("cells",)),
         "direct effect 0, weights alone": Cell(World(), n, modeled=False, ratios=cheap),
@@ -98,6 +101,12 @@ def cells(options: Args) -> dict[str, Cell]:
         "direct effect 0.3, weights alone": Cell(World(direct=0.3), n, modeled=False, ratios=cheap),
         "direct effect 0.3, modeled": Cell(World(direct=0.3), n, ratios=cheap),
     }
+    if not options.worlds:
+        return every
+    for asked in options.worlds:
+        if not any(name.startswith(asked) for name in every):
+            raise UsageError(f"no world is called {asked!r}.{did_you_mean(asked, every)}")
+    return {name: cell for name, cell in every.items() if name.startswith(options.worlds)}
 
 
 def replicate(cell: Cell, rng: np.random.Generator) -> dict[str, Any]:
@@ -225,7 +234,7 @@ def reproduce(options: Args) -> dict[str, Any]:
         leaning,
         {
             f"direct effect {d:g}, {told[m]}": Cell(World(direct=d), options.rows, modeled=m)
-            for d in DIRECT
+            for d in ([] if options.worlds else DIRECT)
             for m in (True, False)
         },
         options.replications,
@@ -237,7 +246,7 @@ def reproduce(options: Args) -> dict[str, Any]:
     )
     answer = {
         "options": {"rows": options.rows, "replications": options.replications},
-        "published": published_errors(options),
+        "published": {} if options.worlds else published_errors(options),
         "worlds": {name: summary(found) for name, found in drawn.items()},
         "leaning": {name: leaning_summary(found) for name, found in leaned.items()},
     }

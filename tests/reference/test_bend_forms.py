@@ -8,18 +8,11 @@ import numpy as np
 import pytest
 
 import offpolicy as op
-from offpolicy.errors import OffPolicyError
 from offpolicy.inference import bend, reach
 from offpolicy.inference.columns import Columns, _File
 from offpolicy.inference.units import Units
 
 RNG = np.random.default_rng(51)
-
-
-def said(call) -> str:
-    with pytest.raises(OffPolicyError) as raised:
-        call()
-    return str(raised.value)
 
 
 # -- breaks ------------------------------------------------------------------------------------------------

@@ -8,18 +8,11 @@ import numpy as np
 import pytest
 from scipy import optimize
 
-from offpolicy.errors import OffPolicyError
 from offpolicy.inference.intervals import joint_bets, likelihood, sequence, weight_likelihood
 from offpolicy.inference.intervals.roots import increasing_root
 from offpolicy.inference.intervals.sample import Sample
 
 RNG = np.random.default_rng(12)
-
-
-def said(call) -> str:
-    with pytest.raises(OffPolicyError) as raised:
-        call()
-    return str(raised.value)
 
 
 # -- bets --------------------------------------------------------------------------------------------------

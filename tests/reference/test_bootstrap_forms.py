@@ -6,20 +6,14 @@ import math
 
 import numpy as np
 import pytest
+from forms import said
 from scipy import special, stats
 
-from offpolicy.errors import OffPolicyError
 from offpolicy.inference.intervals import resample
 from offpolicy.inference.intervals.sample import Sample
 from offpolicy.inference.intervals.wald import NO_VARIATION
 
 RNG = np.random.default_rng(51)
-
-
-def said(call) -> str:
-    with pytest.raises(OffPolicyError) as raised:
-        call()
-    return str(raised.value)
 
 
 # -- bootstrap ---------------------------------------------------------------------------------------------

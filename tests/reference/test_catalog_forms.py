@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from forms import said, world
 
-from offpolicy.errors import OffPolicyError, UsageError
+from offpolicy.errors import UsageError
 from offpolicy.logs.layout import Layout
 from offpolicy.logs.link import Link
 from offpolicy.scores import (
@@ -20,24 +21,6 @@ from offpolicy.scores import (
 from offpolicy.scores.catalog import Estimator, apply, named, resolve
 from offpolicy.scores.decisions import Decisions, Ledger, undeclared, variance_emphasis
 from offpolicy.scores.formulas import Scored
-
-
-def said(call) -> str:
-    with pytest.raises(OffPolicyError) as raised:
-        call()
-    return str(raised.value)
-
-
-def world(seed=0, n=60, **known) -> Decisions:
-    rng = np.random.default_rng(seed)
-    lengths = rng.integers(1, 4, size=n)
-    s = int(lengths.sum())
-    given = {"marginal": rng.uniform(0.5, 1.5, s)} | known
-    return Decisions(
-        Layout.ragged(lengths), rng.random(s), rng.uniform(0.3, 0.6, s), rng.uniform(0.3, 0.6, s),
-        rng.random(s), rng.random(s), 0.9, **given,
-    )  # fmt: skip
-
 
 # -- catalog -----------------------------------------------------------------------------------------------
 

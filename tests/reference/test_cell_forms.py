@@ -7,7 +7,6 @@ import math
 import numpy as np
 import pytest
 
-from offpolicy.errors import OffPolicyError
 from offpolicy.inference import condense
 from offpolicy.inference.intervals import cells, quadrature, resample
 from offpolicy.inference.intervals.cells import Scale, Table
@@ -15,12 +14,6 @@ from offpolicy.inference.intervals.evidence import Evidence
 from offpolicy.inference.intervals.sample import Sample
 
 RNG = np.random.default_rng(51)
-
-
-def said(call) -> str:
-    with pytest.raises(OffPolicyError) as raised:
-        call()
-    return str(raised.value)
 
 
 # -- cells -------------------------------------------------------------------------------------------------

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from forms import said
 from scipy import stats
 
-from offpolicy.errors import OffPolicyError
 from offpolicy.inference import comparison, display, family, figures, pareto
 from offpolicy.inference.change import Change, change, has_lift, lift
 from offpolicy.inference.estimate import Estimate
@@ -18,12 +18,6 @@ from offpolicy.inference.intervals.sample import Interval
 from offpolicy.inference.units import Units
 
 RNG = np.random.default_rng(31)
-
-
-def said(call) -> str:
-    with pytest.raises(OffPolicyError) as raised:
-        call()
-    return str(raised.value)
 
 
 def normal_scores(n, mean=0.0, spread=1.0):

@@ -7,10 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from forms import said
 from scipy import stats
 
-import offpolicy as op
-from offpolicy.errors import OffPolicyError
 from offpolicy.inference import arithmetic
 from offpolicy.inference.estimate import Estimate, _joint_evidence, embedded, over_folds
 from offpolicy.inference.intervals.sample import Interval
@@ -19,28 +18,8 @@ from offpolicy.inference.units import Units
 RNG = np.random.default_rng(41)
 
 
-def said(call) -> str:
-    with pytest.raises(OffPolicyError) as raised:
-        call()
-    return str(raised.value)
-
-
 def scores(n=300, mean=1.0, spread=1.0):
     return RNG.normal(mean, spread, size=n)
-
-
-@pytest.fixture(scope="module")
-def ev():
-    n = 400
-    rng = np.random.default_rng(42)
-    x = rng.normal(size=n)
-    a = rng.integers(3, size=n)
-    r = (rng.random(n) < 0.2 + 0.1 * a) * 2.0 + 0.5 * (rng.random(n) < 0.5)
-    log = op.BanditLog.from_arrays(x, a, r, np.full(n, 1 / 3), batch=np.arange(n) // 100)
-    targets = {"one": op.policies.Fixed(1), "two": op.policies.Fixed(2)}
-    return op.evaluate(
-        log, targets, estimators=["IPW", "SNIPW", "DML", "DR-half"], reward_model=None
-    )
 
 
 # -- one estimate ------------------------------------------------------------------------------------------

@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 import pytest
+from forms import said
 from scipy import stats
 
-from offpolicy.errors import OffPolicyError
 from offpolicy.inference.intervals import evidence as ev
 from offpolicy.inference.intervals import tails
 from offpolicy.inference.intervals.evidence import Evidence
@@ -16,12 +16,6 @@ from offpolicy.inference.intervals.pool import Moments, Pool
 from offpolicy.inference.intervals.sample import Sample
 
 RNG = np.random.default_rng(21)
-
-
-def said(call) -> str:
-    with pytest.raises(OffPolicyError) as raised:
-        call()
-    return str(raised.value)
 
 
 # -- tails -------------------------------------------------------------------------------------------------

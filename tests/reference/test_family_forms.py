@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from offpolicy.errors import OffPolicyError
 from offpolicy.inference import family, inversion
 from offpolicy.inference.estimate import Estimate
 from offpolicy.inference.intervals import multiple
@@ -16,12 +15,6 @@ from offpolicy.inference.intervals.rules import critical
 from offpolicy.inference.units import Units
 
 RNG = np.random.default_rng(31)
-
-
-def said(call) -> str:
-    with pytest.raises(OffPolicyError) as raised:
-        call()
-    return str(raised.value)
 
 
 def normal_scores(n, mean=0.0, spread=1.0):

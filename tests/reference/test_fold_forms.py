@@ -4,18 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from forms import said
 
-from offpolicy.errors import OffPolicyError
 from offpolicy.splits import folds as f
 from offpolicy.splits.folds import KFold, Plan
 from offpolicy.splits.hashing import HALF, drawn, fold_of, hash_constants, hash_folds, scrambled
-
-
-def said(call) -> str:
-    with pytest.raises(OffPolicyError) as raised:
-        call()
-    return str(raised.value)
-
 
 FOLDS = "folds= must be an int of at least 2 or fold labels. Got {} instead."
 

@@ -6,9 +6,10 @@ import math
 
 import numpy as np
 import pytest
+from forms import said
 from scipy import stats
 
-from offpolicy.errors import DataError, OffPolicyError
+from offpolicy.errors import DataError
 from offpolicy.inference.intervals import adaptive, binary, concentration, power, ratio, wald
 from offpolicy.inference.intervals.sample import Interval, Sample, check_level, column, frequencies
 
@@ -18,12 +19,6 @@ Z90, Z95 = stats.norm.ppf(0.95), stats.norm.ppf(0.975)
 
 def ends(interval: Interval) -> tuple[float, float]:
     return interval.low, interval.high
-
-
-def said(call) -> str:
-    with pytest.raises(OffPolicyError) as raised:
-        call()
-    return str(raised.value)
 
 
 # -- samples and intervals ---------------------------------------------------------------------------------

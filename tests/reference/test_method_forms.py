@@ -7,9 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from forms import said
 
-import offpolicy as op
-from offpolicy.errors import OffPolicyError
 from offpolicy.inference import confidence
 from offpolicy.inference.estimate import Estimate
 from offpolicy.inference.score_table import Affine, EvidenceColumns, ScoreTable
@@ -18,28 +17,8 @@ from offpolicy.inference.units import Units
 RNG = np.random.default_rng(41)
 
 
-def said(call) -> str:
-    with pytest.raises(OffPolicyError) as raised:
-        call()
-    return str(raised.value)
-
-
 def scores(n=300, mean=1.0, spread=1.0):
     return RNG.normal(mean, spread, size=n)
-
-
-@pytest.fixture(scope="module")
-def ev():
-    n = 400
-    rng = np.random.default_rng(42)
-    x = rng.normal(size=n)
-    a = rng.integers(3, size=n)
-    r = (rng.random(n) < 0.2 + 0.1 * a) * 2.0 + 0.5 * (rng.random(n) < 0.5)
-    log = op.BanditLog.from_arrays(x, a, r, np.full(n, 1 / 3), batch=np.arange(n) // 100)
-    targets = {"one": op.policies.Fixed(1), "two": op.policies.Fixed(2)}
-    return op.evaluate(
-        log, targets, estimators=["IPW", "SNIPW", "DML", "DR-half"], reward_model=None
-    )
 
 
 # -- methods -----------------------------------------------------------------------------------------------

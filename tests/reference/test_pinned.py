@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 import json
-import sys
-from pathlib import Path
-
-import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
 
 import pinned
+import pytest
 
 
 @pytest.mark.parametrize("name", pinned.WORLDS)

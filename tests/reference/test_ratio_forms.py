@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from offpolicy.errors import DataError, NotIdentifiedError, OffPolicyError, UsageError
+from offpolicy.errors import DataError, NotIdentifiedError, UsageError
 from offpolicy.inference.intervals import adaptive, power, ratio
 from offpolicy.inference.intervals.sample import Interval, check_level, column
 
@@ -18,12 +18,6 @@ Z90, Z95 = stats.norm.ppf(0.95), stats.norm.ppf(0.975)
 
 def ends(interval: Interval) -> tuple[float, float]:
     return interval.low, interval.high
-
-
-def said(call) -> str:
-    with pytest.raises(OffPolicyError) as raised:
-        call()
-    return str(raised.value)
 
 
 # -- trials, ratios, batches -------------------------------------------------------------------------------

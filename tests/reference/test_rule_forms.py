@@ -6,20 +6,14 @@ import math
 
 import numpy as np
 import pytest
+from forms import said
 from scipy import stats
 
-from offpolicy.errors import OffPolicyError
 from offpolicy.inference.intervals import rules
 from offpolicy.inference.intervals.evidence import Evidence
 from offpolicy.inference.intervals.sample import Interval, Sample
 
 RNG = np.random.default_rng(21)
-
-
-def said(call) -> str:
-    with pytest.raises(OffPolicyError) as raised:
-        call()
-    return str(raised.value)
 
 
 # -- rules -------------------------------------------------------------------------------------------------

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy import stats
+from trust_logs import drawn, table
 
 import offpolicy as op
 from offpolicy.trust.balance import (
@@ -23,10 +22,6 @@ from offpolicy.trust.bins import binned
 from offpolicy.trust.draws import decision_mass, draws_of
 from offpolicy.trust.hashes import column_hashes, table_columns
 from offpolicy.trust.thresholds import THRESHOLDS
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from trust_logs import drawn, table
 
 
 def asked(log):

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import math
-import sys
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from trust_logs import drawn
+from trust_views import view_of
 
 from offpolicy.inference.intervals.tails import effective_size
 from offpolicy.trust import coarse
 from offpolicy.trust.moments import mean_z
 from offpolicy.trust.thresholds import THRESHOLDS
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from trust_logs import drawn
-from trust_views import view_of
 
 CELLS = SimpleNamespace(features=("genre",), n=3, code=np.zeros(3))
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-import sys
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from trust_views import view_of
 
 from offpolicy.inference.bend import Bend
 from offpolicy.inference.estimate import Estimate
@@ -17,10 +16,6 @@ from offpolicy.inference.units import Units
 from offpolicy.scores.catalog import named
 from offpolicy.trust import clipping, smoothing
 from offpolicy.trust.thresholds import THRESHOLDS
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from trust_views import view_of
 
 SHARES = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999, 1.0)
 
@@ -189,7 +184,7 @@ def test_breaks_where_a_policy_sits(value_split):
     assert (corner.value, corner.level) == (5.25, "caution")
     assert corner.sentence == (
         "the slope of the mean reward changes by -0.75 at the policy's number: the bias shrinks with the window only "
-        "as fast as the window, which intervals allow for in part (z = -5.2)."
+        "as fast as the window, for which intervals allow (z = -5.2)."
     )
     jump = says(Bend("jump", 0.5, 4.5))
     assert (jump.value, jump.level, jump.decides) == (4.5, "alarm", True)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy import stats
+from trust_logs import asked, drawn, table
 
 import offpolicy as op
 from offpolicy.trust.balance import design_effects
@@ -21,10 +20,6 @@ from offpolicy.trust.propensities import (
     rounded,
 )
 from offpolicy.trust.thresholds import PROPENSITIES, THRESHOLDS
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from trust_logs import asked, drawn, table
 
 EDGES = [0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9, 1.0]
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
+from trust_episodes import Steps, view_of_steps
+from trust_logs import asked, table
+from trust_views import view_of
 
 import offpolicy as op
 from offpolicy.inference.estimate import Estimate
@@ -16,12 +17,6 @@ from offpolicy.inference.units import Units
 from offpolicy.scores.catalog import named
 from offpolicy.trust import horizon, models, stability, weights
 from offpolicy.trust.propensities import mismatch
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from trust_episodes import Steps, view_of_steps
-from trust_logs import asked, table
-from trust_views import view_of
 
 
 def test_a_batch_in_which_nobody_was_scored():

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import math
-import sys
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from trust_episodes import Steps, view_of_steps
 
 from offpolicy.inference.units import Units
 from offpolicy.logs.layout import Layout
 from offpolicy.scores.decisions import Decisions
 from offpolicy.trust import horizon
 from offpolicy.trust.thresholds import THRESHOLDS
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from trust_episodes import Steps, view_of_steps
 
 
 def curve_loop(s, count, weight, cluster=None):

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from trust_gates import RESTS, Ev, scores
 
 from offpolicy.inference.estimate import Estimate
 from offpolicy.inference.intervals.sample import Interval
 from offpolicy.trust import gate
 from offpolicy.trust.gate import GateResult, check, worst
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from trust_gates import RESTS, Ev, scores
 
 
 def test_three_words_and_their_codes():

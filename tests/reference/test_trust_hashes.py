@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-import sys
 from decimal import Decimal
 from hashlib import blake2b
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from trust_logs import drawn
 
 import offpolicy as op
 from offpolicy.trust.hashes import (
@@ -26,10 +25,6 @@ from offpolicy.trust.hashes import (
     text_hash,
     unit_hashes,
 )
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from trust_logs import drawn
 
 MASK = (1 << 64) - 1
 MISSING = 0x9E3779B97F4A7C15

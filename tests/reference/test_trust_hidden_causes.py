@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import math
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
-
-from offpolicy.trust import confounding
-
-sys.path.insert(0, str(Path(__file__).parent))
-
 from trust_logs import drawn
 from trust_views import view_of
+
+from offpolicy.trust import confounding
 
 
 def quantile(values, share):

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -13,8 +10,6 @@ from offpolicy.trust import leaks
 from offpolicy.trust.sums import log_sums
 from offpolicy.trust.thresholds import THRESHOLDS
 from offpolicy.trust.twins import Twins
-
-sys.path.insert(0, str(Path(__file__).parent))
 
 
 def leak(context, reward, **options):

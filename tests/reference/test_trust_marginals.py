@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-import sys
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from trust_episodes import Steps, view_of_steps
 
 from offpolicy.logs.layout import Layout
 from offpolicy.scores.catalog import AUTO_EPISODES, named
@@ -17,10 +16,6 @@ from offpolicy.scores.decisions import Decisions
 from offpolicy.scores.look_back import Rung, ladder
 from offpolicy.trust import marginals
 from offpolicy.trust.view import View
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from trust_episodes import Steps, view_of_steps
 
 
 def steady(n=300, seed=0, *, spread=0.1, off=0.0, steps=3):

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import math
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
+from trust_logs import drawn
+from trust_views import by_name, view_of
 
 from offpolicy.trust import models
 from offpolicy.trust.thresholds import BEHAVIOR, MODEL, OVERLAP, THRESHOLDS
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from trust_logs import drawn
-from trust_views import by_name, view_of
 
 N = 200
 

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import math
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy import stats
+from trust_logs import drawn
+from trust_views import all_on, view_of
 
 from offpolicy.trust import overlap, weights
 from offpolicy.trust.thresholds import FITTED, PROPENSITIES, THRESHOLDS
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from trust_logs import drawn
-from trust_views import all_on, view_of
 
 
 def adjusted(z, tests):

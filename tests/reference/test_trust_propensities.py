@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import math
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy import stats
+from trust_logs import asked, drawn, table
 
 import offpolicy as op
 from offpolicy.trust.propensities import exact_p, mismatch, sample_ratio
 from offpolicy.trust.thresholds import THRESHOLDS
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from trust_logs import asked, drawn, table
 
 REMEDY = THRESHOLDS["sample_ratio_mismatch"].remedy
 FINE = "actions were logged as often as their propensities say (p = {:.2g})."

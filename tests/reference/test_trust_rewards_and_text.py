@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-import sys
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from trust_logs import table
 
 import offpolicy as op
 from offpolicy.trust import log_side
@@ -16,10 +15,6 @@ from offpolicy.trust.hashes import column_hashes
 from offpolicy.trust.identifying import finding as identifying
 from offpolicy.trust.identifying import is_text, joined_levels, text_levels
 from offpolicy.trust.sums import log_sums
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from trust_logs import table
 
 
 def test_actions_that_never_came():

@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import itertools
 import math
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy import stats
+from trust_logs import drawn, table
 
 import offpolicy as op
 from offpolicy.trust import log_side
 from offpolicy.trust.sums import log_sums
 from offpolicy.trust.twins import Twins, thinning
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from trust_logs import drawn, table
 
 
 def normal(z, units):

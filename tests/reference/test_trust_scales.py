@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
+from trust_logs import drawn
+from trust_views import view_of
 
 import offpolicy as op
 from offpolicy.trust import clipping, coarse, confounding, models, overlap, stability, weights
 from offpolicy.trust.log_side import log_findings
 from offpolicy.trust.sums import log_sums
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from trust_logs import drawn
-from trust_views import view_of
 
 SCALES = (1e-5, 1e4)
 N = 240

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
+from trust_slates import frame_of, log_of
 
 import offpolicy as op
 from offpolicy.errors import UsageError
 from offpolicy.splits.hashing import drawn
 from offpolicy.trust import interaction, slots, slots_choice
 from offpolicy.trust.view import View
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from trust_slates import frame_of, log_of
 
 
 def test_the_narrowest_interaction_that_holds():

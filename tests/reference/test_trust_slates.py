@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy import stats
+from trust_slates import frame_of, log_of
 
 import offpolicy as op
 from offpolicy.inference.intervals.tails import effective_size
@@ -20,10 +19,6 @@ from offpolicy.trust import interaction, slots
 from offpolicy.trust.moments import mean_z
 from offpolicy.trust.thresholds import THRESHOLDS, WIDER
 from offpolicy.trust.view import View
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from trust_slates import frame_of, log_of
 
 
 def products(frame, mask, weight=None, slots=3):

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy import stats
+from trust_views import view_of
 
 from offpolicy.inference.estimate import Estimate
 from offpolicy.inference.intervals.evidence import lumpiness
@@ -20,10 +19,6 @@ from offpolicy.scores.catalog import named
 from offpolicy.trust import stability
 from offpolicy.trust.moments import exceedances, surely_above
 from offpolicy.trust.thresholds import DISAGREE, THRESHOLDS
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from trust_views import view_of
 
 
 def scored(psi, **options):

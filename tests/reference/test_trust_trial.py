@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-import sys
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from scipy import stats
+from trust_gates import NOISE, UNITS, scores
 
 from offpolicy.inference.change import Change
 from offpolicy.inference.estimate import Estimate
@@ -18,10 +17,6 @@ from offpolicy.inference.intervals.sample import Interval
 from offpolicy.inference.units import Units
 from offpolicy.trust import trial
 from offpolicy.trust.trial import ABTest, ab_test, rounded_up, shrunken
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from trust_gates import NOISE, UNITS, scores
 
 QUANTILE = stats.norm.ppf(0.975)
 POWER = (stats.norm.ppf(0.975) + stats.norm.ppf(0.8)) ** 2

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import math
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
+from trust_episodes import Steps, view_of_steps
 
 from offpolicy.trust import horizon, models, weights
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from trust_episodes import Steps, view_of_steps
 
 
 def test_the_skill_of_a_value_model_by_a_loop():

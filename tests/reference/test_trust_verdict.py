@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from trust_gates import NOISE, UNITS, scores
+from trust_verdicts import ADVICE, CALM, COPIES, FEW, MANY, SHARE, Judged
 
 from offpolicy.errors import UsageError
 from offpolicy.inference.change import Change
@@ -19,11 +19,6 @@ from offpolicy.trust.assumption import ASSUMES
 from offpolicy.trust.thresholds import OVERLAP
 from offpolicy.trust.trial import ab_test
 from offpolicy.trust.verdict import judge
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from trust_gates import NOISE, UNITS, scores
-from trust_verdicts import ADVICE, CALM, COPIES, FEW, MANY, SHARE, Judged
 
 
 def summary(e, ev, ends=None):

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from trust_gates import NOISE, UNITS, scores
+from trust_verdicts import COPIES, FEW, Judged
 
 from offpolicy.inference.estimate import Estimate
 from offpolicy.scores.catalog import AUTO_EPISODES, named
 from offpolicy.trust import marginals, verdict
 from offpolicy.trust.finding import Finding, judged
 from offpolicy.trust.verdict import Verdict, judge
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from trust_gates import NOISE, UNITS, scores
-from trust_verdicts import COPIES, FEW, Judged
 
 MARGINAL = Finding(
     "marginal_ratios", 6.0, "alarm", "they differ.", "do.", {"drift": 0.2, "look_back": 4}

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import math
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy import stats
+from trust_logs import drawn
+from trust_views import by_name, view_of
 
 from offpolicy.inference.intervals.tails import tail_index
 from offpolicy.trust import weights
 from offpolicy.trust.moments import exceedances, surely_above
 from offpolicy.trust.thresholds import FITTED, OVERLAP, PROPENSITIES
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from trust_logs import drawn
-from trust_views import by_name, view_of
 
 
 def softened(x, k=3):

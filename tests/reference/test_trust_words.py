@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from trust_views import view_of
 
 from offpolicy.errors import UsageError
 from offpolicy.trust import assumption as rests
 from offpolicy.trust.finding import Diagnostics, Finding, Findings, judged, not_applicable, wrapped
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from trust_views import view_of
 
 OK = judged("duplicates", 0.0, "none.")
 CAUTION = judged("near_duplicates", 0.005, "some & more.")

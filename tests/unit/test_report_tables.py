@@ -249,7 +249,7 @@ def test_horizon_of_a_hand_made_log():
     )
     ev = op.evaluate(log, op.policies.Fixed(0), estimators=["IPW"])
     rows = curves.horizon(View.of(ev.problem, ev.targets["policy"]))
-    assert [r["step"] for r in rows] == [0, 1]
+    assert [r["step"] for r in rows] == [1, 2]
     assert rows[0]["effective"] == pytest.approx(2 / 3)  # weights 2, 2, 0
     assert rows[1]["effective"] == pytest.approx(1 / 3)  # weights 4, 0, 0
     assert [r["surviving"] for r in rows] == pytest.approx([2 / 3, 1 / 3])

@@ -295,9 +295,9 @@ def calibration(rows: Sequence[Row], *, what: str, is_logarithmic: bool) -> str:
     )  # fmt: skip
 
 
-def horizon(rows: Sequence[Row]) -> str:
-    """What is left of episodes and weights, step by step."""
-    x, y = Scale(0.0, float(max(1, len(rows) - 1))), Scale(0.0, 1.0)
+def horizon(rows: Sequence[Row], step: str) -> str:
+    """What is left of episodes and weights, step by step, counted from 1."""
+    x, y = Scale(1.0, float(max(2, len(rows)))), Scale(0.0, 1.0)
     steps = [t for t in x.ticks() if t == int(t)]
     drawn, points, apart = [], "", math.ceil(len(rows) / MOST_POINTS)
     for key, _, color in reversed(SERIES):
@@ -310,6 +310,6 @@ def horizon(rows: Sequence[Row]) -> str:
         )
     up = [0.0, 0.25, 0.5, 0.75, 1.0]
     return frame(
-        paths(*drawn) + points, x, y, title="step", labels=[(t, number(t)) for t in steps],
+        paths(*drawn) + points, x, y, title=step, labels=[(t, number(t)) for t in steps],
         heights=list(zip(up, shares(up), strict=True)), height=HEIGHT,
     )  # fmt: skip

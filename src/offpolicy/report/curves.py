@@ -130,10 +130,10 @@ def clipping(view: View, level: float = 0.95) -> list[Row]:
 
 
 def horizon(view: View) -> list[Row]:
-    """What is left of the weights step by step, as shares: the curse of the horizon as a curve."""
+    """What is left of the weights step by step, counted from 1, as shares: the curse of the horizon as a curve."""
     if view.decisions.layout.is_single:
         return []
     curve = horizon_curve(view.decisions, view.units)
     columns = np.stack([curve.share, curve.surviving, curve.running], axis=1).tolist()
     names = ("effective", "surviving", "running")
-    return [{"step": t, **dict(zip(names, row, strict=True))} for t, row in enumerate(columns)]
+    return [{"step": t, **dict(zip(names, row, strict=True))} for t, row in enumerate(columns, 1)]

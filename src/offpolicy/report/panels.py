@@ -259,7 +259,7 @@ def horizon(s: Subject) -> str:
     legend = legend_of(*((color, name) for _, name, color in charts.SERIES))
     units = unit_word(s.view.log.kind, plural=True)
     about = f"Effective sample size, surviving weight and running {units} by {step}."
-    return figure(f"horizon-{s.tag}", charts.horizon(rows), about, legend=legend, data=data)
+    return figure(f"horizon-{s.tag}", charts.horizon(rows, step), about, legend=legend, data=data)
 
 
 def by_position(s: Subject) -> str:

@@ -172,6 +172,15 @@ def test_a_blend_of_rungs_believes_the_highest():
     assert (one.tolist(), none.tolist()) == ([1.0], [0.0])
 
 
+@pytest.mark.parametrize("mass", [[1.0], [1e30, 1.0]])
+def test_one_unit_is_no_evidence_of_bias(mass):
+    """Divisions by what is left without it would warn, and warnings are errors here."""
+    table = np.arange(3.0 * len(mass)).reshape(3, -1)
+    names = ["DRL", "DRL looking 1 step back", "DML"]
+    _, bias = blend._weights(table, names, np.array(mass), np.ones(len(mass), dtype=bool), 0.5)
+    assert bias.tolist() == [0.0, 0.0, 0.0]
+
+
 def test_a_standard_error_allows_for_a_bias():
     d = weighted(np.ones(30), np.random.default_rng(5).integers(1, 4, 30).astype(float))
     psi = np.random.default_rng(6).normal(size=30)

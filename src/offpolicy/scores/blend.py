@@ -144,14 +144,14 @@ def blended(d: Decisions) -> Scored:
     said = ", ".join(f"{names[j]} {mean[j]:.0%}" for j in np.argsort(-mean) if mean[j] > 0.005)
     note = f"blend by estimated mean squared error: {said}"
     by_name = dict(zip(names, mean, strict=True))
-    products = float(sum(share for name, share in by_name.items() if name in PRODUCTS))
-    back = float(sum(share for name, share in by_name.items() if name not in {*PRODUCTS, "DRL"}))
+    by_products = float(sum(x for name, x in by_name.items() if name in PRODUCTS))
+    back = float(sum(x for name, x in by_name.items() if name not in {*PRODUCTS, "DRL"}))
     psi, allowed = _stretched(
         d, (shares * table).sum(axis=0), float(accepted @ d.mass / d.mass.sum())
     )
     psi, missed = floored(d, psi, floor)
     said = "; ".join(text for text in (note, why, allowed, missed) if text)
-    return Scored(psi, said, products, looks_back=back)
+    return Scored(psi, said, by_products, looks_back=back)
 
 
 def _stretched(d: Decisions, psi: Floats, bias: float) -> tuple[Floats, str]:
@@ -178,6 +178,8 @@ def _weights(
     believed = [i for i, name in enumerate(names) if name in PRODUCTS] or [len(names) - 1]
     best = min(believed, key=lambda i: covariance[i, i])
     rungs = [i for i, name in enumerate(names) if name not in PRODUCTS]
+    if not (m < total).all():  # one unit is all there is, and no evidence of bias
+        return simplex_minimum(covariance), bias
     for j in set(rungs) - set(believed):
         for k in {best, *rungs[rungs.index(j) + 1 :]}:
             gap = means[j] - means[k]

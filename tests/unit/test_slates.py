@@ -287,6 +287,18 @@ def test_which_masks_are_products_up_to_a_slot():
     assert not Interaction.of([[1, 0, 0], [1, 1, 0], [0, 1, 1]], 3).shows_above
 
 
+@pytest.mark.parametrize("interaction", ["independent", "cascade"])
+def test_slates_of_weight_zero_add_nothing_where_nobody_else_comes(interaction):
+    frame = frame_of(300, distinct=False).assign(w=lambda f: (f["request"] % 2).astype(float))
+    roles = {**ROLES, "interaction": interaction, "weight": "w"}
+    longer = frame[(frame["w"] == 0) & (frame["pos"] == 3)].assign(pos=4)
+    logs = [op.Slates.from_frame(f, **roles) for f in (frame, pd.concat([frame, longer]))]
+    short, long = (op.evaluate(log, "uniform", estimators=["IPW", "DML"]) for log in logs)
+    assert long["IPW"].value == pytest.approx(short["IPW"].value, rel=1e-12)
+    assert long["IPW"].std_error == pytest.approx(short["IPW"].std_error, rel=1e-12)
+    assert long.verdict("policy").level == short.verdict("policy").level
+
+
 def test_some_slates_of_a_log():
     log = op.Slates.from_frame(frame_of(60), **ROLES, interaction="independent")
     part = log.take(np.arange(10))

@@ -25,6 +25,8 @@ from offpolicy.scores.blend import ENOUGH_EPISODES, ENOUGH_SHARE
 from offpolicy.trust.finding import Finding, judged, not_applicable
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from offpolicy._arrays import Floats, Ints
     from offpolicy.policies.target import Target
     from offpolicy.scores.decisions import Decisions
@@ -180,12 +182,19 @@ def unseen_share(log: Any, target: Target, labels: Ints) -> float:
 def step_skill(d: Decisions) -> Floats:
     """(T+1,) share of the variance of R_t + γ v_{t+1} that q_t explains; NaN where that is constant."""
     out = np.full(d.layout.horizon, np.nan)
-    for t, units, rows in d.layout.by_step():
-        mass, y = d.mass[units], d.outcome[rows]
+    for t, mass, y, q in _weighted_steps(d):
         spread = np.average((y - np.average(y, weights=mass)) ** 2, weights=mass)
         if spread > 0:
-            out[t] = 1 - np.average((y - d.q[rows]) ** 2, weights=mass) / spread
+            out[t] = 1 - np.average((y - q) ** 2, weights=mass) / spread
     return out
+
+
+def _weighted_steps(d: Decisions) -> Iterator[tuple[int, Floats, Floats, Floats]]:
+    """Step, masses, R_t + γ v_{t+1} and q_t, without the steps that only episodes of weight 0 reach."""
+    for t, units, rows in d.layout.by_step():
+        mass = d.mass[units]
+        if mass.any():
+            yield t, mass, d.outcome[rows], d.q[rows]
 
 
 def findings(view: View) -> list[Finding]:
@@ -301,10 +310,9 @@ def skill(d: Decisions) -> float:
     One number for all steps: a step whose targets hardly vary counts for as little as it varies.
     """
     error = spread = 0.0
-    for _, units, rows in d.layout.by_step():
-        mass, y = d.mass[units], d.outcome[rows]
+    for _, mass, y, q in _weighted_steps(d):
         spread += float(mass @ (y - np.average(y, weights=mass)) ** 2)
-        error += float(mass @ (y - d.q[rows]) ** 2)
+        error += float(mass @ (y - q) ** 2)
     if not spread > 0:
         return math.nan
     return max(1 - error / spread, -1.0)

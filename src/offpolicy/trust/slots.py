@@ -182,4 +182,6 @@ def _residual(log: Any) -> Floats:
     cell = log.layout.step * len(log.actions) + log.action
     mass = np.ones(log.rows) if log.weight is None else log.weight[log.layout.unit]
     total, size = (np.bincount(cell, weights=w)[cell] for w in (mass * log.slot_reward, mass))
-    return np.asarray(log.slot_reward - total / size)
+    # Where only slates of weight 0 show an item, nothing is taken off.
+    mean = np.divide(total, size, out=np.zeros_like(total), where=size > 0)
+    return np.asarray(log.slot_reward - mean)

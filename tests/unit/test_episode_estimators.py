@@ -436,3 +436,21 @@ def test_wrong_ratios_refuse_drl_and_auto_where_looking_back_has_not_settled(hor
     else:
         assert "steps back" in check.sentence
         assert check.details["drift"] > 0.5
+
+
+@pytest.mark.parametrize("continuous", [False, True])
+def test_episodes_of_weight_zero_may_be_the_longest(continuous):
+    rng = np.random.default_rng(1)
+    n, lengths = 60, np.where(np.arange(60) % 2, 3, 5)
+    states = rng.normal(size=(n, 5, 2)) if continuous else rng.integers(0, 3, (n, 5))
+    log = op.Trajectories.from_arrays(
+        states,
+        rng.integers(0, 2, (n, 5)),
+        rng.normal(size=(n, 5)),
+        lengths=lengths,
+        propensities=np.full((n, 5), 0.5),
+        weight=(np.arange(n) % 2).astype(float),
+    )
+    ev = op.evaluate(log, lambda x: np.tile([0.6, 0.4], (len(x), 1)))
+    assert np.isfinite([ev[name].value for name in ("auto", "DRL", "DML", "IPW")]).all()
+    assert ev.verdict().level

@@ -263,6 +263,8 @@ def _fit_step(
     X: Any, y: Floats, weight: Floats, learner: Any, seed: int, before: _Level | None
 ) -> _Level:
     """One step's regression, held between 0 and the largest product seen; divided by its mean."""
+    if not weight.any():  # only units of weight 0 come this far: whatever it is, it adds nothing
+        weight = np.ones_like(weight)
     level = float(np.average(y, weights=weight))
     if len(y) < FEW_ROWS or np.ptp(y) == 0 or level <= 0:
         return _Level(level, level)

@@ -6,6 +6,7 @@ import pytest
 import offpolicy as op
 from offpolicy.errors import UsageError
 from offpolicy_studies.episodes.baselines import fitted_q, importance_sampling
+from offpolicy_studies.episodes.cart import EPISODES, Cart
 from offpolicy_studies.episodes.clinic import clinic
 from offpolicy_studies.episodes.outcomes import softmax
 from offpolicy_studies.episodes.study import Args, Cell, cells, replicate, show, summarize
@@ -31,6 +32,16 @@ def test_values_of_worlds_are_those_of_simulated_episodes():
     log = world.simulate(pi, 20_000, np.random.default_rng(1), propensities=True)
     total = log.layout.sum(log.reward)
     assert total.mean() == pytest.approx(world.value(pi), abs=4 * total.std() / np.sqrt(20_000))
+
+
+def test_the_value_of_a_cart_is_known_far_better_than_a_log_estimates_it():
+    cart = Cart()
+    log = cart.simulate(4_000, np.random.default_rng(1), propensities=False, slope=1.5)
+    length = log.layout.sum(np.ones(log.rows))
+    # One log of the study has 300 episodes and a standard error of 1.9.
+    assert length.std() / np.sqrt(EPISODES) < 0.03 * 1.9
+    error = np.hypot(length.std() / np.sqrt(4_000), length.std() / np.sqrt(20_000))
+    assert length.mean() == pytest.approx(cart.value(20_000), abs=4 * error)
 
 
 @pytest.mark.parametrize("name", ["clinic, near target", "published cliff", "chain, 10 steps"])

@@ -25,9 +25,13 @@ from offpolicy_studies.cartpole.dynamics import (
 )
 
 if TYPE_CHECKING:
-    from offpolicy_studies.arrays import Floats, Ints
+    from collections.abc import Iterator
+
+    from offpolicy_studies.arrays import Bools, Floats, Ints
 
 CONTROLLER = np.array([0.1, 0.4, 6.0, 2.0])
+EPISODES = 1_000_000  # behind the true value: its own error is 2% of an estimate's
+AT_ONCE = 5_000  # episodes that are walked together where only their lengths count
 
 
 def moved(physics: Floats, action: Ints) -> Floats:
@@ -64,27 +68,10 @@ class Cart:
     ) -> op.Trajectories:
         """N episodes of the logging policy, or of another slope."""
         chosen = self.logging_slope if slope is None else slope
-        state = rng.uniform(-RESET_WIDTH, RESET_WIDTH, (n, 4))
         parts, lengths, over = [], np.full(n, self.horizon), np.zeros(n, dtype=bool)
-        alive = np.arange(n)
-        for t in range(self.horizon):
-            pi = self.policy(state[alive], chosen)
-            action = (rng.random(len(alive)) < pi[:, 1]).astype(np.int64)
-            parts.append(
-                (
-                    alive,
-                    np.full(len(alive), t),
-                    state[alive],
-                    action,
-                    pi[np.arange(len(alive)), action],
-                )
-            )
-            state[alive] = moved(state[alive], action)
-            fell = (np.abs(state[alive, 0]) > X_LIMIT) | (np.abs(state[alive, 2]) > ANGLE_LIMIT)
+        for t, (alive, states, action, p, fell) in enumerate(self.walk(n, rng, chosen)):
+            parts.append((alive, np.full(len(alive), t), states, action, p))
             lengths[alive[fell]], over[alive[fell]] = t + 1, True
-            alive = alive[~fell]
-            if len(alive) == 0:
-                break
         unit, step, states, actions, p = (np.concatenate(x) for x in zip(*parts, strict=True))
         order = np.lexsort((step, unit))
         return op.Trajectories.from_arrays(
@@ -98,12 +85,31 @@ class Cart:
             horizon=self.horizon,
         )
 
-    def value(self, n: int = 40_000, seed: int = 12345) -> float:
+    def value(self, n: int = EPISODES, seed: int = 12345) -> float:
         """V of the target, the mean length of many episodes."""
         return _mean_length(self, n, seed)
+
+    def walk(
+        self, n: int, rng: np.random.Generator, slope: float
+    ) -> Iterator[tuple[Ints, Floats, Ints, Floats, Bools]]:
+        """Of each step: who takes it, their states, actions and probabilities, and who falls."""
+        state = rng.uniform(-RESET_WIDTH, RESET_WIDTH, (n, 4))
+        alive = np.arange(n)
+        for _ in range(self.horizon):
+            pi = self.policy(state, slope)
+            action = (rng.random(len(alive)) < pi[:, 1]).astype(np.int64)
+            after = moved(state, action)
+            fell = (np.abs(after[:, 0]) > X_LIMIT) | (np.abs(after[:, 2]) > ANGLE_LIMIT)
+            yield alive, state, action, pi[np.arange(len(alive)), action], fell
+            alive, state = alive[~fell], after[~fell]
+            if len(alive) == 0:
+                return
 
 
 @lru_cache(maxsize=8)
 def _mean_length(cart: Cart, n: int, seed: int) -> float:
-    log = cart.simulate(n, np.random.default_rng(seed), propensities=False, slope=cart.target_slope)
-    return log.rows / log.n
+    rng, steps = np.random.default_rng(seed), 0
+    for first in range(0, n, AT_ONCE):
+        many = min(AT_ONCE, n - first)
+        steps += sum(len(taken[0]) for taken in cart.walk(many, rng, cart.target_slope))
+    return steps / n

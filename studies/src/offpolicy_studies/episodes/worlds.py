@@ -31,7 +31,8 @@ class Problem:
         (n, rng, propensities) → log.
     target : callable
         π_e of states.
-    truth : float
+    value : callable
+        () → V of the target; CartPole's takes a quarter of a minute, so nobody waits for it who does not ask.
     table : (S, K) array or None
         π_e of every state, where there are finitely many.
     ratios : callable or None
@@ -40,9 +41,14 @@ class Problem:
 
     draw: Callable[..., op.Trajectories]
     target: Callable[[Any], Floats]
-    truth: float
+    value: Callable[[], float]
     table: Floats | None = None
     ratios: Callable[[op.Trajectories], Floats] | None = None
+
+    @property
+    def truth(self) -> float:
+        """V of the target."""
+        return self.value()
 
 
 def _ratios_of(
@@ -67,7 +73,9 @@ def tabular(world: World, pi_e: Floats, pi_b: Floats) -> Problem:
         return world.simulate(pi_b, n, rng, propensities=propensities)
 
     ratios = _ratios_of(world.visits(pi_e), world.visits(pi_b), pi_e, pi_b)
-    return Problem(draw, lambda states: pi_e[np.asarray(states)], world.value(pi_e), pi_e, ratios)
+    return Problem(
+        draw, lambda states: pi_e[np.asarray(states)], lambda: world.value(pi_e), pi_e, ratios
+    )
 
 
 def _lake(name: str, horizon: int) -> Problem:
@@ -103,7 +111,7 @@ def _published_cliff() -> Problem:
 
     visits_e, visits_b = (toy.world.marginals(pi).sum(axis=2) for pi in (toy.pi_e, toy.pi_b))
     ratios = _ratios_of(visits_e, visits_b, toy.pi_e, toy.pi_b)
-    return Problem(draw, toy.target, toy.value(), toy.pi_e, ratios)
+    return Problem(draw, toy.target, toy.value, toy.pi_e, ratios)
 
 
 def _chain(horizon: int) -> Problem:
@@ -119,12 +127,12 @@ def _chain(horizon: int) -> Problem:
             log.reward.reshape(n, horizon),
         )
 
-    return Problem(draw, chain.target, chain.value(), ratios=chain.ratios)
+    return Problem(draw, chain.target, chain.value, ratios=chain.ratios)
 
 
 def _cart() -> Problem:
     cart = Cart()
-    return Problem(cart.simulate, cart.target, cart.value())
+    return Problem(cart.simulate, cart.target, cart.value)
 
 
 WORLDS: dict[str, tuple[Callable[[], Problem], int]] = {

@@ -252,6 +252,61 @@ def test_the_least_spread_of_scores():
     assert missed.Floor.of(replace(d, marginal=np.full_like(d.marginal, np.inf))) is None
 
 
+def test_rewards_weighted_by_ratios_that_look_back():
+    """Against a loop over steps: weights normalized at each, an episode that has ended keeping its last."""
+    d = replace(world(12, n=9), weight=np.random.default_rng(12).integers(1, 4, 9).astype(float))
+    ratio = look_back.ratios_back(d, 2)
+    start, lengths = d.layout.offsets[:-1], np.asarray(d.layout.lengths)
+
+    def value(mass):
+        total = 0.0
+        for t in range(d.layout.horizon):
+            row = start + np.minimum(t, lengths - 1)
+            weight = mass * ratio[row]
+            total += d.discount**t * (weight @ (d.reward[row] * (t < lengths))) / weight.sum()
+        return total
+
+    psi = look_back.normalized(d, ratio)
+    assert d.mass @ psi / d.mass.sum() == pytest.approx(value(d.mass))
+    # A score is the derivative of the estimate by an episode's mass.
+    for i in range(9):
+        more = d.mass + 1e-6 * (np.arange(9) == i)
+        slope = (value(more) - value(d.mass)) / 1e-6
+        assert (psi[i] - value(d.mass)) / d.mass.sum() == pytest.approx(slope, abs=1e-6)
+    # Looking back to the first step these are the weights of SNIPW.
+    whole = look_back.normalized(d, look_back.ratios_back(d, d.layout.horizon))
+    assert whole == pytest.approx(formulas.self_normalized(d))
+
+
+def test_rungs_without_a_model_stand_before_those_with_it():
+    steps, n = 40, 300
+    rng = np.random.default_rng(13)
+    one, half = np.ones(steps * n), np.full(steps * n, 0.5)
+    noise = rng.normal(size=steps * n)
+    d = Decisions(
+        Layout.ragged([steps] * n),
+        rng.normal(size=steps * n),
+        half,
+        half,
+        3 * noise,
+        0 * one,
+        marginal=one,
+    )
+    rungs = look_back.ladder(d)
+    assert [rung.steps for rung in rungs] == [0, 1, 2, 4, 8, 16, 32]
+    both = look_back.with_plain(d, rungs)
+    assert [rung.name for rung in both[-5:]] == [
+        "DRL looking 8 steps back", "SNIPW looking 16 steps back", "DRL looking 16 steps back",
+        "SNIPW looking 32 steps back", "DRL looking 32 steps back",
+    ]  # fmt: skip
+    assert both[-2].psi == pytest.approx(look_back.normalized(d, look_back.ratios_back(d, 32)))
+    # A model that explains the rewards is kept alone; of truncated episodes weights alone say nothing.
+    assert look_back.with_plain(replace(d, q=d.reward), look_back.ladder(replace(d, q=d.reward)))[
+        -2
+    ].modeled
+    assert look_back.with_plain(replace(d, whole=False), rungs) == rungs
+
+
 @pytest.mark.parametrize("k", [1, 2, 5])
 def test_ratios_that_look_back(k):
     d = world(10, n=8)

@@ -126,6 +126,23 @@ def test_drl_against_ratios_that_look_back():
     assert found.details["drift"] == pytest.approx(marginals._drift(view, rungs))
 
 
+def test_regressed_ratios_without_any_witness_are_not_trusted():
+    d = steady(spread=0.1, n=60)
+    lost = replace(
+        d, pi_e=d.pi_e * np.where(np.arange(180) < 3, 50.0, 0.2)
+    )  # one episode carries all
+    assert len(ladder(replace(lost, regressed=True))) == 1
+    counted = marginals.finding(view_of(lost, discrete=False), [DRL])
+    alone = marginals.finding(view_of(lost, discrete=False, regressed=True), [DRL])
+    assert counted.level != "alarm"
+    assert (alone.level, alone.remedy) == ("alarm", marginals.REMEDY)
+    assert alone.sentence == f"{counted.sentence} {marginals.UNCHECKED}"
+    assert alone.value == counted.value
+    # Products that are supported are a witness.
+    supported = marginals.finding(view_of(d, discrete=False, regressed=True), [DRL])
+    assert marginals.UNCHECKED not in supported.sentence
+
+
 def test_how_far_the_last_doubling_moved():
     d = steady(n=100)
     view = view_of(d)

@@ -12,7 +12,8 @@ marginals (DRL) live on, and are wrong where the state is not Markov or the rati
 - where a value model leaves less over than n episodes can tell (`missed`), scores do not say which part is better:
   that which assumes least, DML, speaks;
 - where ratios were regressed on a continuous state, DRL takes part with all the rungs of its ladder (`look_back`) that
-  the log supports, and the highest is believed in place of products that are not supported;
+  the log supports, the higher ones without a value model too where it adds noise, and the highest is believed in
+  place of products that are not supported;
 - the bias b of DRL is what its distance from the better product exceeds the distance's own error by, without the one
   episode that adds most to it, since one is no evidence. Regressed ratios are known to be somewhat wrong, and of rungs
   the next may show what the highest, which varies most, does not: theirs is the largest such excess over the better
@@ -32,7 +33,7 @@ import numpy as np
 from offpolicy.scores import formulas as scores
 from offpolicy.scores.decisions import LARGEST_LOG_WEIGHT
 from offpolicy.scores.formulas import Scored
-from offpolicy.scores.look_back import Rung, ladder
+from offpolicy.scores.look_back import Rung, ladder, with_plain
 from offpolicy.scores.magic import simplex_minimum
 from offpolicy.scores.missed import Floor, floored, spread
 
@@ -103,7 +104,7 @@ def candidates(d: Decisions, floor: Floor | None) -> tuple[dict[str, Floats], st
     if d.marginal is None:
         return {name: score(d) for name, score in MODELED.items()}, ""
     supported = products_supported(d)
-    rungs = ladder(d) if d.regressed else [Rung(0, scores.marginalized(d))]
+    rungs = with_plain(d, ladder(d)) if d.regressed else [Rung(0, scores.marginalized(d))]
     marginal = {rung.name: rung.psi for rung in rungs}
     if supported:
         made = {**marginal, **products(d)}

@@ -8,6 +8,9 @@ ratio of one step. So for every k
 may take its place in the score of DRL. What a regression of w_{t−k} got wrong has k steps to be forgotten in; what it
 costs is the spread of a product of k ratios. A regression of w on a continuous state is always somewhat wrong: rungs
 k = 1, 2, 4, … that the log supports say how much, and take the place of DRL where it matters.
+
+Rewards weighted by w^k_t and normalized step by step, as SNIPW is, need no value model. Nothing then corrects what the
+regression of w_{t−k} got wrong, so k is 16 at least; and where a value model adds noise they vary less than DRL does.
 """
 
 from __future__ import annotations
@@ -18,6 +21,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from offpolicy.scores import formulas as scores
+from offpolicy.scores.missed import spread
+from offpolicy.scores.normalized import normalized_sum
 
 if TYPE_CHECKING:
     from offpolicy._arrays import Floats
@@ -31,21 +36,25 @@ LARGEST_SHARE = 0.1
 LEFT_OVER = 0.05
 FEWEST_RUNNING = 50
 MOST_LOG = 200.0
+# Steps in which what a regression got wrong is taken to be forgotten where no value model corrects it.
+FORGOTTEN = 16
 
 
 @dataclass(frozen=True, eq=False)
 class Rung:
-    """The score of DRL with ratios that look back k steps."""
+    """The score of DRL with ratios that look back k steps, or of these ratios without a value model."""
 
     steps: int
     psi: Floats
+    modeled: bool = True
 
     @property
     def name(self) -> str:
         """What the notes of an estimate call it."""
+        kind = "DRL" if self.modeled else "SNIPW"
         if self.steps == 0:
-            return "DRL"
-        return f"DRL looking {self.steps} step{'s' if self.steps > 1 else ''} back"
+            return kind
+        return f"{kind} looking {self.steps} step{'s' if self.steps > 1 else ''} back"
 
 
 def ratios_back(d: Decisions, k: int) -> Floats:
@@ -94,3 +103,22 @@ def ladder(d: Decisions) -> list[Rung]:
         rungs.append(Rung(k, scores.marginalized(replace(d, marginal=ratio))))
         k *= 2
     return rungs
+
+
+def with_plain(d: Decisions, rungs: list[Rung]) -> list[Rung]:
+    """The rungs, those of `FORGOTTEN` steps and more after the same without a value model where that varies less."""
+    made = []
+    for rung in rungs:
+        if d.whole and rung.steps >= FORGOTTEN:
+            plain = normalized(d, ratios_back(d, rung.steps))
+            if spread(d, plain) < spread(d, rung.psi):
+                made.append(Rung(rung.steps, plain, modeled=False))
+        made.append(rung)
+    return made
+
+
+def normalized(d: Decisions, ratio: Floats) -> Floats:
+    """ψ linearizes Σ_t γ^t Σ_i w_it R_it / Σ_i w_it, an episode keeping its last ratio after its end."""
+    with np.errstate(divide="ignore"):
+        logs = np.log(ratio)
+    return normalized_sum(d, d.reward, np.zeros(d.layout.n_steps), logs)

@@ -64,7 +64,7 @@ class Floor:
 
 
 def spread(d: Decisions, psi: Floats) -> float:
-    """Σ m (ψ − mean)²."""
+    """Σ m (ψ − mean)²; NaN where a score is."""
     return float(d.mass @ (psi - _mean(d, psi)) ** 2)
 
 

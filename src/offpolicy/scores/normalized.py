@@ -19,11 +19,14 @@ if TYPE_CHECKING:
     from offpolicy.scores.decisions import Decisions
 
 
-def normalized_sum(d: Decisions, weighted: Floats, before: Floats) -> Floats:
+def normalized_sum(
+    d: Decisions, weighted: Floats, before: Floats, log_weight: Floats | None = None
+) -> Floats:
     """(N,) linearized score of Σ_t γ^t {mean_ρt(weighted_t) + mean_ρ(t−1)(before_t)}.
 
-    The work is proportional to the number of decisions: what a unit contributes after its end depends on
-    its last weight and on sums over the later steps only. All NaN when at some step every weight is 0.
+    Episodes may be given the logarithms of other weights than ρ, one per decision. The work is proportional to the
+    number of decisions: what a unit contributes after its end depends on its last weight and on sums over the later
+    steps only. All NaN when at some step every weight is 0.
     """
     if d.layout.is_single:
         return _single(d, weighted, before)
@@ -38,12 +41,13 @@ def normalized_sum(d: Decisions, weighted: Floats, before: Floats) -> Floats:
     log_now = np.zeros(d.n)
     log_ended, log_sum = -np.inf, float(np.log(total))
     sums, levels = [], []
+    log_weight = d.log_rho if log_weight is None else log_weight
     lengths = np.asarray(d.layout.lengths)
     for t, units, rows in d.layout.by_step():
         gamma = d.discount**t
         for x, includes_action in ((before[rows], False), (weighted[rows], True)):
             if includes_action:
-                log_now[units] = d.log_rho[rows]
+                log_now[units] = log_weight[rows]
                 log_sum = float(np.logaddexp(log_ended, _log_sum(log_now[units] + log_mass[units])))
             if np.isneginf(log_sum):
                 return np.full(d.n, np.nan)

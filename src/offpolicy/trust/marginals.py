@@ -4,7 +4,9 @@ With the right ratios w_t, Σ γ^t w_t R_t has the same mean as DRL, whatever th
 products of ratios are not lost altogether, and the highest rung of the ladder between them (`scores.look_back`). A
 distance of many standard errors means that the ratios are badly fitted, or that the state is not Markov: then DRL is
 not to be trusted. An estimate that looks back is no longer concerned, if the last two rungs agree: where looking back
-twice as far still moves it by more than half a standard error, nobody knows where it would come to rest.
+twice as far still moves it by more than half a standard error, nobody knows where it would come to rest. And where
+ratios were regressed on a continuous state and neither products nor one step back leave enough episodes, nothing can
+tell how wrong the regression is, and it is not trusted.
 """
 
 from __future__ import annotations
@@ -39,6 +41,10 @@ SETTLED = 0.5
 REMEDY = (
     "Give better ratios (ratio_model=), or states that say all that matters for what follows; where products of "
     "ratios are supported, read DML."
+)
+UNCHECKED = (
+    "The ratios are a regression on a continuous state that nothing here can check: products of ratios are not "
+    "supported, and one step back leaves too few episodes."
 )
 
 
@@ -102,7 +108,12 @@ def finding(view: View, estimators: Sequence[Estimator]) -> Finding:
     # Ratios counted in a table may be off and DRL right, which a value model corrects; what a regression made of a
     # continuous state has no other witness.
     at_most: Level = "alarm" if witness or not view.log.is_discrete else "caution"
-    return judged(NAME, z, capitalized(sentence), details, at_most=at_most, remedy=REMEDY)
+    found = judged(NAME, z, capitalized(sentence), details, at_most=at_most, remedy=REMEDY)
+    if d.regressed and len(rungs) < 2 and not products_supported(d):
+        return replace(
+            found, level="alarm", sentence=f"{found.sentence} {UNCHECKED}", remedy=REMEDY
+        )
+    return found
 
 
 def _drift(view: View, rungs: list[Rung]) -> float | None:

@@ -135,7 +135,7 @@ def test_regressed_ratios_without_any_witness_are_not_trusted():
     counted = marginals.finding(view_of(lost, discrete=False), [DRL])
     alone = marginals.finding(view_of(lost, discrete=False, regressed=True), [DRL])
     assert counted.level != "alarm"
-    assert (alone.level, alone.remedy) == ("alarm", marginals.REMEDY)
+    assert (alone.level, alone.remedy) == ("alarm", marginals.NEARER)
     assert alone.sentence == f"{counted.sentence} {marginals.UNCHECKED}"
     assert alone.value == counted.value
     # Products that are supported are a witness.

@@ -14,6 +14,8 @@ from offpolicy.scores.decisions import Decisions, mean_step_weight
 from offpolicy.scores.formulas import doubly_robust, marginalized
 from offpolicy.scores.look_back import ladder, ratios_back
 from offpolicy.scores.missed import ratios_alone
+from offpolicy.trust import marginals
+from offpolicy_studies.episodes.cart import Cart
 from offpolicy_studies.episodes.clinic import clinic
 from offpolicy_studies.episodes.outcomes import greedy
 from offpolicy_studies.episodes.worlds import problem
@@ -454,3 +456,20 @@ def test_episodes_of_weight_zero_may_be_the_longest(continuous):
     ev = op.evaluate(log, lambda x: np.tile([0.6, 0.4], (len(x), 1)))
     assert np.isfinite([ev[name].value for name in ("auto", "DRL", "DML", "IPW")]).all()
     assert ev.verdict().level
+
+
+def test_ratios_that_nothing_can_check_are_refused():
+    """A target far from the log: no products, not one step back. The intervals of DRL missed one time in five."""
+    cart = Cart(horizon=60, target_slope=0.3)
+    log = cart.simulate(150, np.random.default_rng(2), propensities=True)
+    verdict = op.evaluate(log, cart.target, estimators=["auto"]).verdict("policy")
+    assert verdict.level == "insufficient evidence"
+    assert any(marginals.UNCHECKED in reason for reason in verdict.reasons)
+
+
+def test_rungs_without_a_value_model_take_part():
+    cart = Cart(horizon=100)
+    log = cart.simulate(150, np.random.default_rng(1), propensities=True)
+    ev = op.evaluate(log, cart.target, estimators=["auto"])
+    assert "SNIPW looking 16 steps back" in ev["auto"].notes[0]
+    assert ev.verdict("policy").level == "caution"

@@ -46,6 +46,7 @@ UNCHECKED = (
     "The ratios are a regression on a continuous state that nothing here can check: products of ratios are not "
     "supported, and one step back leaves too few episodes."
 )
+NEARER = "Log more episodes, or some by a policy nearer to the target; or give ratios that you know (ratio_model=)."
 
 
 def comparable(
@@ -111,7 +112,7 @@ def finding(view: View, estimators: Sequence[Estimator]) -> Finding:
     found = judged(NAME, z, capitalized(sentence), details, at_most=at_most, remedy=REMEDY)
     if d.regressed and len(rungs) < 2 and not products_supported(d):
         return replace(
-            found, level="alarm", sentence=f"{found.sentence} {UNCHECKED}", remedy=REMEDY
+            found, level="alarm", sentence=f"{found.sentence} {UNCHECKED}", remedy=NEARER
         )
     return found
 

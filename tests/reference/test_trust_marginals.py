@@ -33,7 +33,7 @@ def steady(n=300, seed=0, *, spread=0.1, off=0.0, steps=3):
 
 
 def view_of(d, *, discrete=True, regressed=False, known=True):
-    view = view_of_steps(Steps(0, d.n), discrete=discrete, known=known)
+    view = view_of_steps(Steps(0, d.n), discrete=discrete, known=known, regressed=regressed)
     made = replace(d, regressed=regressed)
     view.problem.decisions = lambda target, probe: made
     return View(view.problem, view.target, "crossfit", "crossfit")

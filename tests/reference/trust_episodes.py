@@ -80,7 +80,8 @@ def view_of_steps(
     pi = np.full((STATES, K), 1 / K)
     target = SimpleNamespace(shown=None, shares_context=True, probabilities=lambda at: pi[at])
     problem = SimpleNamespace(
-        ratio_log=own, log=own, weights_known=known, units=Units(s.n), decisions=lambda target, probe: d,
-        scored_units=lambda split, repeat: None, folds=SimpleNamespace(labels=[np.arange(s.n) % 3]),
+        ratio_log=own, log=own, weights_known=known, regresses_ratios=regressed, units=Units(s.n),
+        decisions=lambda target, probe: d, scored_units=lambda split, repeat: None,
+        folds=SimpleNamespace(labels=[np.arange(s.n) % 3]),
     )  # fmt: skip
     return View(problem, target, "crossfit", "crossfit" if q else None)

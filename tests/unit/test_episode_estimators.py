@@ -465,6 +465,9 @@ def test_ratios_that_nothing_can_check_are_refused():
     verdict = op.evaluate(log, cart.target, estimators=["auto"]).verdict("policy")
     assert verdict.level == "insufficient evidence"
     assert any(marginals.UNCHECKED in reason for reason in verdict.reasons)
+    # Whoever gives ratios vouches for them.
+    given = op.evaluate(log, cart.target, estimators=["auto"], ratio_model=np.ones(log.rows))
+    assert not any(marginals.UNCHECKED in reason for reason in given.verdict("policy").reasons)
 
 
 def test_rungs_without_a_value_model_take_part():

@@ -131,6 +131,11 @@ class Combined:
         """Whether no behavior model is fitted."""
         return self.base.behavior_given
 
+    @property
+    def regresses_ratios(self) -> bool:
+        """Whether ratios of marginals are a regression on a continuous state: neither counted nor given."""
+        return self.base.regresses_ratios
+
     def units(self) -> Units:
         """The independent units."""
         return self.base.units()

@@ -354,9 +354,9 @@ def _check_arguments(
         raise UsageError("value_model= is for trajectories; a bandit log takes reward_model=.")
     if log.kind != "bandit" and reward_model is not None:
         raise UsageError(f"reward_model= is for bandit logs; {log.kind} take value_model=.")
-    if log.kind == "bandit" and ratio_model is not None:
+    if log.kind != "trajectories" and ratio_model is not None:
         raise UsageError(
-            "ratio_model= is for trajectories; a bandit log has one decision per unit."
+            "ratio_model= is for trajectories: only there does one decision lead to the next."
         )
     if isinstance(discount, bool) or not isinstance(discount, NUMBER) or not 0 <= discount <= 1:
         raise UsageError(f"discount= must be in the range [0, 1]. Got {discount!r} instead.")

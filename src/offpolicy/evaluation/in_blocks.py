@@ -94,6 +94,11 @@ class InBlocks:
         """Whether no behavior model is fitted."""
         return is_given(self.specs.behavior_model, known=self.weights_known)
 
+    @property
+    def regresses_ratios(self) -> bool:
+        """Ratios of marginals are of episodes, which are in memory."""
+        return False
+
     def units(self) -> Units:
         """The independent units."""
         log = self.log

@@ -108,6 +108,11 @@ class InMemory:
         """Whether no behavior model is fitted."""
         return bool(self.nuisances.behaviors.is_given)
 
+    @property
+    def regresses_ratios(self) -> bool:
+        """Whether ratios of marginals are a regression on a continuous state: neither counted nor given."""
+        return bool(self.nuisances.regresses_ratios)
+
     def units(self) -> Units:
         """The independent units."""
         log = self.log

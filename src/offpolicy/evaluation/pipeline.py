@@ -136,6 +136,11 @@ class Pipeline:
         """Whether the logged propensities are used as they are."""
         return self.source.weights_known
 
+    @property
+    def regresses_ratios(self) -> bool:
+        """Whether ratios of marginals are a regression on a continuous state: neither counted nor given."""
+        return self.source.regresses_ratios
+
     def run(
         self, targets: dict[str, Target], estimators: Sequence[Estimator], *, closes: bool = True
     ) -> dict[tuple[str, str], Estimate]:

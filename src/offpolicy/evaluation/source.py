@@ -180,6 +180,11 @@ class Source(Protocol):
         """Whether no behavior model is fitted."""
         ...
 
+    @property
+    def regresses_ratios(self) -> bool:
+        """Whether ratios of marginals are a regression on a continuous state: neither counted nor given."""
+        ...
+
     def units(self) -> Units:
         """The independent units."""
         ...

@@ -198,6 +198,11 @@ class Streamed:
         return is_given(self.specs.behavior_model, known=self.weights_known)
 
     @property
+    def regresses_ratios(self) -> bool:
+        """Ratios of marginals are of episodes, which are in memory."""
+        return False
+
+    @property
     def cells(self) -> Cells | None:
         """Cells of actions that the ratios are of; None where they are of actions."""
         return self.specs.cells

@@ -69,8 +69,7 @@ class Decisions:
     ledger : Ledger or None
         Where means of the whole log come from when these decisions are a block of it.
     regressed : bool
-        Whether ``marginal`` comes from a regression on a continuous state, which is somewhat wrong, rather than from
-        counts.
+        Whether ``marginal`` is of a continuous state: a regression, or given, and somewhat wrong, not counted.
     whole : bool
         Whether all episodes were logged to their ends. Of one that was truncated, weights alone say nothing of what
         follows.

@@ -110,7 +110,7 @@ def finding(view: View, estimators: Sequence[Estimator]) -> Finding:
     # continuous state has no other witness.
     at_most: Level = "alarm" if witness or not view.log.is_discrete else "caution"
     found = judged(NAME, z, capitalized(sentence), details, at_most=at_most, remedy=REMEDY)
-    if d.regressed and len(rungs) < 2 and not products_supported(d):
+    if view.regresses_ratios and len(rungs) < 2 and not products_supported(d):
         return replace(
             found, level="alarm", sentence=f"{found.sentence} {UNCHECKED}", remedy=NEARER
         )

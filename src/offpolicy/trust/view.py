@@ -67,6 +67,11 @@ class View:
         return self.problem.weights_known
 
     @property
+    def regresses_ratios(self) -> bool:
+        """Whether ratios of marginals are a regression on a continuous state: neither counted nor given."""
+        return self.problem.regresses_ratios
+
+    @property
     def out_of_fold(self) -> bool:
         """Whether nobody was predicted by a model that had seen them."""
         return self.split != "full"

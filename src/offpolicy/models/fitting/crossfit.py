@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -58,6 +58,9 @@ class CrossFit:
     store: FitStore
     targets: tuple[Target, ...] = ()
     cells: Cells | None = None  # of which the ratios are, where they are not of single actions
+
+    #: Ratios of marginals are of episodes.
+    regresses_ratios: ClassVar[bool] = False
 
     tables = cached_property(tables_of)
     behaviors = cached_property(behaviors_of_cells)

@@ -54,6 +54,12 @@ class EpisodeFit:
     tables = cached_property(tables_of)
     behaviors = cached_property(behaviors_of)
 
+    @property
+    def regresses_ratios(self) -> bool:
+        """Whether ratios of marginals are a regression on a continuous state: neither counted nor given."""
+        fits = self.ratio_model is None or hasattr(self.ratio_model, "fit_ratio")
+        return fits and not self.log.is_discrete
+
     def with_behavior(self, behavior_model: Any) -> EpisodeFit:
         """Another behavior model. Value models may weight by π_b, so that everything is fitted anew."""
         return replace(

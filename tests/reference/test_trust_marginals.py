@@ -138,6 +138,10 @@ def test_regressed_ratios_without_any_witness_are_not_trusted():
     assert (alone.level, alone.remedy) == ("alarm", marginals.NEARER)
     assert alone.sentence == f"{counted.sentence} {marginals.UNCHECKED}"
     assert alone.value == counted.value
+    # One step is no regression: its ratio is that of the action.
+    first = replace(steady(n=40, steps=1), pi_e=np.where(np.arange(40) < 1, 20.0, 0.01))
+    one = marginals.finding(view_of(first, discrete=False, regressed=True), [DRL])
+    assert marginals.UNCHECKED not in one.sentence
     # Products that are supported are a witness.
     supported = marginals.finding(view_of(d, discrete=False, regressed=True), [DRL])
     assert marginals.UNCHECKED not in supported.sentence

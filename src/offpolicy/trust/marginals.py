@@ -110,7 +110,8 @@ def finding(view: View, estimators: Sequence[Estimator]) -> Finding:
     # continuous state has no other witness.
     at_most: Level = "alarm" if witness or not view.log.is_discrete else "caution"
     found = judged(NAME, z, capitalized(sentence), details, at_most=at_most, remedy=REMEDY)
-    if view.regresses_ratios and len(rungs) < 2 and not products_supported(d):
+    alone_on_it = view.regresses_ratios and d.layout.horizon > 1 and len(rungs) < 2
+    if alone_on_it and not products_supported(d):
         return replace(
             found, level="alarm", sentence=f"{found.sentence} {UNCHECKED}", remedy=NEARER
         )

@@ -61,6 +61,8 @@ def test_true_ratios_have_mean_one_at_every_step(name):
 def test_cells_are_worlds_with_known_and_estimated_propensities():
     both = cells(Args(worlds=("clinic, near",)))
     assert len(both) == 4
+    # As the command line gives it, which splits at commas.
+    assert cells(Args(worlds=("clinic near",))) == both
     assert len(cells(Args())) == 2 * len(WORLDS)
     with pytest.raises(UsageError, match="no world is called 'clinc'"):
         cells(Args(worlds=("clinc",)))

@@ -44,7 +44,7 @@ class Args:
     replications: int = 200
     """Logs drawn from each world."""
     worlds: tuple[str, ...] = ()
-    """Names of worlds, or beginnings of names; all when empty."""
+    """Names of worlds (commas left out), or beginnings of names; all when empty."""
     behavior: str = "both"
     """Whether propensities are known: known, estimated or both."""
     seed: int = 0
@@ -101,15 +101,17 @@ def _normal(e: Estimate) -> list[Any]:
 
 def cells(options: Args) -> dict[str, Cell]:
     """The cells asked for, by name."""
-    for asked in options.worlds:
-        if not any(w.startswith(asked) for w in WORLDS):
-            raise UsageError(f"no world is called {asked!r}.{did_you_mean(asked, WORLDS)}")
+    # A list on the command line is split at commas: names are asked for without theirs.
+    plain = {w: w.replace(",", "") for w in WORLDS}
+    starts = tuple(w.replace(",", "") for w in options.worlds)
+    for asked in starts:
+        if not any(name.startswith(asked) for name in plain.values()):
+            known = list(plain.values())
+            raise UsageError(f"no world is called {asked!r}.{did_you_mean(asked, known)}")
     if options.behavior not in {"known", "estimated", "both"}:
         raise UsageError(f"--behavior must be known, estimated or both. Got {options.behavior!r}.")
     kinds = {"known": [True], "estimated": [False], "both": [True, False]}[options.behavior]
-    chosen = [
-        w for w in WORLDS if not options.worlds or any(w.startswith(a) for a in options.worlds)
-    ]
+    chosen = [w for w in WORLDS if not starts or plain[w].startswith(starts)]
     return {
         f"{w}, π_b {'known' if known else 'estimated'}": Cell(w, known)
         for w in chosen

@@ -64,6 +64,7 @@ def test_cells_are_worlds_with_known_and_estimated_propensities():
     # As the command line gives it, which splits at commas.
     assert cells(Args(worlds=("clinic near",))) == both
     assert len(cells(Args())) == 2 * len(WORLDS)
+    assert len(cells(Args(worlds=("wilder",), behavior="known"))) == 1
     with pytest.raises(UsageError, match="no world is called 'clinc'"):
         cells(Args(worlds=("clinc",)))
 

@@ -19,7 +19,7 @@ from offpolicy.inference.estimate import Estimate
 from offpolicy.scores.catalog import named
 from offpolicy.scores.formulas import marginalized
 from offpolicy_studies.episodes.baselines import fitted_q, importance_sampling
-from offpolicy_studies.episodes.worlds import WORLDS, problem
+from offpolicy_studies.episodes.worlds import EVERY, WORLDS, problem
 from offpolicy_studies.folder import write_results
 from offpolicy_studies.monte_carlo import mean, root_mean_square, share, simulate
 
@@ -44,7 +44,7 @@ class Args:
     replications: int = 200
     """Logs drawn from each world."""
     worlds: tuple[str, ...] = ()
-    """Names of worlds (commas left out), or beginnings of names; all when empty."""
+    """Names of worlds (commas left out), or beginnings of names; when empty all but those beside the battery."""
     behavior: str = "both"
     """Whether propensities are known: known, estimated or both."""
     seed: int = 0
@@ -66,7 +66,7 @@ class Cell:
 def replicate(cell: Cell, rng: np.random.Generator) -> dict[str, Any]:
     """One log: what each estimator says of it, and whether the answer is given."""
     p = problem(cell.world)
-    log = p.draw(WORLDS[cell.world][1], rng, propensities=cell.known)
+    log = p.draw(EVERY[cell.world][1], rng, propensities=cell.known)
     # A value model of continuous states alone costs a third of a log; fitted Q in plain numpy stands for it.
     asked = [e for e in LIBRARY if e != "DM" or log.is_discrete]
     ev = op.evaluate(log, p.target, estimators=asked, seed=int(rng.integers(2**31)))
@@ -102,7 +102,7 @@ def _normal(e: Estimate) -> list[Any]:
 def cells(options: Args) -> dict[str, Cell]:
     """The cells asked for, by name."""
     # A list on the command line is split at commas: names are asked for without theirs.
-    plain = {w: w.replace(",", "") for w in WORLDS}
+    plain = {w: w.replace(",", "") for w in EVERY}
     starts = tuple(w.replace(",", "") for w in options.worlds)
     for asked in starts:
         if not any(name.startswith(asked) for name in plain.values()):
@@ -111,7 +111,7 @@ def cells(options: Args) -> dict[str, Cell]:
     if options.behavior not in {"known", "estimated", "both"}:
         raise UsageError(f"--behavior must be known, estimated or both. Got {options.behavior!r}.")
     kinds = {"known": [True], "estimated": [False], "both": [True, False]}[options.behavior]
-    chosen = [w for w in WORLDS if not starts or plain[w].startswith(starts)]
+    chosen = [w for w in EVERY if plain[w].startswith(starts)] if starts else list(WORLDS)
     return {
         f"{w}, π_b {'known' if known else 'estimated'}": Cell(w, known)
         for w in chosen
@@ -135,7 +135,7 @@ def reproduce(options: Args) -> dict[str, Any]:
     results = {
         "options": {"replications": options.replications, "seed": options.seed},
         "cells": {
-            name: summarize(runs[name], problem(cell.world).truth, WORLDS[cell.world][1])
+            name: summarize(runs[name], problem(cell.world).truth, EVERY[cell.world][1])
             for name, cell in asked.items()
         },
     }

@@ -130,8 +130,8 @@ def _chain(horizon: int) -> Problem:
     return Problem(draw, chain.target, chain.value, ratios=chain.ratios)
 
 
-def _cart() -> Problem:
-    cart = Cart()
+def _cart(logging_slope: float = 1.0, target_slope: float = 1.5) -> Problem:
+    cart = Cart(logging_slope=logging_slope, target_slope=target_slope)
     return Problem(cart.simulate, cart.target, cart.value)
 
 
@@ -149,9 +149,16 @@ WORLDS: dict[str, tuple[Callable[[], Problem], int]] = {
     "chain, 50 steps": (lambda: _chain(50), 1_000),
     "CartPole": (_cart, 300),
 }
+# Run when they are named: carts whose logs support looking back less.
+BESIDE: dict[str, tuple[Callable[[], Problem], int]] = {
+    "wilder CartPole log": (lambda: _cart(logging_slope=0.5, target_slope=1.0), 300),
+    "steeper CartPole target": (lambda: _cart(target_slope=2.5), 300),
+    "flatter CartPole target": (lambda: _cart(target_slope=0.4), 300),
+}
+EVERY = WORLDS | BESIDE
 
 
 @lru_cache(maxsize=16)
 def problem(name: str) -> Problem:
     """The problem of a world."""
-    return WORLDS[name][0]()
+    return EVERY[name][0]()

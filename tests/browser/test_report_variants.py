@@ -115,7 +115,9 @@ BACKGROUND = "getComputedStyle(document.body).backgroundColor"
 
 
 @pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize(("scheme", "width"), [("light", 1400), ("dark", 375)])
+@pytest.mark.parametrize(
+    ("scheme", "width"), [pytest.param("light", 1400, marks=pytest.mark.verify), ("dark", 375)]
+)
 def test_accessible(open_page, reports, case, scheme, width):
     axe = pytest.importorskip("axe_playwright_python.sync_playwright")
     page = open_page(reports(case)[0], scheme=scheme, width=width)

@@ -44,7 +44,9 @@ def rare_arm(rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
     return (rng.random(n) < 0.02) * 50.0, (rng.random(n) < 0.01) * 1.0
 
 
-@pytest.mark.parametrize("n", [1000, 5000, 12_000])
+@pytest.mark.parametrize(
+    "n", [1000, *(pytest.param(n, marks=pytest.mark.verify) for n in (5000, 12_000))]
+)
 def test_rare_arm_is_covered_where_the_normal_interval_fails(n):
     rng = np.random.default_rng(n)
     runs, hits = 600, dict.fromkeys(["normal", "likelihood", "auto"], 0)

@@ -138,6 +138,12 @@ def test_regressed_ratios_without_any_witness_are_not_trusted():
     assert (alone.level, alone.remedy) == ("alarm", marginals.NEARER)
     assert alone.sentence == f"{counted.sentence} {marginals.UNCHECKED}"
     assert alone.value == counted.value
+    assert not alone.details["checked"]
+    # A share that looks back does not soften it.
+    assert (
+        marginals.softened(replace(alone, details={**alone.details, "drift": 0.0}), 1.0).level
+        == "alarm"
+    )
     # One step is no regression: its ratio is that of the action.
     first = replace(steady(n=40, steps=1), pi_e=np.where(np.arange(40) < 1, 20.0, 0.01))
     one = marginals.finding(view_of(first, discrete=False, regressed=True), [DRL])
@@ -145,6 +151,18 @@ def test_regressed_ratios_without_any_witness_are_not_trusted():
     # Products that are supported are a witness.
     supported = marginals.finding(view_of(d, discrete=False, regressed=True), [DRL])
     assert marginals.UNCHECKED not in supported.sentence
+
+
+@pytest.mark.parametrize(
+    ("reached", "horizon", "checked"),
+    [
+        (0, 1, True), (0, 2, False), (1, 2, True), (1, 3, False), (2, 3, True), (2, 4, True), (2, 5, False),
+        (4, 5, True), (2, 200, False), (4, 200, True),
+    ],
+)  # fmt: skip
+def test_how_far_back_a_regression_is_checked(reached, horizon, checked):
+    rungs = [Rung(0, np.zeros(3)), Rung(reached, np.zeros(3))]
+    assert marginals._is_checked(rungs, horizon) is checked
 
 
 def test_how_far_the_last_doubling_moved():

@@ -459,7 +459,7 @@ def test_episodes_of_weight_zero_may_be_the_longest(continuous):
 
 
 def test_ratios_that_nothing_can_check_are_refused():
-    """A target far from the log: no products, not one step back. The intervals of DRL missed one time in five."""
+    """A target far from the log: no products, not four steps back. The intervals of DRL missed one time in five."""
     cart = Cart(horizon=60, target_slope=0.3)
     log = cart.simulate(150, np.random.default_rng(2), propensities=True)
     verdict = op.evaluate(log, cart.target, estimators=["auto"]).verdict("policy")

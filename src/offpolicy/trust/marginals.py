@@ -5,7 +5,7 @@ products of ratios are not lost altogether, and the highest rung of the ladder b
 distance of many standard errors means that the ratios are badly fitted, or that the state is not Markov: then DRL is
 not to be trusted. An estimate that looks back is no longer concerned, if the last two rungs agree: where looking back
 twice as far still moves it by more than half a standard error, nobody knows where it would come to rest. And where
-ratios were regressed on a continuous state and neither products nor one step back leave enough episodes, nothing can
+ratios were regressed on a continuous state and neither products nor four steps back leave enough episodes, nothing can
 tell how wrong the regression is, and it is not trusted.
 """
 
@@ -38,13 +38,15 @@ NAME = "marginal_ratios"
 MOSTLY = 0.8
 # Standard errors by which the last doubling of the look back may move an estimate.
 SETTLED = 0.5
+# Steps back that have to be supported for a regression to be checked, where episodes are as long as that.
+CHECKED = 4
 REMEDY = (
     "Give better ratios (ratio_model=), or states that say all that matters for what follows; where products of "
     "ratios are supported, read DML."
 )
 UNCHECKED = (
     "The ratios are a regression on a continuous state that nothing here can check: products of ratios are not "
-    "supported, and one step back leaves too few episodes."
+    "supported, and looking back leaves too few episodes."
 )
 NEARER = "Log more episodes, or some by a policy nearer to the target; or give ratios that you know (ratio_model=)."
 
@@ -105,17 +107,23 @@ def finding(view: View, estimators: Sequence[Estimator]) -> Finding:
         "largest_ratio": float(d.marginal.max()) if d.marginal is not None else None,
         "look_back": rungs[-1].steps if rungs else None,
         "drift": _drift(view, rungs),
+        "checked": not d.regressed or _is_checked(rungs, d.layout.horizon),
     }
     # Ratios counted in a table may be off and DRL right, which a value model corrects; what a regression made of a
     # continuous state has no other witness.
     at_most: Level = "alarm" if witness or not view.log.is_discrete else "caution"
     found = judged(NAME, z, capitalized(sentence), details, at_most=at_most, remedy=REMEDY)
-    alone_on_it = view.regresses_ratios and d.layout.horizon > 1 and len(rungs) < 2
-    if alone_on_it and not products_supported(d):
+    if view.regresses_ratios and not (details["checked"] or products_supported(d)):
         return replace(
             found, level="alarm", sentence=f"{found.sentence} {UNCHECKED}", remedy=NEARER
         )
     return found
+
+
+def _is_checked(rungs: list[Rung], horizon: int) -> bool:
+    """Whether the ladder reaches far enough to show what a regression got wrong."""
+    reached = rungs[-1].steps
+    return horizon == 1 or reached >= CHECKED or 2 * reached >= horizon
 
 
 def _drift(view: View, rungs: list[Rung]) -> float | None:
@@ -131,6 +139,8 @@ def softened(f: Finding, looks_back: float) -> Finding:
     """What the check means for an estimate of which a share looks back: a caution, where that has settled."""
     drift = f.details.get("drift")
     if f.level != "alarm" or looks_back <= MOSTLY or drift is None or drift > SETTLED:
+        return f
+    if not f.details.get("checked", True):
         return f
     sentence = (
         f"{f.sentence} The estimate looks back instead, by at most {f.details['look_back']} steps, the last doubling "

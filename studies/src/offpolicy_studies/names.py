@@ -13,10 +13,17 @@ if TYPE_CHECKING:
 def chosen(asked: Sequence[str], worlds: Mapping[str, Any]) -> list[str]:
     """The worlds asked for, in their order; all when nothing was asked.
 
+    A list on the command line is split at commas, so names are asked for without theirs.
+
     >>> chosen(["a"], {"ab": 1, "c": 2}), chosen([], {"ab": 1})
     (['ab'], ['ab'])
+    >>> chosen(["clinic far"], {"clinic, near": 1, "clinic, far": 2})
+    ['clinic, far']
     """
-    for name in asked:
-        if not any(w.startswith(name) for w in worlds):
-            raise UsageError(f"no world is called {name!r}.{did_you_mean(name, list(worlds))}")
-    return [w for w in worlds if not asked or any(w.startswith(name) for name in asked)]
+    plain = {world: world.replace(",", "") for world in worlds}
+    starts = tuple(name.replace(",", "") for name in asked)
+    for start in starts:
+        if not any(name.startswith(start) for name in plain.values()):
+            known = list(plain.values())
+            raise UsageError(f"no world is called {start!r}.{did_you_mean(start, known)}")
+    return [world for world in worlds if not starts or plain[world].startswith(starts)]

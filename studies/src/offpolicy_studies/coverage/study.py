@@ -14,11 +14,11 @@ from pathlib import Path  # noqa: TC003  (the command line reads the types of Ar
 from typing import TYPE_CHECKING, Any
 
 import offpolicy as op
-from offpolicy.errors import UsageError, did_you_mean
 from offpolicy_studies.coverage.summary import DEFAULT, markdown, summarize
 from offpolicy_studies.coverage.worlds import QUICK, WORLDS
 from offpolicy_studies.folder import write_results
 from offpolicy_studies.monte_carlo import simulate
+from offpolicy_studies.names import chosen
 
 if TYPE_CHECKING:
     import numpy as np
@@ -137,13 +137,9 @@ def reproduce(options: Args) -> dict[str, Any]:
 
 
 def _chosen(options: Args) -> list[str]:
-    if not options.worlds:
-        return list(QUICK if options.quick else WORLDS)
-    names = [w for w in WORLDS if any(w.startswith(asked) for asked in options.worlds)]
-    for asked in options.worlds:
-        if not any(w.startswith(asked) for w in WORLDS):
-            raise UsageError(f"no world is called {asked!r}.{did_you_mean(asked, WORLDS)}")
-    return names
+    if options.quick and not options.worlds:
+        return list(QUICK)
+    return chosen(options.worlds, WORLDS)
 
 
 def show(result: dict[str, Any]) -> str:

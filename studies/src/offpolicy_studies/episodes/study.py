@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import offpolicy as op
-from offpolicy.errors import UsageError, did_you_mean
+from offpolicy.errors import UsageError
 from offpolicy.inference.estimate import Estimate
 from offpolicy.scores.catalog import named
 from offpolicy.scores.formulas import marginalized
@@ -22,6 +22,7 @@ from offpolicy_studies.episodes.baselines import fitted_q, importance_sampling
 from offpolicy_studies.episodes.worlds import EVERY, WORLDS, problem
 from offpolicy_studies.folder import write_results
 from offpolicy_studies.monte_carlo import mean, root_mean_square, share, simulate
+from offpolicy_studies.names import chosen
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -101,20 +102,13 @@ def _normal(e: Estimate) -> list[Any]:
 
 def cells(options: Args) -> dict[str, Cell]:
     """The cells asked for, by name."""
-    # A list on the command line is split at commas: names are asked for without theirs.
-    plain = {w: w.replace(",", "") for w in EVERY}
-    starts = tuple(w.replace(",", "") for w in options.worlds)
-    for asked in starts:
-        if not any(name.startswith(asked) for name in plain.values()):
-            known = list(plain.values())
-            raise UsageError(f"no world is called {asked!r}.{did_you_mean(asked, known)}")
     if options.behavior not in {"known", "estimated", "both"}:
         raise UsageError(f"--behavior must be known, estimated or both. Got {options.behavior!r}.")
     kinds = {"known": [True], "estimated": [False], "both": [True, False]}[options.behavior]
-    chosen = [w for w in EVERY if plain[w].startswith(starts)] if starts else list(WORLDS)
+    worlds = chosen(options.worlds, EVERY if options.worlds else WORLDS)
     return {
         f"{w}, π_b {'known' if known else 'estimated'}": Cell(w, known)
-        for w in chosen
+        for w in worlds
         for known in kinds
     }
 

@@ -14,13 +14,13 @@ from typing import Any, Literal
 import numpy as np
 
 import offpolicy as op
-from offpolicy.errors import UsageError, did_you_mean
 from offpolicy.models.rewards.auto import LinearReward
 from offpolicy.models.rewards.reward import ConstantReward
 from offpolicy_studies.folder import write_results
 from offpolicy_studies.large_actions import published
 from offpolicy_studies.large_actions.worlds import Policy, World
 from offpolicy_studies.monte_carlo import mean, share, simulate
+from offpolicy_studies.names import chosen
 
 #: MSE(IPS) / MSE(MIPS) as published, at so many actions.
 PUBLISHED = {10: 1.38, 5000: 12.38}
@@ -101,12 +101,7 @@ def cells(options: Args) -> dict[str, Cell]:
         "direct effect 0.3, weights alone": Cell(World(direct=0.3), n, modeled=False, ratios=cheap),
         "direct effect 0.3, modeled": Cell(World(direct=0.3), n, ratios=cheap),
     }
-    if not options.worlds:
-        return every
-    for asked in options.worlds:
-        if not any(name.startswith(asked) for name in every):
-            raise UsageError(f"no world is called {asked!r}.{did_you_mean(asked, every)}")
-    return {name: cell for name, cell in every.items() if name.startswith(options.worlds)}
+    return {name: every[name] for name in chosen(options.worlds, every)}
 
 
 def replicate(cell: Cell, rng: np.random.Generator) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from pathlib import Path  # noqa: TC003  (the command line reads the types of Ar
 from typing import TYPE_CHECKING, Any
 
 import offpolicy as op
-from offpolicy.errors import UsageError, did_you_mean
+from offpolicy_studies import names
 from offpolicy_studies.folder import write_results
 from offpolicy_studies.monte_carlo import simulate
 from offpolicy_studies.truth.answers import answers
@@ -104,12 +104,9 @@ def reproduce(options: Args) -> dict[str, Any]:
 
 def chosen(options: Args) -> list[str]:
     """The worlds asked for."""
-    if not options.worlds:
-        return list(QUICK if options.quick else WORLDS)
-    for asked in options.worlds:
-        if not any(w.startswith(asked) for w in WORLDS):
-            raise UsageError(f"no world is called {asked!r}.{did_you_mean(asked, WORLDS)}")
-    return [w for w in WORLDS if any(w.startswith(asked) for asked in options.worlds)]
+    if options.quick and not options.worlds:
+        return list(QUICK)
+    return names.chosen(options.worlds, WORLDS)
 
 
 def show(result: dict[str, Any]) -> str:

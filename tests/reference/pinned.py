@@ -535,7 +535,7 @@ WORLDS: dict[str, Callable[[], dict[str, Any]]] = {
     "declared random": lambda: declared(randomized=True),
     "confounding up to a factor": lambda: declared(gamma=1.5),
     "five folds, averaged": lambda: of(
-        bandit(31, reward="normal"), folds=5, repeats=3, average="folds"
+        bandit(31, reward="normal"), folds=5, repeats=3
     ),
     "few clusters": lambda: of(bandit(32, cluster=lambda rng, n: np.arange(n) // 30)),
     "every reward the same": lambda: of(bandit(18, reward="constant")),

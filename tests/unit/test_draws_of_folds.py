@@ -102,21 +102,6 @@ def test_added_policies_are_redrawn_too():
     assert len(again["none", "DML"].rows) == 3
 
 
-def test_the_mean_over_folds_is_the_papers():
-    labels = np.repeat([0, 1, 2], [50, 25, 25])
-    log = noisy(np.random.default_rng(0), 100)
-    units, folds = (
-        evaluated(log, folds=labels, average=average)["DML"] for average in ("units", "folds")
-    )
-    psi = units.psi[0]
-    assert units.value == pytest.approx(psi.mean())
-    assert folds.value == pytest.approx(np.mean([psi[labels == k].mean() for k in range(3)]))
-    even = [evaluated(log, average=average)["DML"].value for average in ("units", "folds")]
-    assert even[0] == pytest.approx(even[1])
-    with pytest.raises(UsageError, match="average="):
-        evaluated(log, average="mean")
-
-
 @pytest.mark.parametrize("k", [2, 3, 4, 5])
 def test_the_half_sample_scores_a_half_for_any_number_of_folds(k):
     log = noisy(np.random.default_rng(0), 120)

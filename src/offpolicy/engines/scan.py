@@ -243,7 +243,7 @@ class LogScan(Scanned):
         )
 
     def _rows(self, streamed: StreamedLog) -> BanditLog:
-        log = streamed.schema.log(self.engine.table(streamed.rows()))
+        log = streamed.schema.log(self.engine.table(streamed.table()))
         cluster = None if log.cluster is None else np.unique(log.cluster, return_inverse=True)[1]
         return replace(log, cluster=cluster, about=self.about("rows", log.rows))
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from offpolicy._arrays import Floats
-    from offpolicy.inference.columns import Columns
+    from offpolicy.columns.store import Columns
     from offpolicy.policies.coarse import Cells
     from offpolicy.policies.target import Target
     from offpolicy.scores.catalog import Estimator

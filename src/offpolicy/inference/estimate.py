@@ -23,7 +23,7 @@ from offpolicy.inference.units import Units
 
 if TYPE_CHECKING:
     from offpolicy._arrays import Bools, Floats, Ints
-    from offpolicy.inference.columns import Name
+    from offpolicy.columns.store import Name
     from offpolicy.inference.intervals.evidence import Evidence
 
 # The bias of a symmetric window grows with the square of its width, of one cut at the end of the range with the width:
@@ -612,19 +612,3 @@ def embedded(psi: Floats, units: Units, rows: Ints) -> tuple[Floats, Bools]:
     out = np.full(units.n_rows, value)
     out[rows] = value + (float(mass.sum()) / held) * (psi - value)
     return out, scored
-
-
-def over_folds(psi: Floats, units: Units, fold: Ints) -> Floats:
-    """Scores whose mean over units is the mean over folds of the folds' means.
-
-    ψ_i → value + (Σω / K Σ_fold ω)(ψ_i − value): where folds have the same size nothing changes.
-
-    >>> float(over_folds(np.array([0.0, 2.0, 4.0]), Units(3), np.array([0, 0, 1])).mean())
-    2.5
-    """
-    mass = np.ones(units.n_rows) if units.mass is None else units.mass
-    size = np.bincount(fold, weights=mass)
-    means = np.bincount(fold, weights=mass * psi)[size > 0] / size[size > 0]
-    value = float(means.mean())
-    stretch = float(mass.sum()) / (len(means) * np.where(size > 0, size, 1.0))
-    return np.asarray(value + stretch[fold] * (psi - value))

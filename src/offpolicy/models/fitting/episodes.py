@@ -60,20 +60,6 @@ class EpisodeFit:
         fits = self.ratio_model is None or hasattr(self.ratio_model, "fit_ratio")
         return fits and not self.log.is_discrete
 
-    def with_behavior(self, behavior_model: Any) -> EpisodeFit:
-        """Another behavior model. Value models may weight by π_b, so that everything is fitted anew."""
-        return replace(
-            self, behavior_model=behavior_model, store=FitStore(n_jobs=self.store.n_jobs)
-        )
-
-    def with_reward(self, log: Any, value_model: Any) -> EpisodeFit:
-        """The same steps with another reward: fits of π_b and of ratios are kept."""
-        other = replace(
-            self, log=log, value_model=value_model, store=self.store.without(REWARD, MRDR)
-        )
-        vars(other)["tables"] = self.tables.with_reward(log)
-        return other
-
     def prepare(self, splits: Sequence[tuple[Split, int]]) -> None:
         """Nothing yet: what is fitted depends on the target."""
 
@@ -121,13 +107,14 @@ class EpisodeFit:
         notes = [*dict.fromkeys(said), _unseen_note(missed / len(parts))]
         return Values(q, v, "; ".join(note for note in notes if note))
 
-    def fit(self, split: Split, repeat: int, target: Target) -> None:
-        """Fit the value models of a split for one target without predicting anything."""
+    def fit(self, split: Split, repeat: int) -> None:
+        """Fit the value models of a split for every target without predicting anything."""
         model = as_value_model(self.value_model, self.log)
         one_step = self._one_step(model)
         if one_step is not None:
             one_step.fit(split, repeat)
-        else:
+            return
+        for target in self.targets:
             list(self._fits(model, split, repeat, target))
 
     def _one_step(self, model: Any) -> CrossFit | None:
@@ -196,7 +183,7 @@ class EpisodeFit:
         if given is not None:
             if given.shape != log.action.shape or not np.isfinite(given).all() or (given < 0).any():
                 raise ModelError(
-                    "ratio_model= must hold one finite ratio ≥ 0 per step: shape "
+                    "ratio= must hold one finite ratio ≥ 0 per step: shape "
                     f"{log.action.shape}. Got {given.shape}."
                 )
             return Ratios(given)
@@ -219,7 +206,7 @@ class EpisodeFit:
         if self.ratio_model is not None:
             if not hasattr(self.ratio_model, "fit_ratio"):
                 raise ModelError(
-                    "ratio_model= must be offpolicy.MarginalRatio(…), a (steps,) array or None. "
+                    "ratio= must be offpolicy.MarginalRatio(…), a (steps,) array or None. "
                     f"Got {self.ratio_model!r} instead."
                 )
             chosen: MarginalRatio = self.ratio_model

@@ -102,6 +102,15 @@ class LogScan(Scanned):
         _ = self.facts
         return self
 
+    def up_to(self, steps: int) -> LogScan:
+        """Refused: a unit is one decision."""
+        raise UsageError("horizon= is for trajectories; a bandit log has one decision per unit.")
+
+    @property
+    def has_propensity(self) -> bool:
+        """Whether the probability of the logged action is known."""
+        return self.roles.propensity is not None
+
     @property
     def n(self) -> int:
         """Rows."""

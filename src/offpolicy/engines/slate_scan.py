@@ -69,6 +69,11 @@ class SlateScan(Scanned):
         return found
 
     @property
+    def has_propensity(self) -> bool:
+        """Whether the probability of the shown item is known."""
+        return self.roles.propensity is not None
+
+    @property
     def n(self) -> int:
         """Slates."""
         return self.facts.n

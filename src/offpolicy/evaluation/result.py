@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from offpolicy.inference.comparison import Comparison
     from offpolicy.inference.estimate import Estimate
     from offpolicy.inference.pareto import Pareto
+    from offpolicy.logs.log import Log
     from offpolicy.policies.target import Target
     from offpolicy.report.decision import Decision
     from offpolicy.report.provenance import Origin
@@ -570,7 +571,7 @@ class Evaluation:
         return evaluation_html(self)
 
 
-def describe(model: Any, log: Any = None) -> str:
+def describe(model: Any, log: Log | None = None) -> str:
     """A model in a few words, for the settings of a result."""
     if model is None:
         known = log is not None and log.has_propensity

@@ -17,6 +17,7 @@ from offpolicy.scores.catalog import headline
 if TYPE_CHECKING:
     from offpolicy._arrays import Floats
     from offpolicy.evaluation.result import Evaluation
+    from offpolicy.logs.log import Log, Scan
 
 POINTS = 15
 SHARE = 0.9  # of the logged actions that a grid of its own spans
@@ -85,7 +86,7 @@ class ValueCurve:
 
 
 def value_curve(
-    log: Any,
+    log: Log | Scan,
     grid: Any = None,
     *,
     level: float = 0.95,

@@ -112,6 +112,7 @@ class Trajectories(HasMetrics):
     is_continuous: ClassVar[bool] = False
     action_range: ClassVar[None] = None
     half: ClassVar[None] = None
+    undecided: bool = field(default=False, init=False, repr=False)
     batch: ClassVar[None] = None
     batch_labels: ClassVar[None] = None
     count: ClassVar[None] = None

@@ -13,6 +13,7 @@ from offpolicy.report.answer import actions_of, decision
 
 if TYPE_CHECKING:
     from offpolicy.evaluation.result import Evaluation
+    from offpolicy.logs.log import Log
 
 PACKAGES = ("numpy", "scipy", "scikit-learn", "lightgbm", "pandas", "narwhals")
 
@@ -39,7 +40,7 @@ class Origin:
     made: str | None = None
 
 
-def columns(log: Any) -> dict[str, Any]:
+def columns(log: Log) -> dict[str, Any]:
     """Names of the log's columns by their role; None where there is none."""
     names = log.names
     return {

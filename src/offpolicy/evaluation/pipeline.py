@@ -34,9 +34,9 @@ from offpolicy.inference.intervals.pool import Moments
 from offpolicy.inference.reach import masses
 from offpolicy.inference.score_table import Affine, EvidenceColumns, ScoreTable
 from offpolicy.models.fitting.predicted import Behavior
-from offpolicy.report.calibration import CalibrationSums, calibration_sums
 from offpolicy.scores import catalog
 from offpolicy.scores.decisions import Decisions, undeclared
+from offpolicy.trust.calibration import CalibrationSums, calibration_sums
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

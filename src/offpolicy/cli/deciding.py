@@ -11,8 +11,8 @@ from offpolicy.errors import UsageError
 if TYPE_CHECKING:
     import argparse
 
+    from offpolicy.evaluation.shown import Decision
     from offpolicy.logs.log import Log
-    from offpolicy.report.decision import Decision
 
 DONE, NOTHING_SHOWN = 0, 4
 

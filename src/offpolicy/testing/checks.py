@@ -209,16 +209,22 @@ def check_score(score: Any, *, trajectories: bool | None = None) -> None:
         _check_on(estimator, _decisions(Layout.single(UNITS), estimator))
     if trajectories is False or "trajectories" not in estimator.kinds:
         return
-    try:
-        _check_on(estimator, _decisions(Layout.ragged(np.arange(UNITS) % 3 + 1), estimator))
-    except UsageError as error:
-        if trajectories or not alone:
-            raise
+    episodes = _decisions(Layout.ragged(np.arange(UNITS) % 3 + 1), estimator)
+    if alone and trajectories is None and _is_by_decision(estimator, episodes):
         warnings.warn(
-            f"{estimator.name!r} works for single decisions, not for episodes: {error} Declare it: "
-            'Estimator(…, kinds={"bandit"}).',
+            f"{estimator.name!r} works for single decisions, not for episodes: it gives one number per decision. Sum "
+            'over steps with d.sum(…), or declare it: Estimator(…, kinds={"bandit"}).',
             stacklevel=2,
         )
+        return
+    _check_on(estimator, episodes)
+
+
+def _is_by_decision(estimator: Estimator, d: Decisions) -> bool:
+    try:
+        return np.shape(estimator.score(d)) == (d.layout.n_steps,)
+    except Exception:  # noqa: BLE001  (the user's own code; checking it properly says what failed)
+        return False
 
 
 def _decisions(layout: Layout, estimator: Estimator) -> Decisions:

@@ -37,12 +37,12 @@ def position_values(
     >>> [(row["position"], abs(row["value"] - 0.5) < 0.1) for row in ev.position_values()]
     [('1', True), ('2', True)]
     """
-    from offpolicy.report.positions import by_position
+    from offpolicy._doors import door
     from offpolicy.trust.verdict import policy_name
     from offpolicy.trust.view import View
 
     name = policy_name(ev, policy)
-    rows = by_position(View.of(ev.problem, ev.targets[name]), level)
+    rows = door("positions")(View.of(ev.problem, ev.targets[name]), level)
     if not rows:
         raise UsageError("position_values() is for slates with a reward of each slot.")
     return [{"position": row.pop("group"), **row} for row in rows]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from offpolicy._doors import door
 from offpolicy._progress import track
 from offpolicy._visible import printable
 from offpolicy.errors import PolicyError, UsageError, did_you_mean, missing_dependency
@@ -30,12 +31,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from offpolicy.evaluation.pipeline import Pipeline
+    from offpolicy.evaluation.shown import Decision, Origin
     from offpolicy.inference.comparison import Comparison
     from offpolicy.inference.estimate import Estimate
     from offpolicy.inference.pareto import Pareto
     from offpolicy.policies.target import Target
-    from offpolicy.report.decision import Decision
-    from offpolicy.report.provenance import Origin
     from offpolicy.scores.catalog import Estimator
     from offpolicy.trust import Diagnostics
     from offpolicy.trust.gate import GateResult
@@ -461,9 +461,7 @@ class Evaluation:
         gates : sequence of GateResult
             What gates said about this result, to be kept with it.
         """
-        from offpolicy.report.schema import dump
-
-        return dump(self, path, level, gates)
+        return str(door("json")(self, path, level, gates))
 
     def report(
         self,
@@ -500,9 +498,7 @@ class Evaluation:
         Path
             The file written.
         """
-        from offpolicy.report.html import write
-
-        return write(
+        written: Path = door("report")(
             self,
             path,
             segments=segments,
@@ -511,6 +507,7 @@ class Evaluation:
             command=command,
             decision=decision,
         )
+        return written
 
     def log_mlflow(
         self,
@@ -542,9 +539,9 @@ class Evaluation:
         str
             The run's id.
         """
-        from offpolicy.report.tracking import log_mlflow
-
-        return log_mlflow(self, level=level, report=report, folder=folder, decision=decision)
+        return str(
+            door("mlflow")(self, level=level, report=report, folder=folder, decision=decision)
+        )
 
     def plot(
         self,
@@ -571,20 +568,14 @@ class Evaluation:
         level : float
             Level of the intervals.
         """
-        from offpolicy.report.plots import plot
-
-        return plot(self, kind, ax=ax, policy=policy, segments=segments, level=level)
+        return door("plot")(self, kind, ax=ax, policy=policy, segments=segments, level=level)
 
     @printable
     def __repr__(self) -> str:
-        from offpolicy.report.text import best_of, metrics_line, table
-
-        return "\n".join(filter(None, (metrics_line(self), best_of(self), table(self))))
+        return str(door("text")(self))
 
     def _repr_html_(self) -> str:
-        from offpolicy.report.notebook import evaluation_html
-
-        return evaluation_html(self)
+        return str(door("notebook")(self))
 
 
 def describe(model: Any, log: Any = None) -> str:

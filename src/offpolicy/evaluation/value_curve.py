@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from offpolicy._arrays import place_of, quantiles
+from offpolicy._doors import door
 from offpolicy._visible import printable
 from offpolicy.errors import UsageError
 from offpolicy.inference.figures import level_text
@@ -59,19 +60,7 @@ class ValueCurve:
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the curve and its band with matplotlib; returns the axes."""
-        from offpolicy.report.plots import ACCENT, LOGGED, new_axes
-
-        axes = new_axes(1, "value_curve().plot()") if ax is None else ax
-        logged = self.evaluation.logged.value
-        names = self.evaluation.problem.log.names
-        axes.fill_between(self.action, self.low, self.high, color=ACCENT, alpha=0.16, lw=0)
-        axes.plot(self.action, self.value, "o-", color=ACCENT, ms=4, label="the same for everyone")
-        axes.axhline(logged, color=LOGGED, lw=1.5, label="as logged")
-        axes.set_xlabel(names.action)
-        axes.set_ylabel(f"{names.reward}, {level_text(self.level)} band over all actions")
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.legend(frameon=False)
-        return axes
+        return door("plot of a value curve")(self, ax)
 
     @printable
     def __repr__(self) -> str:

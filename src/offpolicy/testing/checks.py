@@ -222,7 +222,7 @@ def check_score(score: Any, *, trajectories: bool | None = None) -> None:
 
 def _is_by_decision(estimator: Estimator, d: Decisions) -> bool:
     try:
-        return np.shape(estimator.score(d)) == (d.layout.n_steps,)
+        return bool(np.shape(estimator.score(d)) == (d.layout.n_steps,))
     except Exception:  # noqa: BLE001  (the user's own code; checking it properly says what failed)
         return False
 

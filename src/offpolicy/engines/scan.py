@@ -170,6 +170,10 @@ class LogScan(Scanned):
             raise UsageError("actions that are numbers seldom repeat: there are no cells to count.")
         return self._cells(Plan.of(folds, 1, seed), ())
 
+    def whole(self) -> BanditLog:
+        """All of it in memory, as weighted cells, on which the checks of a log run."""
+        return self.compress()
+
     def read(self) -> BanditLog:
         """All rows in memory, for what needs them there; refused where they are too many."""
         if self.n > self.limits.rows:

@@ -112,6 +112,10 @@ class SlateScan(Scanned):
         log = self.schema.log(rows.to_pandas())
         return replace(log, about=self.about("rows", log.rows))
 
+    def whole(self) -> Slates:
+        """All of it in memory, on which the checks of a log run."""
+        return self.read()
+
     @property
     def schema(self) -> SlateSchema:
         """How rows become slates."""

@@ -226,6 +226,10 @@ class BanditLog(HasMetrics):
         """The log itself: it is in memory already."""
         return self
 
+    def whole(self) -> BanditLog:
+        """The log itself: it is in memory already."""
+        return self
+
     @classmethod
     def from_frame(
         cls,

@@ -182,6 +182,9 @@ class Log(Protocol):
     def opened(self, *columns: Any) -> Any:
         """The log, ready to be read."""
 
+    def whole(self) -> Any:
+        """The log itself: it is in memory."""
+
 
 class BlockedLog(Log, Protocol):
     """A log whose contexts are not held: passes over its blocks give them."""
@@ -249,3 +252,6 @@ class Scan(Protocol):
 
     def opened(self, plan: Any, named: Any, model: Any, behavior_model: Any, /) -> Any:
         """The log in the smallest exact form that fits."""
+
+    def whole(self) -> Any:
+        """All of it in memory: rows, or weighted cells."""

@@ -181,6 +181,10 @@ class Trajectories(HasMetrics):
         """The log itself: it is in memory already."""
         return self
 
+    def whole(self) -> Trajectories:
+        """The log itself: it is in memory already."""
+        return self
+
     @property
     def is_discrete(self) -> bool:
         """Whether states are ids (a table of distinct states and an index into it)."""

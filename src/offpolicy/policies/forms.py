@@ -99,7 +99,7 @@ def is_constant(given: Any) -> bool:
 
 def _is_ready(given: Any, _: Surface) -> bool:
     parts = ("probabilities", "choices", "on_rows", "of_shown", "bind", "by_fold")
-    return any(hasattr(given, part) for part in parts)
+    return any(hasattr(given, part) for part in parts) and not is_unfitted(given)
 
 
 def _are_names(given: Any, _: Surface) -> bool:
@@ -150,11 +150,6 @@ def _shown(given: Any) -> str:
 
 
 FORMS: tuple[Form, ...] = (
-    Adapter(
-        "an unfitted scikit-learn model of the reward, refitted out of fold",
-        lambda p, _: is_unfitted(p),
-        lambda p, _: CrossFitted(p),
-    ),
     Adapter("an object with probabilities(context) or choices(context)", _is_ready, lambda p, _: p),
     Adapter(
         "words: a column of the log, 'uniform', 'always:x'",
@@ -166,6 +161,11 @@ FORMS: tuple[Form, ...] = (
         "a mapping from action to probability",
         lambda p, _: is_constant(p),
         lambda p, _: Constant(dict(p)),
+    ),
+    Adapter(
+        "an unfitted scikit-learn model of the reward, refitted out of fold",
+        lambda p, _: is_unfitted(p),
+        lambda p, _: CrossFitted(p),
     ),
     Adapter(
         "a fitted classifier (predict_proba, classes_)",

@@ -38,6 +38,7 @@ _NAMES = {
     "learn_policy": "offpolicy.decide.learn",
     "PolicyLearner": "offpolicy.decide.search",
     "select": "offpolicy.decide.select",
+    "replay": "offpolicy.decide.replay",
     "policy_scorer": "offpolicy.evaluation.scorer",
     "scan": "offpolicy.engines.scan",
     "scan_slates": "offpolicy.engines.slate_scan",
@@ -72,6 +73,7 @@ _MODULES = {
     "errors": "offpolicy.errors",
     "formats": "offpolicy.logs.formats",
     "policies": "offpolicy.policies",
+    "learners": "offpolicy.decide.online",
 }
 
 __all__ = ["__version__", *sorted(_NAMES), *sorted(_MODULES)]  # noqa: PLE0604
@@ -81,6 +83,8 @@ if TYPE_CHECKING:
     from offpolicy import policies as policies
     from offpolicy.decide.advise import advise as advise
     from offpolicy.decide.learn import learn_policy as learn_policy
+    from offpolicy.decide import online as learners
+    from offpolicy.decide.replay import replay as replay
     from offpolicy.decide.search import PolicyLearner as PolicyLearner
     from offpolicy.decide.select import select as select
     from offpolicy.engines.scan import scan as scan

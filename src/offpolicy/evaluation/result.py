@@ -63,6 +63,7 @@ class Evaluation:
     added: dict[str, Any] = field(default_factory=dict)
     root: Evaluation | None = None
     remake: Callable[[Evaluation], Evaluation] | None = None
+    replayed: Any = None
 
     @property
     def policies(self) -> list[str]:

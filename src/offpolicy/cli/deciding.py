@@ -11,7 +11,7 @@ from offpolicy.errors import UsageError
 if TYPE_CHECKING:
     import argparse
 
-    from offpolicy.report.decision import Decision
+    from offpolicy.evaluation.shown import Decision
 
 DONE, NOTHING_SHOWN = 0, 4
 

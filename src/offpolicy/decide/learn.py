@@ -221,7 +221,7 @@ def _in_memory(log: Any, learner: str) -> BanditLog:
     if log.is_continuous:
         raise UsageError(
             "learn_policy chooses among actions that are labels, and those of this log are numbers. Give groups of "
-            "them as the action (prices by range), or see op.value_curve."
+            "them as the action (prices by range), or see ev.value_curve()."
         )
     if log.count is not None and float(log.count.max()) > 1:
         raise UsageError(

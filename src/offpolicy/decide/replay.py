@@ -5,9 +5,9 @@ Two questions, and both answers are means of scores.
 - *progressive*: the policy of block t is trained on the logged blocks before t and scored on block t, with a reward
   model fitted on the past alone. The mean of the scores estimates Σ_t n_t V(π_t) / Σ_t n_t, the value of retraining on
   this log's own data. Given the past, the scores of a block are independent with mean V(π_t).
-- *rejection*: a row is accepted with probability c · π(A | S, h) / π_b(A | S), where h are the rows accepted so far, and
-  the learner sees accepted rows only (Li et al. 2011). Every row, accepted or not, is scored by the policy of its moment
-  (Dudík et al. 2012): the value of the learner on the data that it would have gathered itself. A row is accepted with
+- *rejection*: a row is accepted with probability c · π(A | S, h) / π_b(A | S), where h are the rows accepted so far.
+  The learner sees accepted rows only (Li et al. 2011). Every row, accepted or not, is scored by the policy of its
+  moment (Dudík et al. 2012): the value of the learner on data that it gathers itself. A row is accepted with
   probability c whatever the policy, so that a log of n rows supports about c · n steps.
 """
 
@@ -144,7 +144,7 @@ def replay(
     order = _ordered(log, block, time, method)
     ready = {name: fresh(each, log.actions) for name, each in named.items()}
     own = log if metric is None else log.with_reward(metric)
-    seen = -own.reward if _is_minimized(own, log, metric, minimize) else own.reward
+    seen = -own.reward if _is_minimized(log, metric, minimize) else own.reward
     scored = order[block[order] > 0]
     c = 1.0 if method == "progressive" else _acceptance(log, scored, accept)
     world = _World(log, np.asarray(seen, dtype=np.float64), block, order, scored)
@@ -155,7 +155,9 @@ def replay(
                 probabilities[name] = world.progressive(name, learner, advance)
             else:
                 rng = np.random.default_rng([seed, number])
-                probabilities[name], accepted[name] = world.rejection(name, learner, c, rng, advance)
+                probabilities[name], accepted[name] = world.rejection(
+                    name, learner, c, rng, advance
+                )
     predicted = {
         each: _past_predictions(log.with_reward(each), block, scored, model, seed)
         for each, model in _models(reward_model, log).items()
@@ -267,7 +269,7 @@ class _World:
             if (chance > 1 + 1e-9).any():
                 k = int(np.argmax(chance))
                 raise UsageError(
-                    f"accept={c:g} is too large: row {int(some[k])} would be accepted with probability {chance[k]:.3g}. "
+                    f"accept={c:g} is too large: row {int(some[k])} would be accepted with chance {chance[k]:.3g}. "
                     f"Use at most {c / chance[k]:.3g}."
                 )
             taken = np.flatnonzero(draws[at : at + len(some)] < chance)
@@ -436,7 +438,7 @@ def _acceptance(log: Any, rows: Ints, accept: float | None) -> float:
     return float(accept)
 
 
-def _is_minimized(own: Any, log: Any, metric: str | None, minimize: Any) -> bool:
+def _is_minimized(log: Any, metric: str | None, minimize: Any) -> bool:
     if isinstance(minimize, bool):
         return minimize
     name = metric if metric is not None else next(iter(log.metrics))
@@ -478,10 +480,8 @@ def _moved(p: Floats, block: Ints) -> float:
 
 
 def _notes(made: Replayed, burn_in: int, scored: int) -> list[str]:
-    notes = [
-        f"{burn_in:,} rows of the first block ({made.burn_in}) trained the models and were not scored; "
-        f"{scored:,} rows in {len(made.blocks)} blocks were"
-    ]
+    first = f"{burn_in:,} rows of the first block ({made.burn_in}) only trained the models"
+    notes = [f"{first}; {scored:,} rows in {len(made.blocks)} blocks were scored"]
     if made.method == "progressive":
         notes.append("each block's policy and reward model were trained on earlier blocks only")
     for name, steps in made.steps.items():

@@ -7,8 +7,7 @@ it the labels of the K actions first. Anything with these methods can be replaye
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from offpolicy.decide.online.adapters import MABWiser, River, VowpalWabbit
 from offpolicy.decide.online.own import (
@@ -21,6 +20,9 @@ from offpolicy.decide.online.own import (
     Softmax,
 )
 from offpolicy.errors import UsageError, did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 __all__ = [
     "Bagged",

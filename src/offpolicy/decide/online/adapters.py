@@ -54,7 +54,9 @@ class VowpalWabbit:
             try:
                 import vowpalwabbit
             except ImportError as error:
-                raise missing_dependency("vowpalwabbit", None, "op.learners.VowpalWabbit") from error
+                raise missing_dependency(
+                    "vowpalwabbit", None, "op.learners.VowpalWabbit"
+                ) from error
             self.workspace = vowpalwabbit.Workspace(self.arguments)
         return self.workspace
 
@@ -77,7 +79,7 @@ class VowpalWabbit:
         out = np.empty((n_rows(context), k))
         for i, row in enumerate(_records(context)):
             out[i] = workspace.predict(self._lines(row))
-        return out / out.sum(axis=1, keepdims=True)  # VW computes in single precision
+        return np.asarray(out / out.sum(axis=1, keepdims=True))  # VW computes in single precision
 
     def update(self, context: Any, action: Any, reward: Any, propensity: Any) -> None:
         """Learn from each decision in turn."""
@@ -172,7 +174,7 @@ class MABWiser:
         """Return the learner for these actions, in this order."""
         if set(self.mab.arms) != set(actions):
             raise UsageError(
-                f"the arms of the MABWiser bandit are {list(self.mab.arms)[:5]}, the log's actions {list(actions)[:5]}. "
+                f"the arms of the MABWiser bandit are {list(self.mab.arms)[:5]}, those of the log {list(actions)[:5]}. "
                 "Build it with MAB(arms=list(log.actions), …)."
             )
         self.actions = tuple(actions)
@@ -191,7 +193,8 @@ class MABWiser:
         given = (table,) if self._reads_context else ()
         if self.draws:
             drawn = [self._labels(self.mab.predict(*given), n) for _ in range(self.draws)]
-            return np.mean([one_hot(codes_of(d, actions), len(actions)) for d in drawn], axis=0)
+            shares = [one_hot(codes_of(d, actions), len(actions)) for d in drawn]
+            return np.asarray(np.mean(shares, axis=0))
         expected = self.mab.predict_expectations(*given)
         rows = expected if isinstance(expected, list) else [expected] * n
         return greedy(np.array([[row[a] for a in actions] for row in rows], dtype=np.float64), None)

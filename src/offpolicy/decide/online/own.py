@@ -108,12 +108,14 @@ def _pandas(context: Any) -> Any:
 
 
 def codes_of(action: Any, actions: Labels) -> Ints:
+    """Codes of action labels; one that is unknown raises."""
     place = {label: code for code, label in enumerate(actions)}
     values = action.tolist() if isinstance(action, np.ndarray) else list(action)
     unknown = [label for label in values if label not in place]
     if unknown:
         raise UsageError(
-            f"update(): {unknown[0]!r} is none of the actions.{did_you_mean(str(unknown[0]), [str(a) for a in actions])}"
+            f"update(): {unknown[0]!r} is none of the actions."
+            f"{did_you_mean(str(unknown[0]), [str(a) for a in actions])}"
         )
     return np.array([place[label] for label in values], dtype=np.int64)
 
@@ -126,11 +128,13 @@ def greedy(preference: Floats, eligible: Bools | None) -> Floats:
 
 
 def explored(exploit: Floats, epsilon: float, eligible: Bools | None) -> Floats:
+    """A policy that is left for a uniform draw with probability ε."""
     n, k = exploit.shape
     return (1 - epsilon) * exploit + uniform(n, k, eligibility(eligible, n, k), epsilon)
 
 
 def check_share(value: float, name: str, learner: str) -> None:
+    """Refuse what is not in [0, 1]."""
     if not (isinstance(value, int | float) and 0 <= value <= 1):
         raise UsageError(
             f"The {name!r} parameter of {learner} must be a number in [0, 1]. Got {value!r} instead."
@@ -138,6 +142,7 @@ def check_share(value: float, name: str, learner: str) -> None:
 
 
 def check_positive(value: float, name: str, learner: str) -> None:
+    """Refuse what is not a positive number."""
     if not (isinstance(value, int | float) and value > 0 and np.isfinite(value)):
         raise UsageError(
             f"The {name!r} parameter of {learner} must be a positive number. Got {value!r} instead."
@@ -228,9 +233,7 @@ class LinUCB(_Linear):
         if self.gram is None:
             return self._unlearned(context, eligible)
         mean, spread = self._posterior(context)
-        return explored(
-            greedy(mean + self.alpha * spread, eligible), self.epsilon, eligible
-        )
+        return explored(greedy(mean + self.alpha * spread, eligible), self.epsilon, eligible)
 
 
 @dataclass
@@ -383,6 +386,7 @@ class _Refitted:
 
 
 def table_of(context: Any) -> Any:
+    """Contexts as models read them: pandas with names, or a two-dimensional array."""
     if is_frame(context):
         return _pandas(context)
     array = np.asarray(context)
@@ -526,7 +530,12 @@ def _small_boosted() -> Any:
     from offpolicy.models.rewards.boosted import lightgbm
 
     return lightgbm().LGBMRegressor(
-        n_estimators=40, num_leaves=8, min_child_samples=10, n_jobs=1, deterministic=True, verbose=-1
+        n_estimators=40,
+        num_leaves=8,
+        min_child_samples=10,
+        n_jobs=1,
+        deterministic=True,
+        verbose=-1,
     )
 
 

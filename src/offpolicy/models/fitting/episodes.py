@@ -219,7 +219,7 @@ class EpisodeFit:
         if self.ratio_model is not None:
             if not hasattr(self.ratio_model, "fit_ratio"):
                 raise ModelError(
-                    "ratio_model= must be offpolicy.MarginalRatio(…), a (steps,) array or None. "
+                    "ratio_model= must be offpolicy.models.MarginalRatio(…), a (steps,) array or None. "
                     f"Got {self.ratio_model!r} instead."
                 )
             chosen: MarginalRatio = self.ratio_model

@@ -6,12 +6,12 @@ import html
 import re
 from typing import TYPE_CHECKING
 
-from offpolicy.report.markup import esc
+from offpolicy._visible import esc
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from offpolicy.report.answer import Figure
+    from offpolicy.show.answer import Figure
 
 WORDS: dict[str, tuple[str, str]] = {
     "value": (

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from offpolicy._visible import esc
 from offpolicy.inference.figures import percent, plain
-from offpolicy.report.markup import esc
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

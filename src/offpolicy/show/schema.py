@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import asdict
 from datetime import UTC, datetime
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from offpolicy._output import write_text
+from offpolicy._json import write
 from offpolicy.errors import NotIdentifiedError
-from offpolicy.report.provenance import Origin, columns, digest, versions
-from offpolicy.report.tables import lift_of, number_of_clusters, summary
+from offpolicy.evaluation.shown import Origin
 from offpolicy.scores.catalog import headline
+from offpolicy.show.provenance import columns, digest, versions
+from offpolicy.show.tables import lift_of, number_of_clusters, summary
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,7 +30,7 @@ SCHEMA_FILE = "result.schema.json"
 
 def published() -> str:
     """The JSON Schema of a result, as text."""
-    return resources.files("offpolicy.report").joinpath("assets", SCHEMA_FILE).read_text("utf-8")
+    return resources.files("offpolicy.show").joinpath("assets", SCHEMA_FILE).read_text("utf-8")
 
 
 def document(
@@ -197,34 +195,3 @@ def dump(
     """Serialize, writing to ``path`` when given. Numbers that are not defined become null."""
     made = datetime.now(UTC).isoformat(timespec="seconds")
     return write(document(evaluation, level, gates, made), path)
-
-
-def write(value: Any, path: str | Path | None = None) -> str:
-    """Any result as JSON, written to ``path`` when given."""
-    text = json.dumps(jsonable(value), indent=2, ensure_ascii=False, allow_nan=False)
-    if path is not None:
-        write_text(path, text + "\n")
-    return text
-
-
-def jsonable(value: Any, digits: int | None = None) -> Any:
-    """Plain values: numbers that are not finite become None, labels and other objects their text.
-
-    ``digits`` rounds numbers to as many significant digits.
-
-    >>> jsonable({1: (np.float64(0.123456), float("inf"))}, digits=3)
-    {'1': [0.123, None]}
-    """
-    if isinstance(value, dict):
-        return {str(k): jsonable(v, digits) for k, v in value.items()}
-    if isinstance(value, np.ndarray):
-        value = value.tolist()
-    if isinstance(value, list | tuple):
-        return [jsonable(v, digits) for v in value]
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, float):
-        if not math.isfinite(value):
-            return None
-        return value if digits is None else float(f"{value:.{digits}g}")
-    return value if isinstance(value, str | int | bool) or value is None else str(value)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from offpolicy._visible import visible
 from offpolicy.inference.figures import capitalized
-from offpolicy.report.answer import answers
-from offpolicy.report.provenance import digest, versions
-from offpolicy.report.text import best_of, cells, direction, headings
+from offpolicy.show.answer import answers
+from offpolicy.show.provenance import digest, versions
+from offpolicy.show.text import best_of, cells, direction, headings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -106,8 +106,8 @@ def lift_of(e: Estimate, base: Estimate, level: float) -> Row:
 
 def number_of_clusters(evaluation: Evaluation) -> int | None:
     """Different clusters, None where units are independent."""
-    cluster = evaluation.problem.units.cluster
-    return None if cluster is None else len(np.unique(cluster))
+    units = evaluation.problem.units
+    return None if units.cluster is None else units.clusters[0]
 
 
 def by_group(

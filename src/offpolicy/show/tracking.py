@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import math
-import re
 import tempfile
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from offpolicy.errors import missing_dependency
-from offpolicy.report.decision import Tracked
+from offpolicy.evaluation.shown import Tracked, name_of
 
 if TYPE_CHECKING:
     from offpolicy.evaluation.result import Evaluation
-    from offpolicy.report.decision import Decision
+    from offpolicy.evaluation.shown import Decision
 
 NUMBERS = ("value", "std_error", "low", "high")
 LONGEST = 500  # characters that every tracking server takes as a parameter
@@ -87,12 +86,3 @@ def metrics(ev: Evaluation, level: float) -> dict[str, float]:
         for name, value in found.items()
         if value is not None and math.isfinite(value)
     }
-
-
-def name_of(text: str) -> str:
-    """A name as trackers take it: letters, digits, spaces, and ``_ - .`` stay.
-
-    >>> name_of("new (v2)")
-    'new _v2_'
-    """
-    return re.sub(r"[^\w\-. ]", "_", text)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from offpolicy._visible import esc
 from offpolicy.inference.display import small_table
 from offpolicy.inference.figures import capitalized
-from offpolicy.report.answer import answers
-from offpolicy.report.markup import esc, sentence
-from offpolicy.report.text import cells, headings, metrics_line
+from offpolicy.show.answer import answers
+from offpolicy.show.markup import sentence
+from offpolicy.show.text import cells, headings, metrics_line
 from offpolicy.trust.display import TONES, bar
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from offpolicy.inference.display import interval_text, reach_of
 from offpolicy.inference.figures import DASH, capitalized, count, level_text, measured, plain
 from offpolicy.logs.words import unit_word
 from offpolicy.policies.target import LOGGING_POLICY
-from offpolicy.report.change_words import ChangeWords
-from offpolicy.report.plain_words import SUPPORT, TOPICS
 from offpolicy.scores.catalog import headline
+from offpolicy.show.change_words import ChangeWords
+from offpolicy.show.plain_words import SUPPORT, TOPICS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

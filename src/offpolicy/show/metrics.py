@@ -5,18 +5,20 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from offpolicy._visible import esc
+from offpolicy.evaluation.shown import Section
 from offpolicy.inference.figures import capitalized, level_text, plain
 from offpolicy.policies.target import LOGGING_POLICY
-from offpolicy.report.markup import columns_table, esc, table
-from offpolicy.report.sections import Section, figure, legend_of, span
-from offpolicy.report.svg import Scale, frame, numbers, pos
+from offpolicy.show.markup import columns_table, table
+from offpolicy.show.sections import figure, legend_of, span
+from offpolicy.show.svg import Scale, frame, numbers, pos
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from offpolicy.evaluation.result import Evaluation
     from offpolicy.inference.pareto import Pareto
-    from offpolicy.report.tables import Row
+    from offpolicy.show.tables import Row
 
 HEIGHT = 280
 MOST_PICTURES = 6

@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from offpolicy._visible import esc
 from offpolicy.decide.policies import TreePolicy
+from offpolicy.evaluation.shown import Section
 from offpolicy.inference.figures import plain
-from offpolicy.report.markup import esc, table
-from offpolicy.report.sections import Section, figure
+from offpolicy.show.markup import table
+from offpolicy.show.sections import figure
 
 if TYPE_CHECKING:
     from offpolicy.decide.learned import Learned

@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from offpolicy.report.markup import esc
-from offpolicy.report.svg import (
+from offpolicy._visible import esc
+from offpolicy.show.svg import (
     Scale,
     across,
     anchor,
@@ -28,7 +28,7 @@ from offpolicy.report.svg import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from offpolicy.report.tables import Row
+    from offpolicy.show.tables import Row
 
 WIDEST = 6.0
 HEIGHT = 220

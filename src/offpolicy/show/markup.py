@@ -4,29 +4,19 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import html
 import math
 from typing import TYPE_CHECKING, TypeAlias
 
-from offpolicy._visible import visible
+from offpolicy._visible import esc
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from offpolicy.report.answer import Fragment
-    from offpolicy.report.tables import Row
+    from offpolicy.show.answer import Fragment
+    from offpolicy.show.tables import Row
 
 # What a cell shows, and the number it sorts by (None: sort by the text).
 Cell: TypeAlias = tuple[str, float | None]
-
-
-def esc(text: object) -> str:
-    """Text for an element or a quoted attribute.
-
-    >>> esc('<img onerror="x">')
-    '&lt;img onerror=&quot;x&quot;&gt;'
-    """
-    return html.escape(visible(str(text), lines=True), quote=True)
 
 
 def sentence(fragments: Iterable[Fragment]) -> str:

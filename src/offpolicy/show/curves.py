@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from offpolicy.report.tables import summary
+from offpolicy.show.tables import summary
 from offpolicy.trust.clipping import clipping_curve
 from offpolicy.trust.horizon import horizon_curve
 
 if TYPE_CHECKING:
     from offpolicy._arrays import Floats
-    from offpolicy.report.tables import Row
+    from offpolicy.show.tables import Row
     from offpolicy.trust.view import View
 
 HISTOGRAM = 24

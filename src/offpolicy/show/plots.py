@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from offpolicy.errors import UsageError, did_you_mean, missing_dependency
 from offpolicy.inference.figures import level_text
-from offpolicy.report import calibration, curves, tables
-from offpolicy.report import segments as grouping
-from offpolicy.report.charts import SERIES, domain
-from offpolicy.report.metrics import points as metric_points
-from offpolicy.report.positions import by_position
+from offpolicy.show import calibration, curves, tables
+from offpolicy.show import segments as grouping
+from offpolicy.show.charts import SERIES, domain
+from offpolicy.show.metrics import points as metric_points
+from offpolicy.show.positions import by_position
 from offpolicy.trust.verdict import policy_name
 from offpolicy.trust.view import View
 
@@ -21,7 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from offpolicy.evaluation.result import Evaluation
-    from offpolicy.report.tables import Row
+    from offpolicy.evaluation.step_curves import StepCurves
+    from offpolicy.evaluation.value_curve import ValueCurve
+    from offpolicy.show.tables import Row
 
 ACCENT, LOGGED, SOFT, FAINT = "#2557c7", "#b4540a", "#59616e", "#d5d8dd"
 
@@ -66,6 +70,39 @@ def new_axes(rows: int, what: str) -> Any:
     except ImportError as error:
         raise missing_dependency("matplotlib", "plot", what) from error
     return plt.subplots(rows, 1, sharex=True, layout="constrained")[1]
+
+
+def plot_steps(curve: StepCurves, ax: Any = None) -> Any:
+    """Value by step, and the effective number of episodes below it."""
+    axes = new_axes(2, "step_curves().plot()") if ax is None else ax
+    upper, lower = axes
+    steps = np.arange(len(curve.logged))
+    upper.plot(steps, curve.logged, label="logged")
+    upper.plot(steps, curve.target, label="target")
+    upper.fill_between(
+        steps, curve.target - 1.96 * curve.error, curve.target + 1.96 * curve.error, alpha=0.2
+    )
+    upper.set_ylabel("reward")
+    upper.legend()
+    lower.plot(steps, curve.effective)
+    lower.set_ylabel("effective episodes")
+    lower.set_xlabel("step")
+    return axes
+
+
+def plot_value_curve(curve: ValueCurve, ax: Any = None) -> Any:
+    """The curve and its band."""
+    axes = new_axes(1, "value_curve().plot()") if ax is None else ax
+    logged = curve.evaluation.logged.value
+    names = curve.evaluation.problem.log.names
+    axes.fill_between(curve.action, curve.low, curve.high, color=ACCENT, alpha=0.16, lw=0)
+    axes.plot(curve.action, curve.value, "o-", color=ACCENT, ms=4, label="the same for everyone")
+    axes.axhline(logged, color=LOGGED, lw=1.5, label="as logged")
+    axes.set_xlabel(names.action)
+    axes.set_ylabel(f"{names.reward}, {level_text(curve.level)} band over all actions")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(frameon=False)
+    return axes
 
 
 def _axes(plt: Any, ax: Any) -> Any:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from offpolicy._visible import esc
 from offpolicy.inference.figures import count, level_text, measured, percent, plain
 from offpolicy.logs.words import decision_word, unit_word
-from offpolicy.report import calibration, charts, curves, positions, segments, tables
-from offpolicy.report.answer import Figure
-from offpolicy.report.glossary import tiles
-from offpolicy.report.markup import columns_table, esc
-from offpolicy.report.sections import (
+from offpolicy.show import calibration, charts, curves, positions, segments, tables
+from offpolicy.show.answer import Figure
+from offpolicy.show.glossary import tiles
+from offpolicy.show.markup import columns_table
+from offpolicy.show.sections import (
     BETWEEN,
     ORDERS,
     between,
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from offpolicy.evaluation.result import Evaluation
-    from offpolicy.report.tables import Row
+    from offpolicy.show.tables import Row
     from offpolicy.trust.view import View
 
 

@@ -16,23 +16,24 @@ from typing import TYPE_CHECKING
 
 from offpolicy._output import write_text
 from offpolicy._progress import track
+from offpolicy._visible import esc
 from offpolicy.errors import UsageError
+from offpolicy.evaluation.shown import Section
 from offpolicy.inference.figures import count, level_text
-from offpolicy.report import metrics, panels, provenance, sections
-from offpolicy.report.answer import actions_of, answers, choice, decision, question
-from offpolicy.report.glossary import explained, listed, term, tiles
-from offpolicy.report.markup import content_hash, esc, sentence, table
-from offpolicy.report.segments import groupings
+from offpolicy.show import metrics, panels, provenance, sections
+from offpolicy.show.answer import actions_of, answers, choice, decision, question
+from offpolicy.show.glossary import explained, listed, term, tiles
+from offpolicy.show.markup import content_hash, sentence, table
+from offpolicy.show.segments import groupings
 from offpolicy.trust.view import View
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from offpolicy.evaluation.result import Evaluation
-    from offpolicy.report.answer import Answer, Reason
-    from offpolicy.report.decision import Decision
-    from offpolicy.report.sections import Section
-    from offpolicy.report.segments import Column, Segments
+    from offpolicy.evaluation.shown import Decision
+    from offpolicy.show.answer import Answer, Reason
+    from offpolicy.show.segments import Column, Segments
 
 VERDICTS = {
     "trust": ("trust", "Trust"),
@@ -116,7 +117,7 @@ def page(
 
 
 def _asset(name: str) -> str:
-    return resources.files("offpolicy.report").joinpath("assets", name).read_text(encoding="utf-8")
+    return resources.files("offpolicy.show").joinpath("assets", name).read_text(encoding="utf-8")
 
 
 def _about(evaluation: Evaluation) -> str:
@@ -246,7 +247,7 @@ def _evidence(
             bodies.append(make(subject))
             advance(note=title.lower())
         if any(bodies):
-            out.append(sections.Section(key, title, about, _panels(ordered, bodies)))
+            out.append(Section(key, title, about, _panels(ordered, bodies)))
     return out
 
 
@@ -266,7 +267,7 @@ def _panels(ordered: list[Answer], bodies: list[str]) -> str:
 
 def _words(ev: Evaluation) -> Section:
     about = "What the words on this page mean. They are explained where they are underlined, too."
-    return sections.Section("words", "Words", about, listed(e.name for e in ev.estimators))
+    return Section("words", "Words", about, listed(e.name for e in ev.estimators))
 
 
 def _facts(entries: dict[str, str]) -> str:
@@ -293,4 +294,4 @@ def _origin(ev: Evaluation, command: str | None) -> Section:
         f"<h3>Versions</h3>{_facts(provenance.versions())}"
     )
     about = "The same inputs, settings and versions give the same numbers."
-    return sections.Section("origin", "Where this comes from", about, body)
+    return Section("origin", "Where this comes from", about, body)

@@ -18,7 +18,7 @@ from offpolicy.errors import UsageError, did_you_mean
 from offpolicy.inference.figures import plain
 from offpolicy.inference.reach import masses
 from offpolicy.logs.frame import Columns
-from offpolicy.report import tables
+from offpolicy.show import tables
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from offpolicy._visible import esc
+from offpolicy.evaluation.shown import Section
 from offpolicy.inference.figures import (
     DASH,
     capitalized,
@@ -15,31 +16,21 @@ from offpolicy.inference.figures import (
     percent,
     plain,
 )
-from offpolicy.report import charts, tables
-from offpolicy.report.answer import decision
-from offpolicy.report.glossary import described
-from offpolicy.report.markup import columns_table, esc, table
+from offpolicy.show import charts, tables
+from offpolicy.show.answer import decision
+from offpolicy.show.glossary import described
+from offpolicy.show.markup import columns_table, table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from offpolicy.evaluation.result import Evaluation
-    from offpolicy.report.tables import Row
+    from offpolicy.show.tables import Row
 
 BETWEEN = "low high std_error value"  # keys of a row that an interval takes
 ORDERS = (("", "as given"), ("value", "by value"), ("width", "by precision"))
 MOST_PAIRED = 4
 MARKS = {0.0: "Alarm", 1.0: "Caution", 1.5: "Note", 2.0: "OK", 3.0: "Not applicable"}
-
-
-@dataclass(frozen=True)
-class Section:
-    """A part of the page; ``about`` says in a sentence or two how to read it."""
-
-    key: str
-    title: str
-    about: str
-    body: str
 
 
 def figure(

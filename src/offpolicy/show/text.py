@@ -9,14 +9,13 @@ from offpolicy._progress import track
 from offpolicy._visible import visible
 from offpolicy.errors import NotIdentifiedError
 from offpolicy.inference.change import change
+from offpolicy.inference.display import align
 from offpolicy.inference.figures import capitalized, level_text, plural_of
 from offpolicy.logs.words import unit_word
 from offpolicy.policies.target import LOGGING_POLICY
-from offpolicy.report.tables import number_of_clusters
+from offpolicy.show.tables import number_of_clusters
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from offpolicy.evaluation.result import Evaluation
     from offpolicy.inference.estimate import Estimate
     from offpolicy.inference.intervals.sample import Interval
@@ -92,21 +91,6 @@ def refusals(evaluation: Evaluation, level: float) -> list[str]:
     rows = evaluation.estimates.values()
     intervals = [(e.label, e.interval(level)) for e in rows if e.is_defined]
     return [f"{label}: no interval: {i.reason}" for label, i in intervals if not i.sufficient]
-
-
-def align(headings: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: bool = True) -> str:
-    """Columns of text, the first two to the left, ``numbers`` to the right."""
-    widths = [max(len(r[j]) for r in (headings, *rows)) for j in range(len(headings))]
-
-    def line(row: Sequence[str]) -> str:
-        parts = [
-            c.ljust(w) if j < 2 or not numbers else c.rjust(w)
-            for j, (c, w) in enumerate(zip(row, widths, strict=True))
-        ]
-        return "  ".join(parts).rstrip()
-
-    rule = "  ".join("─" * w for w in widths)
-    return "\n".join([line(headings), rule, *(line(r) for r in rows)])
 
 
 def headings(level: float) -> tuple[str, ...]:
@@ -196,3 +180,9 @@ def table(evaluation: Evaluation, level: float = 0.95) -> str:
         )
     about += [sizes(evaluation)] if evaluation.problem.units.cluster is not None else []
     return "\n".join([text, "", *about, foot, *notes])
+
+
+def whole(evaluation: Evaluation) -> str:
+    """What print() shows."""
+    parts = (metrics_line(evaluation), best_of(evaluation), table(evaluation))
+    return "\n".join(filter(None, parts))

@@ -4,39 +4,16 @@ from __future__ import annotations
 
 import importlib.metadata
 import platform
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from offpolicy._version import __version__
 from offpolicy.inference.figures import count
-from offpolicy.report.answer import actions_of, decision
+from offpolicy.show.answer import actions_of, decision
 
 if TYPE_CHECKING:
     from offpolicy.evaluation.result import Evaluation
 
 PACKAGES = ("numpy", "scipy", "scikit-learn", "lightgbm", "pandas", "narwhals")
-
-
-@dataclass(frozen=True)
-class Origin:
-    """How a result came about, where whoever asked for it knows.
-
-    Attributes
-    ----------
-    command : str
-        As it was typed.
-    paths : tuple of str
-        Files that were read.
-    folder : str
-        The working folder, to which relative paths belong.
-    made : str
-        When, in ISO 8601.
-    """
-
-    command: str | None = None
-    paths: tuple[str, ...] = ()
-    folder: str | None = None
-    made: str | None = None
 
 
 def columns(log: Any) -> dict[str, Any]:

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from offpolicy.report.tables import against_log, summary
+from offpolicy.show.tables import against_log, summary
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from offpolicy._arrays import Floats
-    from offpolicy.report.tables import Row
+    from offpolicy.show.tables import Row
     from offpolicy.trust.view import View
 
 

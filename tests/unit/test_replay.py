@@ -165,7 +165,7 @@ def test_a_learner_that_does_not_learn_is_a_policy():
 
 
 def test_open_bandit_data_replays_the_random_policy():
-    path = DATA / "obd" / "random" / "all" / "all.csv"
+    path = DATA / "obd" / "random" / "all" / "all.csv.gz"
     if not path.exists():
         pytest.skip("the sample of the Open Bandit Dataset is not here")
     frame = (

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from offpolicy.inference.comparison import Comparison
     from offpolicy.inference.estimate import Estimate
     from offpolicy.inference.pareto import Pareto
+    from offpolicy.logs.log import Log
     from offpolicy.policies.target import Target
     from offpolicy.scores.catalog import Estimator
     from offpolicy.trust import Diagnostics
@@ -583,7 +584,7 @@ class Evaluation:
         return str(door("notebook")(self))
 
 
-def describe(model: Any, log: Any = None) -> str:
+def describe(model: Any, log: Log | None = None) -> str:
     """A model in a few words, for the settings of a result."""
     if model is None:
         known = log is not None and log.has_propensity

@@ -128,13 +128,13 @@ def value_curve(
     )
 
 
-def _grid(log: Any) -> Floats:
+def _grid(logged: Any) -> Floats:
     """Actions over the middle of the logged ones, the same on every path."""
     shares = ((1 - SHARE) / 2, (1 + SHARE) / 2)
     ends = [
-        float(quantiles(log.action, [share])[0])
-        if log.in_memory
-        else log.action_at(place_of(share, log.n))
+        float(quantiles(logged.action, [share])[0])
+        if logged.in_memory
+        else logged.action_at(place_of(share, logged.n))
         for share in shares
     ]
     return np.linspace(ends[0], ends[1], POINTS)

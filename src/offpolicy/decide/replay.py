@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
     from offpolicy._arrays import Array, Bools, Floats, Ints
     from offpolicy.evaluation.result import Evaluation
+    from offpolicy.logs.bandit import BanditLog
+    from offpolicy.logs.log import Log
 
 Method = Literal["progressive", "rejection"]
 GROWTH = 1.2  # the reward model is fitted again when the past has grown by this factor
@@ -79,7 +81,7 @@ class Replayed:
 
 
 def replay(
-    log: Any,
+    log: Log,
     learners: Any,
     *,
     method: Method = "progressive",
@@ -141,7 +143,7 @@ def replay(
     _check_log(log, method)
     named = _named(learners)
     block, labels = _blocks(log, blocks, time)
-    order = _ordered(log, block, time, method)
+    order = _ordered(cast("BanditLog", log), block, time, method)
     ready = {name: fresh(each, log.actions) for name, each in named.items()}
     own = log if metric is None else log.with_reward(metric)
     seen = -own.reward if _is_minimized(log, metric, minimize) else own.reward
@@ -234,7 +236,7 @@ def learning_curve(ev: Evaluation, estimator: str | None = None, level: float = 
 class _World:
     """The rows of a log in the order in which learners meet them."""
 
-    log: Any
+    log: Log
     reward: Floats
     block: Ints
     order: Ints
@@ -318,7 +320,7 @@ def _named(learners: Any) -> dict[str, Any]:
     }
 
 
-def _check_log(log: Any, method: str) -> None:
+def _check_log(log: Log, method: str) -> None:
     if log.kind != "bandit" or log.is_continuous:
         raise UsageError(
             "replay() takes logs of single decisions whose actions are labels: learners choose among K actions."
@@ -338,7 +340,7 @@ def _check_log(log: Any, method: str) -> None:
         )
 
 
-def _column(log: Any, given: Any, what: str) -> Array:
+def _column(log: Log, given: Any, what: str) -> Array:
     """A column of the log's frame, or an array with one entry per row."""
     if not isinstance(given, str):
         values = np.asarray(given)
@@ -355,7 +357,7 @@ def _column(log: Any, given: Any, what: str) -> Array:
     return columns.values(columns.require(given, what))
 
 
-def _blocks(log: Any, blocks: Any, time: Any) -> tuple[Ints, tuple[Any, ...]]:
+def _blocks(log: Log, blocks: Any, time: Any) -> tuple[Ints, tuple[Any, ...]]:
     """Block of each row, numbered in the order of time, and the labels of the blocks."""
     if blocks is None:
         if log.batch is None or log.batch_labels is None:
@@ -384,7 +386,7 @@ def _blocks(log: Any, blocks: Any, time: Any) -> tuple[Ints, tuple[Any, ...]]:
     return np.asarray(codes, dtype=np.int64), labels
 
 
-def _equal_blocks(log: Any, number: int, time: Any) -> tuple[Ints, tuple[Any, ...]]:
+def _equal_blocks(log: Log, number: int, time: Any) -> tuple[Ints, tuple[Any, ...]]:
     if time is None:
         raise UsageError(
             f"blocks={number} needs time=, the column that puts rows in order: the order of rows must not matter."
@@ -401,7 +403,7 @@ def _equal_blocks(log: Any, number: int, time: Any) -> tuple[Ints, tuple[Any, ..
     return codes, tuple(int(each) + 1 for each in present)
 
 
-def _whole_clusters(log: Any, codes: Ints) -> None:
+def _whole_clusters(log: Log, codes: Ints) -> None:
     first = np.full(int(np.max(log.cluster)) + 1, -1)
     first[log.cluster] = codes
     if (first[log.cluster] != codes).any():
@@ -412,7 +414,7 @@ def _whole_clusters(log: Any, codes: Ints) -> None:
         )
 
 
-def _ordered(log: Any, block: Ints, time: Any, method: str) -> Ints:
+def _ordered(log: BanditLog, block: Ints, time: Any, method: str) -> Ints:
     """Rows in the order of blocks, and of time inside them; rows of one moment follow the log's ids."""
     if time is None:
         if method == "rejection" and log.unit is None:
@@ -430,7 +432,7 @@ def _ordered(log: Any, block: Ints, time: Any, method: str) -> Ints:
     return np.lexsort((np.arange(len(rank)), rank, block))
 
 
-def _acceptance(log: Any, rows: Ints, accept: float | None) -> float:
+def _acceptance(log: Log, rows: Ints, accept: float | None) -> float:
     if accept is None:
         return float(np.min(log.propensity[rows]))
     if isinstance(accept, bool) or not isinstance(accept, int | float) or not 0 < accept <= 1:
@@ -438,20 +440,20 @@ def _acceptance(log: Any, rows: Ints, accept: float | None) -> float:
     return float(accept)
 
 
-def _is_minimized(log: Any, metric: str | None, minimize: Any) -> bool:
+def _is_minimized(log: Log, metric: str | None, minimize: Any) -> bool:
     if isinstance(minimize, bool):
         return minimize
     name = metric if metric is not None else next(iter(log.metrics))
     return name in ([minimize] if isinstance(minimize, str) else list(minimize))
 
 
-def _models(reward_model: Any, log: Any) -> dict[str, Any]:
+def _models(reward_model: Any, log: Log) -> dict[str, Any]:
     names = list(log.metrics)
     by_metric = isinstance(reward_model, Mapping)
     return {name: reward_model.get(name) if by_metric else reward_model for name in names}
 
 
-def _past_predictions(log: Any, block: Ints, scored: Ints, model: Any, seed: int) -> Floats:
+def _past_predictions(log: Log, block: Ints, scored: Ints, model: Any, seed: int) -> Floats:
     """(n, K) rewards of the scored rows, predicted from the blocks before theirs."""
     out = np.empty((len(scored), len(log.actions)))
     numbers = block[scored]

@@ -13,22 +13,14 @@ from offpolicy.models.rewards.resolve import as_reward_model
 from offpolicy.models.rewards.reward import RewardData
 
 if TYPE_CHECKING:
-<<<<<<< HEAD
     from offpolicy._arrays import Bools, Floats, Ints
-
-
-def predictions_apart(
-    log: Any, training: Bools, reward_model: Any, seed: int = 0, *, rows: Ints | None = None
-) -> Floats:
-    """(m, K) predicted rewards of rows that are not for training, by a model that never saw them.
-=======
-    from offpolicy._arrays import Bools, Floats
     from offpolicy.logs.log import Log
 
 
-def predictions_apart(log: Log, training: Bools, reward_model: Any, seed: int = 0) -> Floats:
-    """(m, K) predicted rewards of the m rows that are not for training, by a model that never saw them.
->>>>>>> main
+def predictions_apart(
+    log: Log, training: Bools, reward_model: Any, seed: int = 0, *, rows: Ints | None = None
+) -> Floats:
+    """(m, K) predicted rewards of rows that are not for training, by a model that never saw them.
 
     Parameters
     ----------

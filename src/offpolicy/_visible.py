@@ -1,7 +1,8 @@
-"""Text that cannot steer a terminal."""
+"""Text that cannot steer a terminal or a page."""
 
 from __future__ import annotations
 
+import html
 import unicodedata
 from functools import wraps
 from typing import TYPE_CHECKING, Any
@@ -27,6 +28,15 @@ def visible(text: str, *, lines: bool = False) -> str:
     return "".join(
         c if c in kept or unicodedata.category(c) not in CONTROL else _escape(c) for c in text
     )
+
+
+def esc(text: object) -> str:
+    """Text for an element or a quoted attribute.
+
+    >>> esc('<img onerror="x">')
+    '&lt;img onerror=&quot;x&quot;&gt;'
+    """
+    return html.escape(visible(str(text), lines=True), quote=True)
 
 
 def _escape(character: str) -> str:

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import offpolicy as op
-from offpolicy.inference import bend, reach
 from offpolicy.columns.store import Columns, _File
+from offpolicy.inference import bend, reach
 from offpolicy.inference.units import Units
 
 RNG = np.random.default_rng(51)

@@ -8,7 +8,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures
 
 import offpolicy as op
-from offpolicy.errors import UsageError
 from offpolicy.trust.gate import check
 
 RNG = np.random.default_rng(0)

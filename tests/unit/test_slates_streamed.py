@@ -12,7 +12,7 @@ from sklearn.linear_model import Ridge
 import offpolicy as op
 from offpolicy.cli import main
 from offpolicy.errors import DataError, UsageError
-from offpolicy.report.schema import document
+from offpolicy.show.schema import document
 
 pytest.importorskip("duckdb")
 pytest.importorskip("ibis")

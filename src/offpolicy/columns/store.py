@@ -122,7 +122,7 @@ class Columns:
 
     def get(self, name: Name) -> Array | None:
         """Values of all blocks, or None where there is no such column."""
-        return self[name] if name in self else None
+        return self[name] if self.key(name) in self._shelf.parts else None
 
     def has(self, name: Name, block: int) -> bool:
         """Whether a column has values of a block."""

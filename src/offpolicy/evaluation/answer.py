@@ -17,6 +17,7 @@ from offpolicy.evaluation.source import Source, Specs, Store
 from offpolicy.models.behavior.logging_policy import as_logging_policy
 from offpolicy.policies import target as targets
 from offpolicy.policies.coarse import CoarseRatio
+from offpolicy.policies.learned import aimed
 from offpolicy.scores import catalog
 from offpolicy.splits.folds import Folds, KFold, Plan
 from offpolicy.trust.slots_choice import settled
@@ -24,6 +25,7 @@ from offpolicy.trust.slots_choice import settled
 if TYPE_CHECKING:
     from offpolicy.evaluation.question import Question
     from offpolicy.inference.estimate import Estimate
+    from offpolicy.logs.log import Log
     from offpolicy.policies.target import Target
     from offpolicy.scores.catalog import Estimator
 
@@ -44,9 +46,7 @@ def answer(question: Question, store: Store | None = None) -> Answer:
     prepare_threads()
     asked = _Asked.of(question, store)
     store, log, asked_of = asked.store, asked.store.log, question.metrics
-    named_estimators = (
-        catalog.sensible(log) if question.estimators is None else question.estimators
-    )
+    named_estimators = catalog.sensible(log) if question.estimators is None else question.estimators
     chosen = catalog.for_log(catalog.resolve(named_estimators, log.kind), log)
     # What the log decides by itself it decides by its first metric, so that all metrics have one answer.
     first = asked.source(asked_of.names[0])
@@ -112,11 +112,13 @@ class _Asked:
         """Open the log, unless a store of the same log will do."""
         log = question.log
         known = store.policies if store is not None and store.asked_of is log else {}
-        named = {}
+        named, asked = {}, question.metrics
+        lowest = asked.names[0] in asked.minimized
         for name, policy in question.policies.items():
-            what = (name, key_of(policy))
+            what = (name, key_of(policy), lowest)
             if what not in known:
-                known[what] = targets.adapted_policies({name: policy}, log)[name]
+                adapted = targets.adapted_policies({name: policy}, log)
+                known[what] = aimed(adapted, lowest=lowest)[name]
             named[name] = known[what]
         plan = Plan.of(question.folds, question.repeats, question.seed)
         ratio = None
@@ -208,14 +210,10 @@ def _opening(question: Question, named: dict[str, Any], behavior: Any) -> Any:
 
 def _opened(question: Question, plan: Plan, named: dict[str, Any], behavior: Any) -> Any:
     """The log in the form in which it is evaluated."""
-    log = question.log
-    if question.horizon is not None:
-        log = log.up_to(question.horizon)
+    asked = question.log if question.horizon is None else question.log.up_to(question.horizon)
     model = getattr(question, question.argument)
-    log = log.opened(plan, named, model, behavior)
-    if getattr(log, "undecided", False):
-        log = settled(log, question.folds, question.seed)
-    return log
+    log: Any = asked.opened(plan, named, model, behavior)
+    return settled(log, question.folds, question.seed) if log.undecided else log
 
 
 def _for_targets(
@@ -234,7 +232,7 @@ def _for_targets(
     return [e for e in chosen if "value" not in e.needs]
 
 
-def _estimand(log: Any, discount: float) -> dict[str, Any]:
+def _estimand(log: Log, discount: float) -> dict[str, Any]:
     """Which value a log of episodes speaks of, for the settings of the result."""
     if log.kind == "bandit":
         return {}
@@ -242,7 +240,7 @@ def _estimand(log: Any, discount: float) -> dict[str, Any]:
     return {"horizon": limit, "estimand": log.estimand(discount)}
 
 
-def _folds(log: Any, plan: Plan, asked: Any) -> Folds:
+def _folds(log: Log, plan: Plan, asked: Any) -> Folds:
     """Folds of a log whose units are known: its own labels, the ones given, or drawn."""
     drawn = isinstance(asked, int | np.integer | KFold)
     labels = log.fold if drawn else None
@@ -281,7 +279,7 @@ def _folds(log: Any, plan: Plan, asked: Any) -> Folds:
     )
 
 
-def describe(model: Any, log: Any = None) -> str:
+def describe(model: Any, log: Log | None = None) -> str:
     """A model in a few words, for the settings of a result."""
     if model is None:
         known = log is not None and log.has_propensity

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from offpolicy._arrays import Floats
     from offpolicy.columns.store import Columns
+    from offpolicy.logs.log import Log
     from offpolicy.policies.coarse import Cells
     from offpolicy.policies.target import Target
     from offpolicy.scores.catalog import Estimator
@@ -33,12 +34,12 @@ class Block:
     """Predictions for the decisions of one block, as columns of the whole log."""
 
     number: int
-    log: Any
+    log: Log
     folds: Folds
     nuisances: Any
     discount: float
     columns: Columns
-    notes: dict[Any, Any]
+    notes: Any  # by name: what models say of columns
     cells: Cells | None = None
 
     def pi_e(self, target: Target) -> Floats:

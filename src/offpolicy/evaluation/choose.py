@@ -8,12 +8,12 @@ percent of a standard error.
 
 A bandwidth is as given, or chosen by Lepski's rule from the estimates themselves. A wide window has little noise and
 much bias, a narrow one the reverse. From narrow to wide, a bandwidth is accepted as long as its estimate differs from
-that of no narrower one by more than `CONTRADICTS` standard errors of their difference; the first contradiction ends the
-search. Wider windows reach where the log is thin, so that they may have more noise again: of the accepted ones that with
-the shortest interval, its allowance for bias included, is taken. Windows that the end of the logged range cuts are no
-wider than `CUT_WIDEST` of it: what a reward model leaves has mean 0 over wide windows, also where it is far off at the
-end. All candidates share one reward model and one π_b, and are scored on the same units, so that their differences have
-exact standard errors.
+that of no narrower one by more than `CONTRADICTS` standard errors of their difference; the first contradiction ends
+the search. Wider windows reach where the log is thin, so that they may have more noise again: of the accepted ones
+that with the shortest interval, its allowance for bias included, is taken. Windows that the end of the logged range
+cuts are no wider than `CUT_WIDEST` of it: what a reward model leaves has mean 0 over wide windows, also where it is far
+off at the end. All candidates share one reward model and one π_b, and are scored on the same units, so that their
+differences have exact standard errors.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from offpolicy._arrays import Floats
     from offpolicy.evaluation.source import Source
     from offpolicy.inference.estimate import Estimate
+    from offpolicy.logs.log import Log, Scan
     from offpolicy.policies.target import Target
     from offpolicy.scores.catalog import Estimator
 
@@ -62,7 +63,7 @@ def is_auto(ratio: Any) -> bool:
     return isinstance(ratio, str) and ratio == AUTO
 
 
-def as_ratio(ratio: Any, log: Any) -> Any:
+def as_ratio(ratio: Any, log: Log | Scan) -> Any:
     """Resolve ``ratio=`` against a log: None for the ratio of the logged action itself, else what the object makes.
 
     An object with ``for_log(log)`` is asked once, before any model is fitted, and refuses logs it is not for.
@@ -95,7 +96,7 @@ class Choice:
     why: str
 
 
-def need_exact(log: Any, behavior_model: Any) -> None:
+def need_exact(log: Log, behavior_model: Any) -> None:
     """Refuse "auto" where there is no exact ratio to compare with."""
     given = isinstance(behavior_model, np.ndarray | LoggingPolicy)
     if not given and not (behavior_model is None and log.has_propensity):

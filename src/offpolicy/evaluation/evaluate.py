@@ -12,11 +12,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from offpolicy._arrays import Array
+    from offpolicy.logs.log import Log, Scan
     from offpolicy.splits.folds import KFold
 
 
 def evaluate(
-    log: Any,
+    log: Log | Scan,
     policies: Any,
     *,
     estimators: Any = None,
@@ -43,7 +44,8 @@ def evaluate(
     policies : policy or {name: policy}
         An object with ``probabilities(context)``, a callable giving probabilities or one label per row, a
         fitted classifier, an agent with ``predict``, a torch module giving logits, a mapping from action to
-        probability, an (n, K) array, or words: a column of the frame, "uniform", "always:x".
+        probability, an (n, K) array, or words: a column of the frame, "uniform", "always:x". An unfitted
+        scikit-learn estimator is a model of the reward that is refitted out of fold (`policies.CrossFitted`).
     estimators : list of names or `Estimator` objects, optional
         Default: the recommended "auto" beside DML, SNDR, SNIPW, IPW and DM.
     reward_model : learner, "auto", or (n, K) array, optional

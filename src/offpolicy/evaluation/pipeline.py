@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from offpolicy._arrays import Array, Floats, Ints
-    from offpolicy.evaluation.source import Source
     from offpolicy.columns.store import Columns, Name
+    from offpolicy.evaluation.source import Source
     from offpolicy.inference.reach import Reach
     from offpolicy.inference.units import Units
     from offpolicy.policies.target import Target
@@ -396,7 +396,9 @@ class Pipeline:
             pi_b = source.column(name, block)
         q, v = (undeclared(name, "value", len(pi_e)) for name in ("q", "v"))
         if "value" in estimator.needs:
-            q, v = (source.column(name, block) for name in self.value_names(target, estimator, repeat))
+            q, v = (
+                source.column(name, block) for name in self.value_names(target, estimator, repeat)
+            )
         marginal = None
         if "marginal" in estimator.needs:
             marginal = source.column(("marginal", split, repeat, target.name), block)

@@ -19,6 +19,8 @@ from offpolicy.trust.assumption import check_declarations
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from offpolicy.logs.log import Log, Scan
+
 NUMBER = int | float | np.integer | np.floating
 
 
@@ -112,7 +114,7 @@ class Question:
         A weighted sum of metrics as the reward.
     """
 
-    log: Any
+    log: Log | Scan
     policies: Any
     estimators: Any = None
     reward_model: Any = None
@@ -157,10 +159,6 @@ class Question:
             raise UsageError(
                 "ratio= as ratios of marginals (MarginalRatio, an array) is for trajectories: only there does one "
                 "decision lead to the next."
-            )
-        if kind == "bandit" and self.horizon is not None:
-            raise UsageError(
-                "horizon= is for trajectories; a bandit log has one decision per unit."
             )
 
     def _check_numbers(self) -> None:
@@ -210,8 +208,8 @@ class Question:
     def of_marginals(self) -> Any:
         """What ``ratio=`` says of ratios of state-action marginals; None where it speaks of other ratios."""
         ratio = self.ratio
-        arrays = np.ndarray | list | tuple | Mapping
-        return ratio if isinstance(ratio, arrays) or hasattr(ratio, "fit_ratio") else None
+        given = isinstance(ratio, np.ndarray | list | tuple | Mapping)
+        return ratio if given or hasattr(ratio, "fit_ratio") else None
 
     @property
     def draws_folds(self) -> bool:

@@ -7,10 +7,15 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
+from offpolicy._doors import door
 from offpolicy._progress import track
 from offpolicy._visible import printable
 from offpolicy.errors import PolicyError, UsageError, did_you_mean, missing_dependency
-from offpolicy.evaluation import choose
+from offpolicy.evaluation import choose, ranking
+from offpolicy.evaluation import position_values as positions
+from offpolicy.evaluation import returns as distributions
+from offpolicy.evaluation import step_curves as curves_by_step
+from offpolicy.evaluation import value_curve as curves
 from offpolicy.evaluation.answer import answer
 from offpolicy.evaluation.question import Combination
 from offpolicy.logs.metrics import check_metric
@@ -24,13 +29,12 @@ if TYPE_CHECKING:
 
     from offpolicy.evaluation.pipeline import Pipeline
     from offpolicy.evaluation.question import Asked, Question
+    from offpolicy.evaluation.shown import Decision, Origin
     from offpolicy.evaluation.source import Store
     from offpolicy.inference.comparison import Comparison
     from offpolicy.inference.estimate import Estimate
     from offpolicy.inference.pareto import Pareto
     from offpolicy.policies.target import Target
-    from offpolicy.report.decision import Decision
-    from offpolicy.report.provenance import Origin
     from offpolicy.scores.catalog import Estimator
     from offpolicy.trust import Diagnostics
     from offpolicy.trust.gate import GateResult
@@ -59,6 +63,7 @@ class Evaluation:
     estimates: dict[tuple[str, str], Estimate]
     settings: dict[str, Any]
     origin: Origin | None = None
+    replayed: Any = None
     # Answers to other questions over the same store. Those asked for by this one are kept by it; whoever was asked
     # before is known as long as somebody else keeps it, so that no circle keeps any of them.
     _known: WeakValueDictionary[str, Evaluation] = field(
@@ -70,7 +75,9 @@ class Evaluation:
     def of(cls, question: Question, store: Store | None = None) -> Evaluation:
         """The answer to a question."""
         made = answer(question, store)
-        return cls(question, made.problem, made.targets, made.estimators, made.estimates, made.settings)
+        return cls(
+            question, made.problem, made.targets, made.estimators, made.estimates, made.settings
+        )
 
     def ask(self, **changes: Any) -> Evaluation:
         """The same question but for some arguments of `evaluate`, or for its ``metric``.
@@ -231,6 +238,10 @@ class Evaluation:
             if name in self.targets:
                 raise PolicyError(f"a policy called {name!r} is here already. Choose another name.")
         return self.ask(policies={**self.question.policies, **named})
+
+    def instead(self, policies: Any) -> Evaluation:
+        """Other policies in place of these, with the models already fitted."""
+        return self.ask(policies=policies)
 
     def redrawn(
         self, repeats: int, estimator: str | None = None, *, seed: int | None = None
@@ -414,6 +425,12 @@ class Evaluation:
             self._fronts[key] = pareto(self, level, estimator)
         return self._fronts[key]
 
+    returns = distributions.returns
+    step_curves = curves_by_step.step_curves
+    position_values = positions.position_values
+    value_curve = curves.value_curve
+    against = ranking.against
+
     @cached_property
     def _fronts(self) -> dict[tuple[float, str | None], Pareto]:
         return {}
@@ -440,9 +457,7 @@ class Evaluation:
         gates : sequence of GateResult
             What gates said about this result, to be kept with it.
         """
-        from offpolicy.report.schema import dump
-
-        return dump(self, path, level, gates)
+        return str(door("json")(self, path, level, gates))
 
     def report(
         self,
@@ -479,9 +494,7 @@ class Evaluation:
         Path
             The file written.
         """
-        from offpolicy.report.html import write
-
-        return write(
+        written: Path = door("report")(
             self,
             path,
             segments=segments,
@@ -490,6 +503,7 @@ class Evaluation:
             command=command,
             decision=decision,
         )
+        return written
 
     def log_mlflow(
         self,
@@ -521,9 +535,13 @@ class Evaluation:
         str
             The run's id.
         """
-        from offpolicy.report.tracking import log_mlflow
+        return str(
+            door("mlflow")(self, level=level, report=report, folder=folder, decision=decision)
+        )
 
-        return log_mlflow(self, level=level, report=report, folder=folder, decision=decision)
+    def learning_curve(self, estimator: str | None = None, level: float = 0.95) -> Any:
+        """What each learner of `offpolicy.replay` earned block by block, as a frame."""
+        return door("learning curve")(self, estimator, level)
 
     def plot(
         self,
@@ -550,17 +568,11 @@ class Evaluation:
         level : float
             Level of the intervals.
         """
-        from offpolicy.report.plots import plot
-
-        return plot(self, kind, ax=ax, policy=policy, segments=segments, level=level)
+        return door("plot")(self, kind, ax=ax, policy=policy, segments=segments, level=level)
 
     @printable
     def __repr__(self) -> str:
-        from offpolicy.report.text import best_of, metrics_line, table
-
-        return "\n".join(filter(None, (metrics_line(self), best_of(self), table(self))))
+        return str(door("text")(self))
 
     def _repr_html_(self) -> str:
-        from offpolicy.report.notebook import evaluation_html
-
-        return evaluation_html(self)
+        return str(door("notebook")(self))

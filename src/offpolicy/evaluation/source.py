@@ -29,11 +29,20 @@ from offpolicy.models.behavior.logging_policy import is_given, is_known
 from offpolicy.models.fitting import streamed as fitting
 from offpolicy.models.fitting.crossfit import CrossFit
 from offpolicy.models.fitting.episodes import EpisodeFit
+from offpolicy.models.fitting.policy_fits import learned_target
 from offpolicy.models.fitting.store import BEHAVIOR, MRDR, REWARD, FitStore
 from offpolicy.models.values.resolve import as_value_model
 from offpolicy.policies.coarse import Cells
+from offpolicy.policies.learned import CrossFitted, needs_rows
 from offpolicy.policies.numbers import Smoothed
-from offpolicy.policies.target import Target, adapted_policies, blank_target, resolve, with_variants
+from offpolicy.policies.target import (
+    Target,
+    adapted_policies,
+    blank_target,
+    note_of,
+    resolve,
+    with_variants,
+)
 from offpolicy.splits.folds import Folds, part_keys
 from offpolicy.trust.sums import LogSums, log_sums
 
@@ -41,6 +50,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from offpolicy._arrays import Array, Floats, Ints
+    from offpolicy.logs.log import Log
     from offpolicy.models.fitting.tables import Tables
     from offpolicy.scores.catalog import Estimator
     from offpolicy.splits.folds import Plan, Split
@@ -128,7 +138,7 @@ class Predict:
     rows: int = 0  # of the whole log, where sums for the checks are made in this pass
 
     def __call__(
-        self, log: Any, folds: Folds | None = None
+        self, log: Log, folds: Folds | None = None
     ) -> tuple[dict[Any, Array], dict[Any, Any], dict[Any, Any]]:
         """Columns of the block, what adds up over blocks, and what models have to say."""
         folds = self.plan.block(log.units, labels=log.fold) if folds is None else folds
@@ -158,7 +168,7 @@ class Predict:
             sums["log"] = log_sums(log, rows=float(self.rows))
         return {name: columns[name] for name in columns}, sums, notes
 
-    def _put_base(self, log: Any, folds: Folds, columns: Columns) -> None:
+    def _put_base(self, log: Log, folds: Folds, columns: Columns) -> None:
         """What is known of every row, and its folds."""
         for name in BASE:
             if getattr(log, name) is not None:
@@ -249,8 +259,9 @@ class Source:
         """All rows of a stream without their contexts."""
         columns, scan = self.columns, self.opened
         reward = columns["metric", scan.metrics[0]]
-        if self.store.rows is not None:
-            return replace(self.store.rows, reward=reward, names=scan.names)
+        known: BanditLog | None = self.store.rows
+        if known is not None:
+            return replace(known, reward=reward, names=scan.names)
         cluster = columns.get("cluster")
         self.store.rows = BanditLog(
             context=Context(
@@ -414,7 +425,10 @@ class Source:
     def _target(self, name: str, policy: Any) -> Target:
         adapted = adapted_policies({name: policy}, self.store.log)[name]
         self.policies[name] = adapted
-        what = self.keys.policies.setdefault(name, self.store.tokens.of(adapted))
+        # What is learned out of fold depends on the folds and on what is learned from.
+        told = [self.keys.facets[part] for part in ("folds", "seed", "reward")]
+        whole = (adapted, told) if getattr(adapted, "by_fold", False) else adapted
+        what = self.keys.policies.setdefault(name, self.store.tokens.of(whole))
         if (name, what) not in self.store.targets:
             self.store.targets[name, what] = self._resolved(name, adapted)
         return self.store.targets[name, what]
@@ -422,14 +436,18 @@ class Source:
     def _resolved(self, name: str, policy: Any) -> Target:
         log = self.store.log
         if not self.streams:
+            if isinstance(policy, CrossFitted):
+                return learned_target(name, policy, self.opened, self.nuisances)
             return resolve(name, policy, log)
+        if getattr(policy, "by_fold", False):
+            raise needs_rows(name)
         if isinstance(policy, Smoothed):
             return with_variants(name, policy, blank_target)
         shown = None
         if not self._by_rows:
             known = resolve(name, policy, next(iter(log.blocks()))).shown
             shown = None if known is None else np.empty(0)
-        return Target(name, len(log.actions), True, None, None, shown=shown)
+        return Target(name, len(log.actions), True, None, None, shown=shown, note=note_of(policy))
 
     def adopt(self, renamed: dict[str, str], trials: Sequence[str]) -> None:
         """Keep what a stream predicted for some trials under {new: old} names, and let go of all trials."""
@@ -585,9 +603,9 @@ class Source:
         for r in range(1 if split == "full" else self.repeats):
             # With two folds a half-sample split takes the cross-fit's predictions over.
             splits = (split, "crossfit") if split == "half" and self.k == 2 else (split,)
-            if "behavior" in estimator.needs and GIVEN not in self.columns:
-                if not any(("pi_b", s, r) in self.columns for s in splits):
-                    return False
+            behaviors = [GIVEN, *(("pi_b", s, r) for s in splits)]
+            if "behavior" in estimator.needs and not any(b in self.columns for b in behaviors):
+                return False
             if "value" not in estimator.needs:
                 continue
             for t in targets:
@@ -665,12 +683,15 @@ class Source:
             for number, values in enumerate(np.split(whole, borders)):
                 self.columns.put(name, number, values)
 
-    def training(self, log: Any, at: Ints, names: tuple[str, ...]) -> Block:
-        """Some units in memory as a block whose fits are the log's; ``at`` says which they are."""
+    def _folds_of(self, log: Log, units: Any) -> Folds:
+        """Folds of some units in memory."""
         if self._by_rows:
-            folds = self.plan.block(log.units, labels=log.fold)
-        else:
-            folds = part_of(self.folds, at)
+            return self.plan.block(log.units, labels=log.fold)
+        return part_of(self.folds, units)
+
+    def training(self, log: Log, at: Ints, names: tuple[str, ...]) -> Block:
+        """Some units in memory as a block whose fits are the log's; ``at`` says which they are."""
+        folds = self._folds_of(log, at)
         every = dict.fromkeys((*(t.name for t in self.targets), *names))
         targets = tuple(resolve(name, self.policies[name], log) for name in every)
         fits = nuisances_of(log, folds, self.specs, self.fits, targets)
@@ -729,10 +750,7 @@ class Source:
             return
         fits, first, done = self.fits.closed(), 0, 0
         for log in self.opened.blocks():
-            if self._by_rows:
-                folds = self.plan.block(log.units, labels=log.fold)
-            else:
-                folds = part_of(self.folds, slice(done, done + log.n))
+            folds = self._folds_of(log, slice(done, done + log.n))
             targets = tuple(resolve(t.name, self.policies[t.name], log) for t in self.targets)
             behaviors = nuisances_of(log, folds, self.specs, fits, targets).behaviors
             for rows, matrix in behaviors.distributions(split):
@@ -781,7 +799,7 @@ class _Said:
 
 
 def nuisances_of(
-    log: Any, folds: Folds, specs: Specs, fits: FitStore, targets: tuple[Target, ...]
+    log: Log, folds: Folds, specs: Specs, fits: FitStore, targets: tuple[Target, ...]
 ) -> Any:
     """The models of a log in memory, or of a block, as its kind needs them."""
     behavior = in_log_order(as_array(specs.behavior_model), log)

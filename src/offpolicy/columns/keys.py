@@ -40,8 +40,8 @@ class Same:
         return id(self.it)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Elsewhere it is equal to nothing: the object does not travel."""
-        return (Same, (f"{type(self.it).__name__} of another process",))
+        """The object travels with whoever else refers to it."""
+        return (Same, (self.it,))
 
 
 def key_of(value: Any) -> Hashable:

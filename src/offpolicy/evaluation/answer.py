@@ -12,8 +12,10 @@ from offpolicy._threads import prepare_threads
 from offpolicy.columns.keys import Keys, Same, key_of
 from offpolicy.errors import DataError, UsageError
 from offpolicy.evaluation import choose
+from offpolicy.evaluation.passes import Specs
 from offpolicy.evaluation.pipeline import Pipeline
-from offpolicy.evaluation.source import Source, Specs, Store
+from offpolicy.evaluation.source import Source
+from offpolicy.evaluation.store import Store
 from offpolicy.models.behavior.logging_policy import as_logging_policy
 from offpolicy.policies import target as targets
 from offpolicy.policies.coarse import CoarseRatio

@@ -81,6 +81,10 @@ class Pipeline:
     metric: str = ""
     _cache: dict[Any, Any] = field(default_factory=dict, repr=False)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what is made again."""
+        return {**vars(self), "_cache": {}}
+
     @property
     def discount(self) -> float:
         """γ."""

@@ -18,6 +18,7 @@ from offpolicy.evaluation import step_curves as curves_by_step
 from offpolicy.evaluation import value_curve as curves
 from offpolicy.evaluation.answer import answer
 from offpolicy.evaluation.question import Combination
+from offpolicy.evaluation.travel import packed, unpacked
 from offpolicy.logs.metrics import check_metric
 from offpolicy.policies.coarse import CoarseRatio
 from offpolicy.policies.target import named_policies
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from offpolicy.evaluation.pipeline import Pipeline
     from offpolicy.evaluation.question import Asked, Question
     from offpolicy.evaluation.shown import Decision, Origin
-    from offpolicy.evaluation.source import Store
+    from offpolicy.evaluation.store import Store
     from offpolicy.inference.comparison import Comparison
     from offpolicy.inference.estimate import Estimate
     from offpolicy.inference.pareto import Pareto
@@ -78,6 +79,11 @@ class Evaluation:
         return cls(
             question, made.problem, made.targets, made.estimators, made.estimates, made.settings
         )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled with its columns and facts; what cannot be pickled (functions, connections) stays behind."""
+        own = {k: v for k, v in vars(self).items() if k not in {"_known", "_kept"}}
+        return _unpacked, (packed(own),)
 
     def ask(self, **changes: Any) -> Evaluation:
         """The same question but for some arguments of `evaluate`, or for its ``metric``.
@@ -576,3 +582,9 @@ class Evaluation:
 
     def _repr_html_(self) -> str:
         return str(door("notebook")(self))
+
+
+def _unpacked(data: bytes) -> Evaluation:
+    made = object.__new__(Evaluation)
+    vars(made).update(unpacked(data), _known=WeakValueDictionary(), _kept={})
+    return made

@@ -15,24 +15,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from offpolicy._progress import FITTING, track
-from offpolicy.columns.keys import WITHOUT_FOLDS, Keys, Tokens
+from offpolicy.columns.keys import WITHOUT_FOLDS, Keys
 from offpolicy.columns.store import Columns
 from offpolicy.errors import DataError, UsageError
 from offpolicy.evaluation.block import GIVEN, Block
+from offpolicy.evaluation.passes import Predict, Specs, nuisances_of, part_of
+from offpolicy.evaluation.store import Said
 from offpolicy.inference.reach import Reach, constant_propensities, largest_weight, masses, reach
-from offpolicy.inference.score_table import ScoreTable
 from offpolicy.inference.units import Units
 from offpolicy.logs.bandit import BanditLog
 from offpolicy.logs.frame import Context
-from offpolicy.logs.layout import Layout, in_log_order
+from offpolicy.logs.layout import Layout
 from offpolicy.models.behavior.logging_policy import is_given, is_known
 from offpolicy.models.fitting import streamed as fitting
-from offpolicy.models.fitting.crossfit import CrossFit
-from offpolicy.models.fitting.episodes import EpisodeFit
 from offpolicy.models.fitting.policy_fits import learned_target
 from offpolicy.models.fitting.store import BEHAVIOR, MRDR, REWARD, FitStore
 from offpolicy.models.values.resolve import as_value_model
-from offpolicy.policies.coarse import Cells
 from offpolicy.policies.learned import CrossFitted, needs_rows
 from offpolicy.policies.numbers import Smoothed
 from offpolicy.policies.target import (
@@ -49,135 +47,12 @@ from offpolicy.trust.sums import LogSums, log_sums
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from offpolicy._arrays import Array, Floats, Ints
+    from offpolicy._arrays import Floats, Ints
+    from offpolicy.evaluation.store import Store
     from offpolicy.logs.log import Log
-    from offpolicy.models.fitting.tables import Tables
+    from offpolicy.policies.coarse import Cells
     from offpolicy.scores.catalog import Estimator
     from offpolicy.splits.folds import Plan, Split
-
-BASE = ("action", "propensity", "batch", "cluster", "weight")
-
-
-@dataclass(frozen=True)
-class Specs:
-    """The models that a user asked for: of one metric, of π_b, of ratios."""
-
-    model: Any = None
-    behavior_model: Any = None
-    ratio_model: Any = None
-    seed: int = 0
-    n_jobs: int | None = None
-    discount: float = 1.0
-    ratio: Any = None  # what `as_ratio` made of ratio=; None: of the logged action itself
-
-    @property
-    def cells(self) -> Cells | None:
-        """Cells of actions that the ratios are of; None where they are of actions."""
-        return self.ratio if isinstance(self.ratio, Cells) else None
-
-
-@dataclass(eq=False)
-class Store:
-    """What all questions about one log share.
-
-    Attributes
-    ----------
-    log : log
-        As it was opened, with the first metric as its reward.
-    columns, fits, said : by key
-        Predictions; fitted models; sums and what models have to say.
-    estimates : {key: Estimate}
-        Over the table of scores.
-    policies : {(name, what): policy}
-        Policies, adapted from the form they came in; targets likewise.
-    """
-
-    log: Any
-    opening: Any = None  # all that the log looked at when it was opened
-    asked_of: Any = None  # the log as the user has it
-    columns: Columns = field(default_factory=Columns)
-    fits: dict[Any, Any] = field(default_factory=dict)
-    said: dict[Any, Any] = field(default_factory=dict)
-    estimates: dict[Any, Any] = field(default_factory=dict)
-    policies: dict[Any, Any] = field(default_factory=dict)
-    targets: dict[Any, Target] = field(default_factory=dict)
-    tables: dict[str, Tables] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
-    tokens: Tokens = field(default_factory=Tokens)
-    table: ScoreTable | None = None
-    rows: Any = None  # all rows of a stream without their contexts, once they have come
-    chosen: dict[Any, Any] = field(default_factory=dict)
-
-    def scores(self, units: Units) -> ScoreTable:
-        """The one table of scores: estimates of all questions are paired unit by unit."""
-        if self.table is None:
-            self.table = ScoreTable(units)
-        return self.table
-
-    def tables_of(self, nuisances: Any) -> Tables:
-        """What learners read of the log, made once for all questions."""
-        metric = nuisances.log.names.reward
-        if metric not in self.tables:
-            first = next(iter(self.tables.values()), None)
-            log = nuisances.log
-            self.tables[metric] = nuisances.tables if first is None else first.with_reward(log)
-        return self.tables[metric]
-
-
-@dataclass(frozen=True, eq=False)
-class Predict:
-    """What is done with one block; plain values, so that it can be sent to other machines."""
-
-    plan: Plan
-    specs: Specs
-    fits: FitStore
-    policies: dict[str, Any]
-    estimators: Sequence[Estimator]
-    behaviors: tuple[tuple[Split, int], ...] = ()
-    base: bool = True
-    rows: int = 0  # of the whole log, where sums for the checks are made in this pass
-
-    def __call__(
-        self, log: Log, folds: Folds | None = None
-    ) -> tuple[dict[Any, Array], dict[Any, Any], dict[Any, Any]]:
-        """Columns of the block, what adds up over blocks, and what models have to say."""
-        folds = self.plan.block(log.units, labels=log.fold) if folds is None else folds
-        resolved = {name: resolve(name, policy, log) for name, policy in self.policies.items()}
-        fits = nuisances_of(log, folds, self.specs, self.fits, tuple(resolved.values()))
-        columns, cells, notes = Columns(limit=2**62), self.specs.cells, dict[Any, Any]()
-        block = Block(0, log, folds, fits, self.specs.discount, columns, notes, cells)
-        block.predict([t for target in resolved.values() for t in target.all], self.estimators)
-        for split, repeat in self.behaviors:
-            block.behavior(split, repeat)
-        for target in resolved.values():
-            block.pi_e(target)
-        if self.base:
-            self._put_base(log, folds, columns)
-        mass, square = masses(Units(log.layout.n_units, log.count, log.weight))
-        seen = [t if cells is None else cells.target(t) for t in resolved.values()]
-        unit = log.layout.unit
-        sums: dict[Any, Any] = {
-            ("reach", which, t.name): reach(
-                fits.behaviors.log, t, (mass * scored)[unit], (square * scored)[unit]
-            )
-            for each in seen
-            for t in each.all
-            for which, scored in (("full", 1.0), ("half", folds.half[0]))
-        }
-        if self.rows:
-            sums["log"] = log_sums(log, rows=float(self.rows))
-        return {name: columns[name] for name in columns}, sums, notes
-
-    def _put_base(self, log: Log, folds: Folds, columns: Columns) -> None:
-        """What is known of every row, and its folds."""
-        for name in BASE:
-            if getattr(log, name) is not None:
-                columns.put(name, 0, getattr(log, name))
-        for name, values in log.metrics.items():
-            columns.put(("metric", name), 0, values)
-        for r in range(folds.repeats):
-            columns.put(("fold", r), 0, folds.labels[r].astype(np.int32))
-            columns.put(("half", r), 0, folds.half[r])
 
 
 @dataclass(eq=False)
@@ -225,6 +100,15 @@ class Source:
                     f"value_model={model!r} predicts the rows it was fitted on only, and a streamed log is predicted "
                     "block by block. Use FittedQ(…), or read the log into memory with way='rows'."
                 )
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what follows from the rest."""
+        made = {"columns", "fits", "nuisances", "block", "ratio_log"}
+        return {name: value for name, value in vars(self).items() if name not in made}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self.__post_init__()
 
     # -- facts -----------------------------------------------------------------------------------------
 
@@ -542,7 +426,7 @@ class Source:
     @cached_property
     def block(self) -> Block:
         """A log in memory as a block."""
-        notes = _Said(self.store.said, self.keys)
+        notes = Said(self.store.said, self.keys)
         return Block(
             0,
             self.opened,
@@ -779,47 +663,6 @@ class Source:
         assert found is not None
         sums: LogSums = found
         return sums
-
-
-@dataclass(eq=False)
-class _Said:
-    """What models say of columns by their names in one question, kept by their keys."""
-
-    said: dict[Any, Any]
-    key: Keys
-
-    def __getitem__(self, name: Any) -> Any:
-        return self.said[self.key(name)]
-
-    def __setitem__(self, name: Any, value: Any) -> None:
-        self.said[self.key(name)] = value
-
-    def get(self, name: Any, default: Any = None) -> Any:
-        return self.said.get(self.key(name), default)
-
-
-def nuisances_of(
-    log: Log, folds: Folds, specs: Specs, fits: FitStore, targets: tuple[Target, ...]
-) -> Any:
-    """The models of a log in memory, or of a block, as its kind needs them."""
-    behavior = in_log_order(as_array(specs.behavior_model), log)
-    model = in_log_order(as_array(specs.model), log)
-    if log.kind == "bandit":
-        return CrossFit(log, folds, model, behavior, specs.seed, fits, targets, specs.cells)
-    ratios = in_log_order(as_array(specs.ratio_model), log)
-    return EpisodeFit(
-        log, folds, model, behavior, specs.seed, fits, specs.discount, ratios, targets
-    )
-
-
-def as_array(model: Any) -> Any:
-    """Nested lists are arrays; everything else is left as it is."""
-    return np.asarray(model, dtype=np.float64) if isinstance(model, list | tuple) else model
-
-
-def part_of(folds: Folds, units: Any) -> Folds:
-    """Folds of some units of a log."""
-    return Folds(folds.labels[:, units], folds.half[:, units], folds.k)
 
 
 def _refuse(estimators: Sequence[Estimator]) -> None:

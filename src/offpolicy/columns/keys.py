@@ -71,8 +71,12 @@ def _mapping(value: Any) -> Hashable:
 
 
 def _frame(value: Any) -> Hashable:
-    read = Columns(value)
-    return ("frame", tuple((name, _array(np.asarray(read.values(name)))) for name in read.names))
+    try:
+        read = Columns(value)
+        columns = tuple((name, _array(np.asarray(read.values(name)))) for name in read.names)
+    except Exception:  # noqa: BLE001 what is wrong with a frame is said by whoever reads it
+        return Same(value)
+    return ("frame", columns)
 
 
 def _is_value(value: Any) -> bool:

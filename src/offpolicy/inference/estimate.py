@@ -10,7 +10,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -284,6 +285,10 @@ class Estimate:
     def _kept(self) -> dict[object, object]:
         return {}
 
+    def __getstate__(self) -> dict[str, object]:
+        """Without intervals, which are made again."""
+        return {name: value for name, value in vars(self).items() if name != "_kept"}
+
     def known(self) -> Evidence | None:
         """Weights, rewards and their ranges; None where units are clusters or carry analysis weights."""
         plain = self.evidence is not None and self.evidence.is_plain
@@ -342,11 +347,16 @@ class Estimate:
         """Estimate of the difference: scores paired unit by unit."""
         if not isinstance(other, Estimate):
             return NotImplemented
-        key = ("minus", other)
-        if key not in self._kept:
-            # One object for one difference: its intervals are made once.
-            self._kept[key] = self._minus(other)
-        return self._kept[key]  # type: ignore[return-value]
+        return self._paired_with(other, "minus", self._minus(other))
+
+    def _paired_with(self, other: Estimate, relation: str, made: Estimate) -> Estimate:
+        """A derived estimate with the intervals that were made of it before.
+
+        The intervals are kept and not the estimate: it refers to both it was made from, and would keep them for ever.
+        """
+        pairs: Any = self._kept.setdefault("pairs", WeakKeyDictionary())
+        vars(made)["_kept"] = pairs.setdefault(other, {}).setdefault(relation, {})
+        return made
 
     def _minus(self, other: Estimate) -> Estimate:
         if not arithmetic.is_difference(self, other):
@@ -393,9 +403,6 @@ class Estimate:
         >>> round(a.lift(b).value, 12), a.lift(b).std_error
         (1.0, 0.0)
         """
-        key = ("over", other)
-        if key in self._kept:
-            return self._kept[key]  # type: ignore[return-value]
         if self.relation == other.relation == "scaled" and self.factors == other.factors:
             assert self.parts is not None
             assert other.parts is not None
@@ -409,8 +416,7 @@ class Estimate:
             # The linearized score (a − ratio·b)/|b| has mean 0; the lift itself is its constant.
             rows.append((a - b.scaled(ratio)).scaled(1 / size, (top - bottom) / size))
         label = f"lift of {self.label} over {other.label}"
-        self._kept[key] = self._derived(other, tuple(rows), label, "lift")
-        return self._kept[key]  # type: ignore[return-value]
+        return self._paired_with(other, "over", self._derived(other, tuple(rows), label, "lift"))
 
     def within(self, members: Bools) -> Estimate | None:
         """The mean of the same score over some units alone; None where the split leaves nothing to average.

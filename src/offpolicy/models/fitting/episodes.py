@@ -102,6 +102,9 @@ class EpisodeFit:
             check_finite(q[rows], model)
             check_finite(v[rows], model)
             missed += self._unseen_mass(fit, target, rows)
+        # A fit is of one policy: what it predicts is here, and it may be large.
+        kind = MRDR if tag else REWARD
+        self.store.spend([(kind, target.name, *part.key) for part in parts])
         # Where an episode was truncated nothing is known of what followed: v stands in, and no residual is taken.
         at = log.bootstrapped
         q[at] = np.where(np.isnan(q[at]), q[at], log.reward[at])
@@ -147,7 +150,9 @@ class EpisodeFit:
     ) -> Any:
         data = self._data(target, part, emphasis)
         with few_threads(len(data.rows)):
-            return model.fit_values(data, seed_of(self.seed, kind, part.key))
+            fit = model.fit_values(data, seed_of(self.seed, kind, part.key))
+        data.let_go()
+        return fit
 
     def _data(self, target: Target, part: Part, emphasis: Floats | None = None) -> ValueData:
         rows = self.log.layout.rows_of(part.training)
@@ -201,6 +206,8 @@ class EpisodeFit:
             raw = fit.predict(rows, earlier_products(step, rows, log)) * step
             out[rows], gap = normalized(raw, rows, log, fit.alive, self.tables.mass)
             off = max(off, gap)
+            data.let_go()
+            self.store.spend([(RATIO, target.name, *part.key)])
         return Ratios(out, off)
 
     def _ratio_model(self) -> MarginalRatio:

@@ -31,6 +31,13 @@ def seed_of(seed: int, kind: int, key: Key) -> int:
     return int(np.random.SeedSequence([seed, kind, *numbers]).generate_state(1)[0])
 
 
+@dataclass(frozen=True)
+class Spent:
+    """What is left of a fit whose predictions are columns: it is made again where it is needed again."""
+
+    note: str
+
+
 def by_name(key: Key) -> Any:
     """What a fit is kept under where its name says all."""
     return (key,)
@@ -79,6 +86,12 @@ class FitStore:
         """Keep a fit that was made elsewhere."""
         self.fits[self.key(key)] = fit
 
+    def spend(self, keys: list[Key]) -> None:
+        """Let go of fits that have predicted all there is to predict; what they say of themselves stays."""
+        if not self.sealed:
+            for key in map(self.key, keys):
+                self.fits[key] = Spent(getattr(self.fits[key], "note", ""))
+
     def notes(self, *kinds: int) -> list[str]:
         """What fits of some kinds have to say about themselves, each thing once."""
         said = (getattr(fit, "note", "") for key, fit in self.own.items() if key[0] in kinds)
@@ -91,7 +104,7 @@ class FitStore:
     def get(self, key: Key, make: Callable[[], Any]) -> Any:
         """The fit called ``key``, made now if need be."""
         full = self.key(key)
-        if full not in self.fits:
+        if isinstance(self.fits.get(full, Spent("")), Spent):
             if self.sealed:
                 raise AssertionError(f"no model was fitted for {key}.")
             started = self._started.pop(key, None)

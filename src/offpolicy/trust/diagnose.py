@@ -9,6 +9,7 @@ from offpolicy.trust import (
     clipping,
     coarse,
     confounding,
+    copies,
     horizon,
     interaction,
     marginals,
@@ -36,6 +37,7 @@ def diagnose(
     targets: Mapping[str, Target],
     estimates: Mapping[tuple[str, str], Estimate] | None = None,
     estimators: Sequence[Estimator] = (),
+    learned_elsewhere: Sequence[str] = (),
 ) -> Diagnostics:
     """Check the log, and each policy's weights, overlap, models and stability.
 
@@ -49,12 +51,16 @@ def diagnose(
         Estimates to compare with each other.
     estimators : sequence of Estimator
         What these estimates were made by.
+    learned_elsewhere : sequence of str
+        Policies that were declared not to be learned from this log.
     """
     by_policy = {}
     with track("checks", len(targets)) as advance:
         for name, target in targets.items():
             own = _of(estimates or {}, name)
-            by_policy[name] = Findings(_findings(View.of(problem, target), own, estimators))
+            view, declared = View.of(problem, target), name in learned_elsewhere
+            findings = _findings(view, own, estimators)
+            by_policy[name] = Findings([*findings, copies.finding(view, declared=declared)])
             advance(note=name)
     return Diagnostics(Findings(log_findings(problem.log, problem.log_sums())), by_policy)
 

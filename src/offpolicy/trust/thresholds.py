@@ -211,6 +211,13 @@ THRESHOLDS: dict[str, Threshold] = {
         "to it and give a small bandwidth=.",
         decides=True, false_alarms=0.01,
     ),
+    # The policy against the log: how much better it does than a copy that has not seen the rewards, in standard errors.
+    "learned_from_log": Threshold(
+        4.5, 4.5, "above",
+        "If so, evaluate the learner with op.policies.CrossFitted(learner), or on rows that it has not seen. If it was "
+        "learned elsewhere, or knows columns outside the context, say so with learned_elsewhere=.",
+        decides=True, false_alarms=0.001,
+    ),
     # Stability of the number.
     "reward_tail": Threshold(
         0.15, 0.25, "above",

@@ -78,8 +78,8 @@ class World:
             signal = np.abs(signal) - 0.8
         signal = signal + self.drift * np.reshape(moment, (-1, 1)) * np.cos(angle + 1)
         if self.kind == "clicks":
-            return 1 / (1 + np.exp(1.5 - signal))
-        return 0.2 + 0.3 * signal
+            return np.asarray(1 / (1 + np.exp(1.5 - signal)))
+        return np.asarray(0.2 + 0.3 * signal)
 
     def logging(self, x: Array, moment: Any) -> Array:
         """(n, K) probabilities of the logging policy."""
@@ -87,7 +87,7 @@ class World:
         turn = 2.0 * np.reshape(moment, (-1, 1)) if self.turning else 0.0
         z = self.steep * (np.cos(angle + turn) * x[:, [0]] + np.sin(angle) * x[:, [2]])
         p = np.exp(z)
-        return p / p.sum(axis=1, keepdims=True)
+        return np.asarray(p / p.sum(axis=1, keepdims=True))
 
     def earn(self, q: Array, rng: np.random.Generator) -> Array:
         """Rewards with these means."""

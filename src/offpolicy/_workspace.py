@@ -50,8 +50,12 @@ class Workspace:
         self.folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=place))
         lock = try_lock(self.folder / MARK)
         if lock is not None:  # locked first, so that a marked folder without a lock is nobody's
-            lock.write(f"{OWNER} {os.getpid()}\n")
-            lock.flush()
+            try:
+                os.write(lock.fileno(), f"{OWNER} {os.getpid()}\n".encode())
+            except OSError:  # a full disk
+                lock.close()
+                shutil.rmtree(self.folder, ignore_errors=True)
+                raise
         _clean_up_on_signals()
         _live[str(self.folder)] = os.getpid()
         self._finalizer = weakref.finalize(self, _remove, str(self.folder), os.getpid(), lock)

@@ -31,10 +31,9 @@ from offpolicy.evaluation.weight_evidence import evidence_columns
 from offpolicy.inference.bend import Bend, agreed, bend, width_of
 from offpolicy.inference.estimate import EDGE, INTERIOR, Estimate, embedded, over_folds
 from offpolicy.inference.intervals.pool import Moments
-from offpolicy.inference.reach import masses
+from offpolicy.inference.reach import CalibrationSums, calibration_sums, masses
 from offpolicy.inference.score_table import Affine, EvidenceColumns, ScoreTable
 from offpolicy.models.fitting.predicted import Behavior
-from offpolicy.report.calibration import CalibrationSums, calibration_sums
 from offpolicy.scores import catalog
 from offpolicy.scores.decisions import Decisions, undeclared
 

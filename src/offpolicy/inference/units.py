@@ -37,6 +37,14 @@ class Units:
         ones.flags.writeable = False  # every sample of these units has it as its denominator
         return ones
 
+    @cached_property
+    def clusters(self) -> tuple[int, Ints]:
+        """How many clusters there are, and which of them each unit is in."""
+        if self.cluster is None:
+            return self.n_rows, np.arange(self.n_rows)
+        present, group = np.unique(self.cluster, return_inverse=True)
+        return len(present), group
+
     @property
     def are_plain(self) -> bool:
         """Whether units are independent and count alike."""
@@ -77,8 +85,7 @@ class Units:
             weighted = psi if self.weight is None else weight * psi
             return Sample(np.asarray(weighted, dtype=np.float64), weight, self.count)
         mass = weight if self.count is None else weight * self.count
-        present, group = np.unique(self.cluster, return_inverse=True)
-        size = len(present)
+        size, group = self.clusters
         return Sample(
             np.bincount(group, weights=mass * psi, minlength=size).astype(np.float64),
             np.bincount(group, weights=mass, minlength=size).astype(np.float64),

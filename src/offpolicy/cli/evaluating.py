@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from offpolicy.cli.terminal import Color
     from offpolicy.evaluation.result import Evaluation
+    from offpolicy.logs.log import Log, Scan
     from offpolicy.trust.gate import GateResult
 
 BAD = 1
@@ -59,7 +60,7 @@ def _evaluated(options: argparse.Namespace) -> tuple[Evaluation, list[str]]:
     if options.gate is not None and not options.policy:
         expressions(options.gate, ["policy"])
     log, reward_model = _opened(options)
-    policies = parse_policies(options.policy, log)
+    policies = parse_policies(options.policy, log, options.config)
     gates = expressions(options.gate, list(policies), list(log.metrics))
     ev = evaluate(
         log,
@@ -115,13 +116,12 @@ def _ratio(options: argparse.Namespace) -> dict[str, Any]:
     return {"ratio": KernelRatio(options.bandwidth)}
 
 
-def behavior(log: Any, options: argparse.Namespace) -> Any:
+def behavior(log: Log | Scan, options: argparse.Namespace) -> Any:
     """The behavior model that was asked for; None for the logged propensities."""
     asked = options.behavior_model
     if asked != "logged":
         return asked
-    known = log if log.in_memory else log.roles
-    if known.propensity is None:
+    if not log.has_propensity:
         raise UsageError(
             "--behavior-model logged: the log has no propensities. Name them: --propensity."
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from offpolicy.errors import UsageError, did_you_mean
 from offpolicy.inference.figures import level_text
@@ -13,6 +13,7 @@ from offpolicy.trust.view import View
 
 if TYPE_CHECKING:
     from offpolicy.evaluation.result import Evaluation
+    from offpolicy.logs.log import Log, Scan
 
 ASSUMES = "assumes that nothing but the context columns moved both the action and the reward"
 DECLARED = "rests on the declaration that actions were drawn at random given the context columns"
@@ -32,7 +33,7 @@ REMEDY = (
 BOUND = "; or accept a bound on hidden causes with gamma="
 
 
-def remedy_of(log: Any) -> str:
+def remedy_of(log: Log) -> str:
     """What would make the number more than a hope: bounds on hidden causes are for single decisions among labels."""
     bounded = log.kind == "bandit" and not log.is_continuous
     return f"{REMEDY}{BOUND if bounded else ''}."
@@ -91,7 +92,7 @@ def check_learned_elsewhere(asked: object, policies: list[str]) -> list[str]:
     return list(names)
 
 
-def check_declarations(log: Any, randomized: object, gamma: object) -> None:
+def check_declarations(log: Log | Scan, randomized: object, gamma: object) -> None:
     """Refuse what cannot be meant."""
     if not isinstance(randomized, bool):
         raise UsageError(f"randomized= must be True or False. Got {randomized!r} instead.")

@@ -24,7 +24,8 @@ from offpolicy.trust.verdict import judge
 def summary(e, ev, ends=None):
     interval = e.interval(0.95)
     ends = ends or f"{interval.low:.4g} to {interval.high:.4g}, {interval.method}"
-    return f"{e.label} is {e.value:.4g} (95% interval {ends}); the logged value is {ev.logged.value:.4g}; this {UNSEEN}."
+    value = f"{e.label} is {e.value:.4g} (95% interval {ends})"
+    return f"{value}; the logged value is {ev.logged.value:.4g}; this {UNSEEN}."
 
 
 @pytest.mark.parametrize(
@@ -131,9 +132,9 @@ def test_a_difference_that_hardly_stands_out_is_not_to_be_planned():
     )
     none = verdict._conclusion(ev, "new", e, e.interval(0.95), change, None, decided=True)
     assert none[1] == "These data cannot tell whether it is better. No test size follows from them."
-    assert verdict._conclusion(ev, "new", e, e.interval(0.95), change, None, decided=False)[1].startswith(
-        "The difference"
-    )
+    assert verdict._conclusion(ev, "new", e, e.interval(0.95), change, None, decided=False)[
+        1
+    ].startswith("The difference")
 
 
 def test_an_interval_that_is_refused_decides():

@@ -121,3 +121,10 @@ def test_a_stream_finds_the_same(tmp_path, monkeypatch):
     ]
     assert found[0].level == "alarm"
     assert found[1].value == pytest.approx(found[0].value, rel=1e-9)
+
+
+def test_a_learner_that_is_refitted_out_of_fold_is_not():
+    learner = op.policies.CrossFitted(KNeighborsRegressor(5))
+    ev = op.evaluate(log_of(world(0)), {"same": learner}, reward_model=Ridge())
+    assert not ev.diagnostics["same"][NAME].ran
+    assert ev.verdict("same").level == "trust"

@@ -163,6 +163,8 @@ def finding(view: View, *, declared: bool = False) -> Finding:
     why = "" if d.ratio.any() else "the policy and the log have no action in common."
     if declared:
         why = "the policy was declared to be learned elsewhere."
+    elif view.target.unseen:
+        why = "the policy was refitted without the rows it is judged by."
     elif not d.layout.is_single:
         why = "looked for in single decisions only."
     elif view.problem.source.cells is not None:

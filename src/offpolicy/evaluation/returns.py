@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from offpolicy._arrays import Floats, Ints
     from offpolicy.evaluation.result import Evaluation
-    from offpolicy.inference.units import Units
 
 DRAWS = 500
 FEWEST = 20.0
@@ -103,7 +102,8 @@ def returns(
     logs = d.log_product
     highest = float(logs.max(initial=-np.inf))
     weight = d.mass * np.exp(logs - highest) if np.isfinite(highest) else np.zeros(d.n)
-    weighted = Weighted(np.asarray(d.returns), weight, units)
+    cluster = units.cluster if units.has_clusters else None
+    weighted = Weighted(np.asarray(d.returns), weight, units.count, cluster)
     effective = weighted.effective
     if effective < FEWEST:
         raise NotIdentifiedError(
@@ -119,21 +119,22 @@ class Weighted:
 
     total: Floats
     weight: Floats
-    units: Units
+    count: Floats | None = None
+    cluster: Ints | None = None
 
     @cached_property
     def unit(self) -> Ints:
         """(N,) the independent unit of each row."""
-        if not self.units.has_clusters:
+        if self.cluster is None:
             return np.arange(len(self.total))
-        return np.asarray(np.unique(self.units.cluster, return_inverse=True)[1])
+        return np.asarray(np.unique(self.cluster, return_inverse=True)[1])
 
     @cached_property
     def repeats(self) -> Floats:
         """(G,) how many independent units each of `unit` stands for."""
-        if self.units.has_clusters:
+        if self.count is None or self.cluster is not None:
             return np.ones(int(self.unit.max(initial=-1)) + 1)
-        return np.maximum(self.units.count, 1.0)
+        return np.maximum(self.count, 1.0)
 
     @property
     def effective(self) -> float:

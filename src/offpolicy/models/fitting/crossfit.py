@@ -148,13 +148,14 @@ class CrossFit:
     ) -> tuple[list[Key], list[Callable[[], Any]]]:
         """Keys of the reward fits of some parts, and functions that make them."""
         kind = MRDR if tag else REWARD
-        fit_part = partial(self._fit_reward, model, emphasis=emphasis, kind=kind)
+        fit_part = partial(self.fit_reward, model, emphasis=emphasis, kind=kind)
         keys = [(kind, tag, *part.key) for part in parts]
         return keys, [partial(fit_part, part) for part in parts]
 
-    def _fit_reward(
+    def fit_reward(
         self, model: Any, part: Part, emphasis: Floats | None, kind: int
     ) -> FittedReward:
+        """A reward model fitted on the training units of a part."""
         rows, weight, count = self._training_rows(model, part.training, emphasis)
         log = self.log
         action, cells = part_of(log.action, rows), self._modeled

@@ -20,6 +20,7 @@ _NAMES = {
     "Evaluation": "offpolicy.evaluation.result",
     "KFold": "offpolicy.splits.folds",
     "KernelRatio": "offpolicy.policies.kernel",
+    "Labeled": "offpolicy.kinds.labeled",
     "evaluate": "offpolicy.evaluation.evaluate",
     "against": "offpolicy.evaluation.ranking",
     "returns": "offpolicy.evaluation.returns",
@@ -95,6 +96,7 @@ if TYPE_CHECKING:
     from offpolicy.evaluation.step_curves import step_curves as step_curves
     from offpolicy.evaluation.value_curve import value_curve as value_curve
     from offpolicy.inference.estimate import Estimate as Estimate
+    from offpolicy.kinds.labeled import Labeled as Labeled
     from offpolicy.logs import formats as formats
     from offpolicy.logs.bandit import BanditLog as BanditLog
     from offpolicy.logs.formats.d3rlpy import from_d3rlpy as from_d3rlpy

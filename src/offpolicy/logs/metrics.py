@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -20,6 +21,7 @@ class HasMetrics:
     reward: Floats
     further: Mapping[str, Floats]
     names: Any
+    outcomes: Mapping[str, Any] = MappingProxyType({})  # of metrics that are seen in part
 
     @property
     def metrics(self) -> dict[str, Floats]:

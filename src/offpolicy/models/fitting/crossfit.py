@@ -15,6 +15,7 @@ import numpy as np
 
 from offpolicy._threads import few_threads
 from offpolicy.errors import ModelError
+from offpolicy.logs.outcome import learned
 from offpolicy.models.fitting.behavior_fits import behaviors_of_cells
 from offpolicy.models.fitting.predicted import Values
 from offpolicy.models.fitting.predictions import predict_numbers, predict_values
@@ -147,9 +148,16 @@ class CrossFit:
     ) -> tuple[list[Key], list[Callable[[], Any]]]:
         """Keys of the reward fits of some parts, and functions that make them."""
         kind = MRDR if tag else REWARD
-        fit_part = partial(self._fit_reward, model, emphasis=emphasis, kind=kind)
         keys = [(kind, tag, *part.key) for part in parts]
-        return keys, [partial(fit_part, part) for part in parts]
+        return keys, [partial(self._fit_part, model, part, emphasis, kind) for part in parts]
+
+    def _fit_part(
+        self, model: Any, part: Part, emphasis: Floats | None, kind: int
+    ) -> FittedReward:
+        """Fit to what a part learns from: the rewards, or pseudo-rewards made of its training rows alone."""
+        log = learned(self.log, part)
+        of = self if log is self.log else self.with_reward(log, self.reward_model)
+        return of._fit_reward(model, part, emphasis, kind)
 
     def _fit_reward(
         self, model: Any, part: Part, emphasis: Floats | None, kind: int

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from offpolicy.cli.terminal import Color
     from offpolicy.evaluation.result import Evaluation
+    from offpolicy.logs.log import Log, Scan
     from offpolicy.trust.gate import GateResult
 
 BAD = 1
@@ -106,13 +107,12 @@ def _ratio(options: argparse.Namespace) -> dict[str, Any]:
     return {"ratio": KernelRatio(options.bandwidth)}
 
 
-def behavior(log: Any, options: argparse.Namespace) -> Any:
+def behavior(log: Log | Scan, options: argparse.Namespace) -> Any:
     """The behavior model that was asked for; None for the logged propensities."""
     asked = options.behavior_model
     if asked != "logged":
         return asked
-    known = log if log.in_memory else log.roles
-    if known.propensity is None:
+    if not log.has_propensity:
         raise UsageError(
             "--behavior-model logged: the log has no propensities. Name them: --propensity."
         )

@@ -13,6 +13,11 @@ from offpolicy._doors import door
 from offpolicy._progress import track
 from offpolicy._visible import printable
 from offpolicy.errors import PolicyError, UsageError, did_you_mean, missing_dependency
+from offpolicy.evaluation import position_values as positions
+from offpolicy.evaluation import ranking
+from offpolicy.evaluation import returns as distributions
+from offpolicy.evaluation import step_curves as curves_by_step
+from offpolicy.evaluation import value_curve as curves
 from offpolicy.evaluation.bandwidths import smoothed
 from offpolicy.evaluation.combined import checked_weights
 from offpolicy.evaluation.metrics import Asked
@@ -30,6 +35,7 @@ if TYPE_CHECKING:
     from offpolicy.inference.comparison import Comparison
     from offpolicy.inference.estimate import Estimate
     from offpolicy.inference.pareto import Pareto
+    from offpolicy.logs.log import Log
     from offpolicy.policies.target import Target
     from offpolicy.scores.catalog import Estimator
     from offpolicy.trust import Diagnostics
@@ -236,6 +242,12 @@ class Evaluation:
             added={**self.added, **named},
         )
 
+    def instead(self, policies: Any) -> Evaluation:
+        """Other policies in place of these, with the models already fitted."""
+        if self.root is not None and self.remake is not None:
+            return self.remake(self.root.instead(policies))
+        return replace(self, targets={}, estimates={}, added={}).add(policies)
+
     def redrawn(
         self, repeats: int, estimator: str | None = None, *, seed: int | None = None
     ) -> Evaluation | None:
@@ -418,6 +430,12 @@ class Evaluation:
             self._fronts[key] = pareto(self, level, estimator)
         return self._fronts[key]
 
+    returns = distributions.returns
+    step_curves = curves_by_step.step_curves
+    position_values = positions.position_values
+    value_curve = curves.value_curve
+    against = ranking.against
+
     @cached_property
     def _fronts(self) -> dict[tuple[float, str | None], Pareto]:
         return {}
@@ -561,7 +579,7 @@ class Evaluation:
         return str(door("notebook")(self))
 
 
-def describe(model: Any, log: Any = None) -> str:
+def describe(model: Any, log: Log | None = None) -> str:
     """A model in a few words, for the settings of a result."""
     if model is None:
         known = log is not None and log.has_propensity

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from offpolicy.inference.change import change
 from offpolicy.inference.display import interval_text, reach_of
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from offpolicy.evaluation.result import Evaluation
     from offpolicy.inference.comparison import Comparison
+    from offpolicy.logs.log import Log
     from offpolicy.trust import Findings
     from offpolicy.trust.finding import Finding
     from offpolicy.trust.trial import ABTest
@@ -97,12 +98,12 @@ class Answer:
         return "".join(part for part, _ in self.sentence)
 
 
-def decision(log: Any) -> str:
+def decision(log: Log) -> str:
     """What one unit of a log is called."""
     return unit_word(log.kind)
 
 
-def actions_of(log: Any) -> str:
+def actions_of(log: Log) -> str:
     """The actions of a log in a few words."""
     if log.is_continuous:
         low, high = log.action_range

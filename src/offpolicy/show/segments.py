@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from offpolicy._arrays import Array, Floats, Ints
     from offpolicy.evaluation.result import Evaluation
+    from offpolicy.logs.log import Log
 
 Column: TypeAlias = str | int
 
@@ -44,7 +45,7 @@ class Segments:
     labels: list[str]
 
 
-def chosen_columns(log: Any, segments: Sequence[Column] | Column | None) -> list[Column]:
+def chosen_columns(log: Log, segments: Sequence[Column] | Column | None) -> list[Column]:
     """The columns asked for, checked; None takes the first four of a frame's context."""
     if segments is None:
         return list((log.context.names or ())[:AUTOMATIC])
@@ -58,7 +59,7 @@ def chosen_columns(log: Any, segments: Sequence[Column] | Column | None) -> list
     return columns
 
 
-def known_columns(log: Any) -> list[Column]:
+def known_columns(log: Log) -> list[Column]:
     """Columns that units can be grouped by: the context's, and a bandit frame's others."""
     if log.context.names is None:
         table = np.asarray(log.context.table)
@@ -69,7 +70,7 @@ def known_columns(log: Any) -> list[Column]:
     return names
 
 
-def values_of(log: Any, column: Column) -> Array:
+def values_of(log: Log, column: Column) -> Array:
     """(N,) the column's value in each unit; an episode's is that of its first step."""
     first = log.layout.offsets[:-1]
     if log.context.names is not None and column not in log.context.names:

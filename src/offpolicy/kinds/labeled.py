@@ -20,9 +20,8 @@ if TYPE_CHECKING:
     from offpolicy.models.rewards.reward import FittedReward
 
 KNOWN = "rests on the given probabilities being those with which rows were labeled"
-FITTED = (
-    "assumes that whether a row was labeled depends on nothing but its context, its action{proxies}"
-)
+FITTED = "assumes that whether a row was labeled depends on nothing but its context, its action{proxies}"
+REMEDY = "Draw the rows to label at random and give the probability: Labeled(…, probability=…)."
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,14 +73,14 @@ class Labeled:
         if isinstance(self.model, str) and self.model == "given" and proxies is None:
             raise UsageError("model='given' takes the first proxy as the prediction; name one: proxies=[…].")
         chance: Fitted | Known = Fitted()
-        words = FITTED.format(proxies="" if proxies is None else " and its proxies")
+        words, remedy = FITTED.format(proxies="" if proxies is None else " and its proxies"), REMEDY
         if self.probability is not None:
             p = given.numbers(self.probability, "probability")
             column = self.probability if isinstance(self.probability, str) else "probability"
-            chance, words = Known(checks.probability(p, column, "probability of a label")), KNOWN
-        return SeenInPart(
-            seen, np.where(seen, reward, 0.0), proxies, chance, self.model, words=words
-        )
+            chance = Known(checks.probability(p, column, "probability of a label"))
+            words, remedy = KNOWN, ""
+        rewards = np.where(seen, reward, 0.0)
+        return SeenInPart(seen, rewards, proxies, chance, self.model, words=words, remedy=remedy)
 
 
 @dataclass(frozen=True, eq=False)

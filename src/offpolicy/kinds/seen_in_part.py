@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from offpolicy._threads import few_threads
+from offpolicy.kinds import label_checks
 from offpolicy.logs.frame import Context
 from offpolicy.models.fitting.store import REWARD, seed_of
 from offpolicy.models.fitting.tables import Tables
@@ -38,6 +39,8 @@ from offpolicy.models.rewards.reward import RewardData
 if TYPE_CHECKING:
     from offpolicy._arrays import Bools, Floats, Ints
     from offpolicy.splits.folds import Folds, Part
+    from offpolicy.trust.finding import Finding
+    from offpolicy.trust.view import View
 
 GIVEN = "given"
 PROXIES = 7  # part of the seeds of fits of m, which tells them from those of q
@@ -75,6 +78,10 @@ class SeenInPart:
         Whether rows with a reward are a sample that leans on it, so that m has to be fitted with weights 1 / e.
     words : str
         What the numbers assume, as half a sentence.
+    remedy : str
+        What would make that more than an assumption; empty where it is a fact of the design.
+    noun : str
+        What rewards that are seen are called.
     """
 
     seen: Bools
@@ -84,6 +91,8 @@ class SeenInPart:
     model: Any = None
     weighs: bool = False
     words: str = ""
+    remedy: str = ""
+    noun: str = "labels"
 
     def take(self, rows: Ints) -> SeenInPart:
         """The same for some rows."""
@@ -237,6 +246,23 @@ class PseudoRewards:
             about["share_of_proxies"] = float(self.shares(everyone)[1:].sum())
         return about
 
+
+    @property
+    def doubts(self) -> list[str]:
+        """Reasons that keep a verdict from "trust", whatever the checks say."""
+        if self.seen.all() or not self.held.remedy:
+            return []
+        return [f"The number {self.held.words}, which no check can show. {self.held.remedy}"]
+
+    def findings(self) -> list[Finding]:
+        """Checks of the log."""
+        return label_checks.findings(self)
+
+    def policy_findings(self, view: View) -> list[Finding]:
+        """Checks of one policy."""
+        weight = np.zeros(len(self.seen))
+        weight[view.rows] = view.weight
+        return [label_checks.effective_labels(self, weight)]
 
     @property
     def note(self) -> str:

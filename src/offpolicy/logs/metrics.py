@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -21,7 +20,6 @@ class HasMetrics:
     reward: Floats
     further: Mapping[str, Floats]
     names: Any
-    outcomes: Mapping[str, Any] = MappingProxyType({})  # of metrics that are seen in part
 
     @property
     def metrics(self) -> dict[str, Floats]:

@@ -17,7 +17,7 @@ from offpolicy.logs import checks
 from offpolicy.logs.frame import Columns, Context, as_features, is_frame
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from offpolicy._arrays import Array, Bools, Floats, Ints
 
@@ -62,6 +62,19 @@ class Settled(Protocol):
     @property
     def about(self) -> dict[str, Any]:
         """What readers of a result should know: how many rewards were seen, what is assumed."""
+        ...
+
+    @property
+    def doubts(self) -> list[str]:
+        """Reasons that keep a verdict from "trust", whatever the checks say."""
+        ...
+
+    def findings(self) -> list[Any]:
+        """Checks of the log."""
+        ...
+
+    def policy_findings(self, view: Any) -> list[Any]:
+        """Checks of one policy."""
         ...
 
     @property
@@ -160,7 +173,7 @@ def held_outcomes(outcome: Any, metrics: Mapping[str, Floats], given: Given) -> 
 
 def settle(log: Any, folds: Callable[[], Any], models: Mapping[str, Any], seed: int) -> Any:
     """The log with pseudo-rewards in place of rewards that are seen in part."""
-    if not log.outcomes:
+    if not getattr(log, "outcomes", None):
         return log
     drawn = folds()
     settled = {
@@ -181,7 +194,13 @@ def settle(log: Any, folds: Callable[[], Any], models: Mapping[str, Any], seed: 
     )
 
 
+def settled_of(log: Any, metrics: Iterable[str] | None = None) -> list[Settled]:
+    """Pseudo-rewards of a log's reward, or of some of its metrics; empty where they are seen."""
+    outcomes: Mapping[str, Settled] = getattr(log, "outcomes", {})
+    return [outcomes[name] for name in metrics or (log.names.reward,) if name in outcomes]
+
+
 def learned(log: Any, part: Any) -> Any:
     """The log whose rewards the reward model of one part learns from."""
-    own = log.outcomes.get(log.names.reward)
+    own = next(iter(settled_of(log)), None)
     return log if own is None else replace(log, reward=own.training(part))

@@ -69,6 +69,7 @@ class Evaluation:
     added: dict[str, Any] = field(default_factory=dict)
     root: Evaluation | None = None
     remake: Callable[[Evaluation], Evaluation] | None = None
+    replayed: Any = None
 
     @property
     def policies(self) -> list[str]:
@@ -543,6 +544,10 @@ class Evaluation:
         return str(
             door("mlflow")(self, level=level, report=report, folder=folder, decision=decision)
         )
+
+    def learning_curve(self, estimator: str | None = None, level: float = 0.95) -> Any:
+        """What each learner of `offpolicy.replay` earned block by block, as a frame."""
+        return door("learning curve")(self, estimator, level)
 
     def plot(
         self,

@@ -212,7 +212,8 @@ def evaluate(
         weighed,
     )
     if log.in_memory:
-        log = settle(log, partial(_folds, log, plan, folds), asked.models, seed)
+        drawn_folds = partial(_folds, log, plan, folds)
+        log = cast("Log", settle(log, drawn_folds, asked.models, seed))
     source = _source(log, plan, folds, specs)
     named = smoothed(source, named, chosen)
     resolved = source.resolve(named)

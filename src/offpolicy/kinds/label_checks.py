@@ -25,7 +25,10 @@ NO_PROXIES = "the outcome names no proxies."
 def findings(settled: PseudoRewards) -> list[Finding]:
     """What a log with this outcome shows about it, whatever the policy."""
     if settled.seen.all():
-        return [not_applicable(name, WHOLE) for name in ("label_balance", "proxy_skill", "proxy_preference")]
+        return [
+            not_applicable(name, WHOLE)
+            for name in ("label_balance", "proxy_skill", "proxy_preference")
+        ]
     return [balance(settled), skill(settled), preference(settled)]
 
 
@@ -57,12 +60,19 @@ def balance(settled: PseudoRewards) -> Finding:
     mean = np.asarray(g.sum(axis=0)).ravel() / n
     square = np.asarray(g.multiply(g).sum(axis=0)).ravel() / n
     z = np.array(
-        [z_score(m, math.sqrt(max(s - m * m, 0.0) / n), 0.0) for m, s in zip(mean, square, strict=True)]
+        [
+            z_score(m, math.sqrt(max(s - m * m, 0.0) / n), 0.0)
+            for m, s in zip(mean, square, strict=True)
+        ]
     )
     worst = int(np.argmax(np.abs(z)))
     p = min(1.0, len(z) * float(special.erfc(abs(z[worst]) / math.sqrt(2))))
     if names[compared[worst]] == ALL:
-        what = "are there more often than their probabilities say" if z[worst] > 0 else "are there less often than their probabilities say"
+        what = (
+            "are there more often than their probabilities say"
+            if z[worst] > 0
+            else "are there less often than their probabilities say"
+        )
         sentence = f"{settled.held.noun} {what} (p = {p:.2g} of {len(z)} comparisons)."
     else:
         sentence = (
@@ -93,7 +103,9 @@ def _columns(settled: PseudoRewards) -> tuple[Any, list[str]]:
         names += [_named(context, design, role, j) for j in range(table.shape[1])]
     if not log.is_continuous:
         k = len(log.actions)
-        parts.append(sparse.csr_array((np.ones(len(rows)), (rows, log.action)), shape=(len(rows), k)))
+        parts.append(
+            sparse.csr_array((np.ones(len(rows)), (rows, log.action)), shape=(len(rows), k))
+        )
         names += [f"{log.names.action} = {label}" for label in log.actions]
     return sparse.hstack(parts, format="csc"), names
 
@@ -149,7 +161,10 @@ def preference(settled: PseudoRewards) -> Finding:
         own = log.action[at] == code
         if min(own.sum(), (~own).sum()) < FEWEST:
             continue
-        sides = [(float(np.average(rest[s], weights=c[s])), c[s] @ c[s] / c[s].sum() ** 2, rest[s]) for s in (own, ~own)]
+        sides = [
+            (float(np.average(rest[s], weights=c[s])), c[s] @ c[s] / c[s].sum() ** 2, rest[s])
+            for s in (own, ~own)
+        ]
         spread = math.sqrt(sum(float(np.var(values)) * share for _, share, values in sides))
         gap = sides[0][0] - sides[1][0]
         gaps.append((z_score(gap, spread, 0.0), gap, label))
@@ -162,5 +177,9 @@ def preference(settled: PseudoRewards) -> Finding:
         name,
         size,
         f"at the same proxies, rewards of {log.names.action} {label!r} and of the others differ by {abs(gap):.3g}"
-        + (f": the proxies rate it too {way} (z = {size:.2g}), which the labels correct." if size > 3 else f" (z = {size:.2g})."),
+        + (
+            f": the proxies rate it too {way} (z = {size:.2g}), which the labels correct."
+            if size > 3
+            else f" (z = {size:.2g})."
+        ),
     )

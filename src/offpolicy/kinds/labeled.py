@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from offpolicy.models.rewards.reward import FittedReward
 
 KNOWN = "rests on the given probabilities being those with which rows were labeled"
-FITTED = "assumes that whether a row was labeled depends on nothing but its context, its action{proxies}"
+FITTED = (
+    "assumes that whether a row was labeled depends on nothing but its context, its action{proxies}"
+)
 REMEDY = "Draw the rows to label at random and give the probability: Labeled(…, probability=…)."
 
 
@@ -71,7 +73,9 @@ class Labeled:
         checks.computable(reward[seen], metric, "reward")
         proxies = given.table(self.proxies, "proxies")
         if isinstance(self.model, str) and self.model == "given" and proxies is None:
-            raise UsageError("model='given' takes the first proxy as the prediction; name one: proxies=[…].")
+            raise UsageError(
+                "model='given' takes the first proxy as the prediction; name one: proxies=[…]."
+            )
         chance: Fitted | Known = Fitted()
         words, remedy = FITTED.format(proxies="" if proxies is None else " and its proxies"), REMEDY
         if self.probability is not None:

@@ -16,7 +16,9 @@ so that R̃ takes the reward's place in every estimator. Two rules keep a row's 
   it fitted on the other folds, q would have learned from the rows that it is used on (with two folds: from them alone).
 
 m is a mean of up to three predictions: from (S, A), from (A, J) and from (S, A, J). Their shares minimize the variance
-of the last term of ψ, Σ L (1 − e)/e² (R − m)², out of fold; where J says nothing, m is the prediction from (S, A).
+of the last term of ψ, Σ L (1 − e)/e² (R − m)², over labels outside the fold; where J says nothing, m is the prediction
+from (S, A). These shares are two numbers, chosen like the coefficient of a control variate: their error is of second
+order.
 """
 
 from __future__ import annotations
@@ -149,7 +151,7 @@ class PseudoRewards:
         if proxies is None or self.held.model == GIVEN:
             return [own]
         both = replace(log, context=beside(log.context, proxies))
-        if log.context.is_frame and not log.context.names or _width(log.context) == 0:
+        if _width(log.context) == 0:
             return [own, Tables(both)]
         return [own, Tables(replace(log, context=proxies)), Tables(both)]
 
@@ -160,14 +162,18 @@ class PseudoRewards:
         if own is not None and own != GIVEN:
             return as_reward_model(own)
         given = self.given_model
-        return as_reward_model(None if isinstance(given, np.ndarray | list | tuple | dict) else given)
+        return as_reward_model(
+            None if isinstance(given, np.ndarray | list | tuple | dict) else given
+        )
 
     def fit(self, rows: Ints, key: tuple[Any, ...]) -> Fit:
         """Models of some rows, and what they say of all; made once."""
         with self._lock:
             if key not in self._fits:
                 chance = self.held.chance.probability(self, rows, key)
-                parts = [self._predicted(t, i, rows, key, chance) for i, t in enumerate(self.tables)]
+                parts = [
+                    self._predicted(t, i, rows, key, chance) for i, t in enumerate(self.tables)
+                ]
                 if self.held.model == GIVEN and self.held.proxies is not None:
                     parts.append(first_column(self.held.proxies))
                 self._fits[key] = Fit(np.stack(parts), chance)
@@ -183,7 +189,12 @@ class PseudoRewards:
         if self.held.weighs:
             weight = (1.0 if weight is None else weight) / chance[labeled]
         return predicted(
-            self.model, tables, labeled, self.held.reward, weight, seed_of(self.seed, REWARD, (PROXIES, which, *key))
+            self.model,
+            tables,
+            labeled,
+            self.held.reward,
+            weight,
+            seed_of(self.seed, REWARD, (PROXIES, which, *key)),
         )
 
     @cached_property
@@ -245,7 +256,6 @@ class PseudoRewards:
         if self.held.proxies is not None and not self.seen.all():
             about["share_of_proxies"] = float(self.shares(everyone)[1:].sum())
         return about
-
 
     @property
     def doubts(self) -> list[str]:
@@ -310,7 +320,7 @@ def convex(parts: Floats, target: Floats, weight: Floats) -> Floats:
     error = (parts - target) * root
     gram = error @ error.T
     if not gram.any():  # nothing is left to choose by
-        return np.eye(n_parts)[-1]
+        return np.asarray(np.eye(n_parts)[-1])
     best, least = np.eye(n_parts)[0], np.inf
     for chosen in range(1, 2**n_parts):
         at = [j for j in range(n_parts) if chosen >> j & 1]
@@ -326,7 +336,7 @@ def convex(parts: Floats, target: Floats, weight: Floats) -> Floats:
         loss = float(shares @ gram @ shares)
         if loss < least * (1 - 1e-12):
             best, least = shares, loss
-    return best
+    return np.asarray(best)
 
 
 def beside(left: Context, right: Context) -> Context:
@@ -334,12 +344,20 @@ def beside(left: Context, right: Context) -> Context:
     at = np.arange(len(left))
     tables = [side.learner_table for side in (left, right)]
     if not any(hasattr(table, "iloc") for table in tables):
-        return Context(np.column_stack([t[s.positions(at)] for t, s in zip(tables, (left, right), strict=True)]))
+        return Context(
+            np.column_stack(
+                [t[s.positions(at)] for t, s in zip(tables, (left, right), strict=True)]
+            )
+        )
     import pandas as pd
 
     parts = []
     for table, side in zip(tables, (left, right), strict=True):
-        rows = table.iloc[side.positions(at)] if hasattr(table, "iloc") else pd.DataFrame(table[side.positions(at)])
+        rows = (
+            table.iloc[side.positions(at)]
+            if hasattr(table, "iloc")
+            else pd.DataFrame(table[side.positions(at)])
+        )
         parts.append(rows.reset_index(drop=True))
     frame = pd.concat(parts, axis=1)
     frame.columns = [str(name) for name in frame.columns]
@@ -354,4 +372,6 @@ def first_column(context: Context) -> Floats:
 
 
 def _width(context: Context) -> int:
-    return len(context.names) if context.names is not None else int(np.prod(context.table.shape[1:]))
+    return (
+        len(context.names) if context.names is not None else int(np.prod(context.table.shape[1:]))
+    )

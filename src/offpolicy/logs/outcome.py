@@ -121,7 +121,9 @@ class Given:
 
     def table(self, given: Any, role: str) -> Context | None:
         """Several columns as a table that learners read; None where there are none."""
-        if given is None or (not isinstance(given, np.ndarray) and not is_frame(given) and not len(given)):
+        if given is None or (
+            not isinstance(given, np.ndarray) and not is_frame(given) and not len(given)
+        ):
             return None
         if isinstance(given, str):
             given = [given]
@@ -163,7 +165,9 @@ def held_outcomes(outcome: Any, metrics: Mapping[str, Floats], given: Given) -> 
         outcome = dict.fromkeys(metrics, outcome)
     for name, each in outcome.items():
         if name not in metrics:
-            raise UsageError(f"outcome=: no metric is called {name!r}.{did_you_mean(name, metrics)}")
+            raise UsageError(
+                f"outcome=: no metric is called {name!r}.{did_you_mean(name, metrics)}"
+            )
         if not hasattr(each, "held"):
             raise UsageError(
                 f"outcome= must be an outcome such as op.Labeled(…), or {{metric: outcome}}. Got {each!r} instead."
@@ -180,7 +184,9 @@ def settle(log: Any, folds: Callable[[], Any], models: Mapping[str, Any], seed: 
         name: held.settled(log.with_reward(name), drawn, models[name], seed)
         for name, held in log.outcomes.items()
     }
-    metrics = {name: settled[name].reward if name in settled else r for name, r in log.metrics.items()}
+    metrics = {
+        name: settled[name].reward if name in settled else r for name, r in log.metrics.items()
+    }
     first = log.names.reward
     ties = [s.cluster for s in settled.values() if s.cluster is not None]
     return replace(
@@ -203,4 +209,4 @@ def settled_of(log: Any, metrics: Iterable[str] | None = None) -> list[Settled]:
 def learned(log: Any, part: Any) -> Any:
     """The log whose rewards the reward model of one part learns from."""
     own = next(iter(settled_of(log)), None)
-    return log if own is None else replace(log, reward=own.training(part))
+    return log if own is None else replace(log, reward=own.training(part), outcomes={})

@@ -13,8 +13,8 @@ from offpolicy.trust.view import View
 
 if TYPE_CHECKING:
     from offpolicy.evaluation.result import Evaluation
-    from offpolicy.logs.outcome import Settled
     from offpolicy.logs.log import Log, Scan
+    from offpolicy.logs.outcome import Settled
 
 ASSUMES = "assumes that nothing but the context columns moved both the action and the reward"
 DECLARED = "rests on the declaration that actions were drawn at random given the context columns"

@@ -150,15 +150,14 @@ class CrossFit:
         """Keys of the reward fits of some parts, and functions that make them."""
         kind = MRDR if tag else REWARD
         keys = [(kind, tag, *part.key) for part in parts]
-        return keys, [partial(self._fit_part, model, part, emphasis, kind) for part in parts]
+        return keys, [partial(self.fit_part, model, part, emphasis, kind) for part in parts]
 
-    def _fit_part(
-        self, model: Any, part: Part, emphasis: Floats | None, kind: int
-    ) -> FittedReward:
-        """Fit to what a part learns from: the rewards, or pseudo-rewards made of its training rows alone."""
+    def fit_part(self, model: Any, part: Part, emphasis: Floats | None, kind: int) -> FittedReward:
+        """Fit to what a part learns from: rewards, or pseudo-rewards made of its training rows alone."""
         log = learned(self.log, part)
-        of = self if log is self.log else self.with_reward(log, self.reward_model)
-        return of._fit_reward(model, part, emphasis, kind)
+        if log is not self.log:
+            return self.with_reward(log, None).fit_part(model, part, emphasis, kind)
+        return self._fit_reward(model, part, emphasis, kind)
 
     def _fit_reward(
         self, model: Any, part: Part, emphasis: Floats | None, kind: int

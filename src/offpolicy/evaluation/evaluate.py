@@ -32,6 +32,7 @@ from offpolicy.logs.outcome import settle
 from offpolicy.models.behavior.logging_policy import as_logging_policy
 from offpolicy.policies import target as targets
 from offpolicy.policies.coarse import CoarseRatio
+from offpolicy.policies.learned import aimed
 from offpolicy.scores import catalog
 from offpolicy.splits.folds import Folds, KFold, Plan
 from offpolicy.splits.hashing import DEFAULT_SEED
@@ -80,7 +81,8 @@ def evaluate(
     policies : policy or {name: policy}
         An object with ``probabilities(context)``, a callable giving probabilities or one label per row, a
         fitted classifier, an agent with ``predict``, a torch module giving logits, a mapping from action to
-        probability, an (n, K) array, or words: a column of the frame, "uniform", "always:x".
+        probability, an (n, K) array, or words: a column of the frame, "uniform", "always:x". An unfitted
+        scikit-learn estimator is a model of the reward that is refitted out of fold (`policies.CrossFitted`).
     estimators : list of names or `Estimator` objects, optional
         Default: the recommended "auto" beside DML, SNDR, SNIPW, IPW and DM.
     reward_model : learner, "auto", or (n, K) array, optional
@@ -156,7 +158,7 @@ def evaluate(
         raise UsageError(f"average= must be 'units' or 'folds'. Got {average!r} instead.")
     check_declarations(log, randomized, gamma)
     prepare_threads()
-    named = targets.adapted_policies(policies, log)
+    named = aimed(targets.adapted_policies(policies, log), lowest=asked.names[0] in asked.minimized)
     labels = getattr(log, "fold", None), getattr(getattr(log, "roles", None), "fold", None)
     drawn = isinstance(folds, int | np.integer | KFold) and all(own is None for own in labels)
 

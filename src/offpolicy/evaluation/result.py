@@ -24,6 +24,7 @@ from offpolicy.evaluation.metrics import Asked
 from offpolicy.evaluation.pipeline import combined
 from offpolicy.logs.metrics import check_metric
 from offpolicy.policies import target as targets
+from offpolicy.policies.learned import aimed
 from offpolicy.scores.catalog import headline
 
 if TYPE_CHECKING:
@@ -234,7 +235,7 @@ class Evaluation:
                 raise PolicyError(f"a policy called {name!r} is here already. Choose another name.")
         if source.log_is_continuous:
             named = smoothed(source, source.adapted(named), self.estimators)
-        new = source.resolve(named)
+        new = source.resolve(aimed(source.adapted(named), lowest=self.minimize))
         estimates = {**self.estimates, **self.problem.run(new, self.estimators)}
         return replace(
             self,

@@ -37,11 +37,13 @@ from offpolicy.models.behavior.logging_policy import (
 from offpolicy.models.fitting import streamed as fitting
 from offpolicy.models.fitting.crossfit import CrossFit
 from offpolicy.models.fitting.store import BEHAVIOR, MRDR, REWARD, FitStore
+from offpolicy.policies.learned import needs_rows
 from offpolicy.policies.numbers import Smoothed, trial_stem
 from offpolicy.policies.target import (
     Target,
     adapted_policies,
     blank_target,
+    note_of,
     resolve,
     with_variants,
 )
@@ -275,8 +277,10 @@ class Streamed:
 
         def target(name: str) -> Target:
             policy = self.policies[name]
+            if getattr(policy, "by_fold", False):
+                raise needs_rows(name)
             if not isinstance(policy, Smoothed):
-                return Target(name, k, True, None, None)
+                return Target(name, k, True, None, None, note=note_of(policy))
             return with_variants(name, policy, blank_target)
 
         return {name: target(name) for name in named}

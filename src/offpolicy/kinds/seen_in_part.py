@@ -219,7 +219,12 @@ class PseudoRewards:
         at = rows[self.seen[rows]]
         e = fit.chance[at]
         c = self.mass[at] * (1 - e) / e**2
-        return convex(fit.parts[:, at], self.held.reward[at], c)
+        parts, target = fit.parts[:, at], self.held.reward[at]
+        shares = convex(parts, target, c)
+        # Proxies are used where they gain more than chance: a useless judge then costs next to nothing.
+        gain = c * ((target - parts[0]) ** 2 - (target - shares @ parts) ** 2)
+        chance = float(gain.std()) / np.sqrt(max(len(gain), 1))
+        return shares if float(gain.sum()) >= chance * len(gain) else np.eye(len(shares))[0]
 
     def _made(self, fit: Fit, shares: Floats) -> Floats:
         """(n,) m + (L / e)(R − m); R itself where e is 1."""

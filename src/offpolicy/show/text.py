@@ -166,7 +166,8 @@ def table(evaluation: Evaluation, level: float = 0.95) -> str:
     """The whole result as text: estimates, then what a reader should know about them."""
     text = align(headings(level), cells(evaluation, level))
     notes = [f"{e.label}: {note}" for e in evaluation.estimates.values() for note in e.notes]
-    notes = [*refusals(evaluation, level), *notes]
+    of_policies = [f"{name}: {t.note}" for name, t in evaluation.targets.items() if t.note]
+    notes = [*of_policies, *refusals(evaluation, level), *notes]
     settings = evaluation.settings
     model = settings["reward_model"] or settings["value_model"]
     foot = (

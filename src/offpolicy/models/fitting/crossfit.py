@@ -149,21 +149,18 @@ class CrossFit:
     ) -> tuple[list[Key], list[Callable[[], Any]]]:
         """Keys of the reward fits of some parts, and functions that make them."""
         kind = MRDR if tag else REWARD
+        fit_part = partial(self.fit_reward, model, emphasis=emphasis, kind=kind)
         keys = [(kind, tag, *part.key) for part in parts]
-        return keys, [partial(self.fit_part, model, part, emphasis, kind) for part in parts]
+        return keys, [partial(fit_part, part) for part in parts]
 
-    def fit_part(self, model: Any, part: Part, emphasis: Floats | None, kind: int) -> FittedReward:
-        """Fit to what a part learns from: rewards, or pseudo-rewards made of its training rows alone."""
-        log = learned(self.log, part)
-        if log is not self.log:
-            return self.with_reward(log, None).fit_part(model, part, emphasis, kind)
-        return self._fit_reward(model, part, emphasis, kind)
-
-    def _fit_reward(
+    def fit_reward(
         self, model: Any, part: Part, emphasis: Floats | None, kind: int
     ) -> FittedReward:
+        """A reward model fitted on the training units of a part, to rewards made of these units alone."""
+        log = learned(self.log, part)
+        if log is not self.log:
+            return self.with_reward(log, None).fit_reward(model, part, emphasis, kind)
         rows, weight, count = self._training_rows(model, part.training, emphasis)
-        log = self.log
         action, cells = part_of(log.action, rows), self._modeled
         data = RewardData(
             self.tables.pairs(model, log.context.positions(rows), action),

@@ -36,7 +36,13 @@ def world(seed=0, n=600, share=0.3, binary=False):
 
 def log_of(frame, reward="label", outcome=None, **more):
     return op.BanditLog.from_frame(
-        frame, context=["x"], action="action", reward=reward, propensity="p", outcome=outcome, **more
+        frame,
+        context=["x"],
+        action="action",
+        reward=reward,
+        propensity="p",
+        outcome=outcome,
+        **more,
     )
 
 
@@ -147,6 +153,4 @@ def test_one_metric_is_labeled_and_another_is_seen():
     cost = op.evaluate(log_of(frame, "cost"), policy, estimators=["DML"])
     np.testing.assert_allclose(ev["DML"].psi, cost["DML"].psi, atol=1e-9)
     margin = ev.combine({"label": 2.0, "cost": -1.0})
-    np.testing.assert_allclose(
-        margin["DML"].psi, 2 * alone["DML"].psi - cost["DML"].psi, atol=1e-9
-    )
+    np.testing.assert_allclose(margin["DML"].psi, 2 * alone["DML"].psi - cost["DML"].psi, atol=1e-9)

@@ -321,7 +321,10 @@ class _Asked:
             given, answer = self._called(at)
         except OffPolicyError:
             raise
-        except Exception as error:  # the user's own code: say whose, and keep its traceback
+        except (
+            Exception,
+            SystemExit,
+        ) as error:  # the user's own code: say whose, and keep its traceback
             row = failing_row(self._called, np.asarray(at, dtype=np.int64))
             where = f"{len(at):,} rows together" if row is None else f"row {row:,}"
             raise PolicyError(

@@ -315,7 +315,7 @@ def _folds(log: Log, plan: Plan, asked: Any) -> Folds:
             f"repeats={plan.repeats}, but the log carries one column of fold labels. Pass folds= as a "
             "(repeats, n) array of labels, or build the log without fold=."
         )
-    counted = log.count is not None and float(log.count.max()) > 1
+    counted = float(log.count.max()) > 1
     if counted and drawn and labels is None:
         raise DataError(
             "rows of this log stand for several impressions, which folds drawn now would keep together. "
@@ -325,7 +325,7 @@ def _folds(log: Log, plan: Plan, asked: Any) -> Folds:
     if plan.stratify is not None:
         if log.kind != "bandit":
             raise UsageError("stratify= is for bandit logs.")
-        if log.cluster is not None:
+        if log.has_clusters:
             raise UsageError(
                 "folds cannot be stratified and clustered at once. Leave stratify out."
             )
@@ -337,7 +337,7 @@ def _folds(log: Log, plan: Plan, asked: Any) -> Folds:
         log.units,
         labels=labels,
         half=None if labels is None else log.half,
-        cluster=log.cluster,
+        cluster=log.cluster if log.has_clusters else None,
         strata=strata,
     )
 

@@ -182,7 +182,7 @@ class CrossFit:
         log, tables = self.log, self.tables
         rows = log.layout.rows_of(train)
         index: Any = log.context.index
-        counted = index is not None and log.count is not None
+        counted = index is not None and log.is_counted
         if tables.merges(model):
             rows = tables.in_order(rows)
         elif counted:  # cells that differ in another metric only are alike here

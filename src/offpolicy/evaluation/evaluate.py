@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
@@ -27,6 +28,7 @@ from offpolicy.evaluation.result import Evaluation, describe
 from offpolicy.evaluation.source import Specs
 from offpolicy.evaluation.streamed import Streamed
 from offpolicy.inference.score_table import ScoreTable
+from offpolicy.logs.outcome import settle
 from offpolicy.models.behavior.logging_policy import as_logging_policy
 from offpolicy.policies import target as targets
 from offpolicy.policies.coarse import CoarseRatio
@@ -217,6 +219,9 @@ def evaluate(
         float(discount),
         weighed,
     )
+    if log.in_memory:
+        drawn_folds = partial(_folds, log, plan, folds)
+        log = cast("Log", settle(log, drawn_folds, asked.models, seed))
     source = _source(log, plan, folds, specs)
     named = smoothed(source, named, chosen)
     resolved = source.resolve(named)
@@ -317,7 +322,7 @@ def _folds(log: Log, plan: Plan, asked: Any) -> Folds:
             f"repeats={plan.repeats}, but the log carries one column of fold labels. Pass folds= as a "
             "(repeats, n) array of labels, or build the log without fold=."
         )
-    counted = log.count is not None and float(log.count.max()) > 1
+    counted = float(log.count.max()) > 1
     if counted and drawn and labels is None:
         raise DataError(
             "rows of this log stand for several impressions, which folds drawn now would keep together. "
@@ -327,7 +332,7 @@ def _folds(log: Log, plan: Plan, asked: Any) -> Folds:
     if plan.stratify is not None:
         if log.kind != "bandit":
             raise UsageError("stratify= is for bandit logs.")
-        if log.cluster is not None:
+        if log.has_clusters:
             raise UsageError(
                 "folds cannot be stratified and clustered at once. Leave stratify out."
             )
@@ -339,7 +344,7 @@ def _folds(log: Log, plan: Plan, asked: Any) -> Folds:
         log.units,
         labels=labels,
         half=None if labels is None else log.half,
-        cluster=log.cluster,
+        cluster=log.cluster if log.has_clusters else None,
         strata=strata,
     )
 

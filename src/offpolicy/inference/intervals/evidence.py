@@ -244,7 +244,7 @@ def size_of(weight: Floats) -> Ints:
     [0, 0, 4, 8]
     """
     size = np.floor(4 * np.log2(np.maximum(weight, 1.0)))
-    return np.minimum(size, SIZES - 1).astype(np.int64)
+    return np.asarray(np.minimum(size, SIZES - 1), dtype=np.int64)
 
 
 def two_values(values: Floats) -> tuple[float, float] | None:

@@ -198,8 +198,8 @@ def by_name(
     """
     evidence = (evidence or Evidence()).completed()
     if method == "bounded-likelihood":
-        unseen, skewness = extremes(sample, evidence), lumps(sample, evidence)[1]
-        return bounded_likelihood(sample, level, unseen=unseen, skewness=skewness)
+        ends, skewness = extremes(sample, evidence), lumps(sample, evidence)[1]
+        return bounded_likelihood(sample, level, unseen=ends, skewness=skewness)
     if method in {"clopper-pearson", "confidence-sequence", "cressie-read"}:
         return holding(_from_weights(method, evidence, level), sample.estimate)
     if method == "empirical-likelihood":

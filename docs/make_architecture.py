@@ -35,6 +35,7 @@ ORDER: tuple[tuple[str, ...], ...] = (
     ("columns",),
     ("inference",),
     ("trust",),
+    ("kinds",),
     ("engines", "evaluation"),
     ("decide",),
     ("show",),

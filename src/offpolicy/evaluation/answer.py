@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from offpolicy.evaluation.passes import Specs
 from offpolicy.evaluation.pipeline import Pipeline
 from offpolicy.evaluation.source import Source
 from offpolicy.evaluation.store import Store
+from offpolicy.logs.outcome import settle
 from offpolicy.models.behavior.logging_policy import as_logging_policy
 from offpolicy.policies import target as targets
 from offpolicy.policies.coarse import CoarseRatio
@@ -86,6 +88,7 @@ def answer(question: Question, store: Store | None = None) -> Answer:
         **({"weights": dict(question.combination.weights)} if question.combination else {}),
         "randomized": question.randomized,
         "gamma": question.gamma,
+        **({"learned_elsewhere": question.elsewhere} if question.elsewhere else {}),
         **choose.bandwidths_of(named),
         **log.about,
     }
@@ -199,7 +202,10 @@ def _opening(question: Question, named: dict[str, Any], behavior: Any) -> Any:
     """All that the log looks at when it is opened; equal ones share a store."""
     log = question.log
     fixed: tuple[Any, ...] = (Same(log), question.horizon)
-    if not log.in_memory or getattr(log, "undecided", False):
+    pseudo = getattr(log, "outcomes", None)
+    if pseudo:  # pseudo-rewards are made with the models of the question
+        fixed = (*fixed, key_of(question.metrics.models))
+    if pseudo or not log.in_memory or getattr(log, "undecided", False):
         reads = {
             column
             for policy in (*named.values(), behavior)
@@ -215,7 +221,13 @@ def _opened(question: Question, plan: Plan, named: dict[str, Any], behavior: Any
     asked = question.log if question.horizon is None else question.log.up_to(question.horizon)
     model = getattr(question, question.argument)
     log: Any = asked.opened(plan, named, model, behavior)
-    return settled(log, question.folds, question.seed) if log.undecided else log
+    if log.undecided:
+        log = settled(log, question.folds, question.seed)
+    if not log.in_memory:
+        return log
+    # Rewards that are seen in part become pseudo-rewards, made out of fold.
+    drawn = partial(_folds, log, plan, question.folds)
+    return settle(log, drawn, question.metrics.models, question.seed)
 
 
 def _for_targets(
@@ -254,7 +266,7 @@ def _folds(log: Log, plan: Plan, asked: Any) -> Folds:
             f"repeats={plan.repeats}, but the log carries one column of fold labels. Pass folds= as a "
             "(repeats, n) array of labels, or build the log without fold=."
         )
-    counted = log.count is not None and float(log.count.max()) > 1
+    counted = float(log.count.max()) > 1
     if counted and drawn and labels is None:
         raise DataError(
             "rows of this log stand for several impressions, which folds drawn now would keep together. "
@@ -264,7 +276,7 @@ def _folds(log: Log, plan: Plan, asked: Any) -> Folds:
     if plan.stratify is not None:
         if log.kind != "bandit":
             raise UsageError("stratify= is for bandit logs.")
-        if log.cluster is not None:
+        if log.has_clusters:
             raise UsageError(
                 "folds cannot be stratified and clustered at once. Leave stratify out."
             )
@@ -276,7 +288,7 @@ def _folds(log: Log, plan: Plan, asked: Any) -> Folds:
         log.units,
         labels=labels,
         half=None if labels is None else log.half,
-        cluster=log.cluster,
+        cluster=log.cluster if log.has_clusters else None,
         strata=strata,
     )
 

@@ -34,6 +34,7 @@ def evaluate(
     minimize: bool | str | Sequence[str] = False,
     randomized: bool = False,
     gamma: float | None = None,
+    learned_elsewhere: bool | str | Sequence[str] = False,
 ) -> Evaluation:
     """Estimate what policies would have earned, from a log of another policy.
 
@@ -89,6 +90,9 @@ def evaluate(
     gamma : float, optional
         The factor Γ ≥ 1 by which hidden causes may change the odds of an action, where no propensities were logged:
         the verdict then has to hold for all of them.
+    learned_elsewhere : bool or names of policies
+        Declares that policies (True: all) were not learned from these rows. A policy that does better here than a
+        copy of it that has not seen the rows is refused without it.
 
     Returns
     -------
@@ -123,5 +127,6 @@ def evaluate(
         minimize,
         randomized,
         gamma,
+        learned_elsewhere,
     )
     return Evaluation.of(question)

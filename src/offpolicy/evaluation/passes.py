@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from offpolicy._arrays import is_constant
 from offpolicy.columns.store import Columns
 from offpolicy.evaluation.block import Block
 from offpolicy.inference.reach import masses, reach
@@ -96,8 +97,9 @@ class Predict:
     def _put_base(self, log: Log, folds: Folds, columns: Columns) -> None:
         """What is known of every row, and its folds."""
         for name in BASE:
-            if getattr(log, name) is not None:
-                columns.put(name, 0, getattr(log, name))
+            values = getattr(log, name)
+            if values is not None and not is_constant(values):
+                columns.put(name, 0, values)
         for name, values in log.metrics.items():
             columns.put(("metric", name), 0, values)
         for r in range(folds.repeats):

@@ -14,7 +14,7 @@ from offpolicy.logs.metrics import check_metric
 from offpolicy.policies.target import named_policies
 from offpolicy.splits.folds import KFold
 from offpolicy.splits.hashing import DEFAULT_SEED
-from offpolicy.trust.assumption import check_declarations
+from offpolicy.trust.assumption import check_declarations, check_learned_elsewhere
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -130,6 +130,7 @@ class Question:
     minimize: bool | str | Sequence[str] = False
     randomized: bool = False
     gamma: float | None = None
+    learned_elsewhere: bool | str | Sequence[str] = False
     metric: str | None = None
     combination: Combination | None = None
 
@@ -144,7 +145,7 @@ class Question:
         self._check_numbers()
         named = named_policies(self.policies, of_numbers=bool(log.is_continuous))
         object.__setattr__(self, "policies", named)
-        _ = self.metrics
+        _ = self.metrics, self.elsewhere
         check_declarations(log, self.randomized, self.gamma)
         if self.metric is not None:
             check_metric(self.metric, tuple(log.metrics))
@@ -175,6 +176,11 @@ class Question:
             raise UsageError(f"n_jobs= must be a non-zero int or None. Got {n_jobs!r} instead.")
         if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
             raise UsageError(f"seed= must be an int of at least 0. Got {seed!r} instead.")
+
+    @property
+    def elsewhere(self) -> list[str]:
+        """Policies that were declared not to be learned from these rows."""
+        return check_learned_elsewhere(self.learned_elsewhere, list(self.policies))
 
     @property
     def argument(self) -> str:

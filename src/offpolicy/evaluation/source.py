@@ -9,11 +9,13 @@ policy, ratio or draw of the folds is another source over the same store.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, reduce
+from operator import add
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from offpolicy._arrays import constant
 from offpolicy._progress import FITTING, track
 from offpolicy.columns.keys import WITHOUT_FOLDS, Keys
 from offpolicy.columns.store import Columns
@@ -42,6 +44,7 @@ from offpolicy.policies.target import (
     with_variants,
 )
 from offpolicy.splits.folds import Folds, part_keys
+from offpolicy.trust.copies import SampleBlock, Sampled, sampled
 from offpolicy.trust.sums import LogSums, log_sums
 
 if TYPE_CHECKING:
@@ -146,7 +149,11 @@ class Source:
         known: BanditLog | None = self.store.rows
         if known is not None:
             return replace(known, reward=reward, names=scan.names)
-        cluster = columns.get("cluster")
+        cluster: Any = columns.get("cluster")
+        if cluster is not None:
+            cluster = np.unique(cluster, return_inverse=True)[1]
+        batch: Any = columns.get("batch")
+        weight: Any = columns.get("weight")
         self.store.rows = BanditLog(
             context=Context(
                 np.empty((scan.n, 0)), names=scan.schema.roles.context, load=scan.column
@@ -155,10 +162,10 @@ class Source:
             action=columns["action"],
             reward=reward,
             propensity=columns.get("propensity"),
-            batch=columns.get("batch"),
-            batch_labels=scan.batch_labels,
-            cluster=None if cluster is None else np.unique(cluster, return_inverse=True)[1],
-            weight=columns.get("weight"),
+            batch=batch,
+            batch_labels=scan.batch_labels or (),
+            cluster=cluster,
+            weight=weight,
             names=scan.names,
             action_features=scan.schema.features,
             action_range=scan.action_range,
@@ -278,13 +285,14 @@ class Source:
             name = ("metric", self.metric)
         return self.columns[name] if block is None else self.columns.block(name, block)
 
-    def rows_of(self, block: int | None) -> tuple[Layout, Floats, Floats | None, Floats | None]:
+    def rows_of(self, block: int | None) -> tuple[Layout, Floats, Floats, Floats]:
         """Layout, rewards, mass and count of one block, or of all rows."""
         if block is None or not self._by_rows:
             return self.log.layout, self.log.reward, self.units.mass, self.units.count
         reward = self.column("reward", block)
-        weight = self.columns.block("weight", block) if "weight" in self.columns else None
-        return Layout.single(len(reward)), reward, weight, None
+        one = constant(1.0, len(reward))
+        weight = self.columns.block("weight", block) if "weight" in self.columns else one
+        return Layout.single(len(reward)), reward, weight, one
 
     def fold(self, repeat: int, block: int | None) -> Ints:
         """Fold of each unit."""
@@ -621,6 +629,14 @@ class Source:
                 )
         made: Reach = self.store.said[key]
         return made
+
+    def sampled(self, target: Target) -> Sampled:
+        """What a target does in some of the contexts; a stream is passed over for it."""
+        if not self.streams:
+            return sampled(self.opened, target)
+        task = SampleBlock(target.name, self.policies[target.name])
+        parts = self.opened.run(task) if self._by_rows else map(task, self.opened.blocks())
+        return reduce(add, parts)
 
     def distributions(self, split: Split) -> Iterator[tuple[Ints, Floats]]:
         """Rows with π_b of all their actions, where it is known or fitted; a stream is passed over for it."""

@@ -8,8 +8,9 @@ stands for c identical ones counts c times.
 from __future__ import annotations
 
 import math
+import weakref
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from weakref import WeakKeyDictionary
 
@@ -23,6 +24,8 @@ from offpolicy.inference.score_table import MOST_ROWS, SMALL, Affine, EvidenceCo
 from offpolicy.inference.units import Units
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from offpolicy._arrays import Bools, Floats, Ints
     from offpolicy.columns.store import Name
     from offpolicy.inference.intervals.evidence import Evidence
@@ -347,15 +350,22 @@ class Estimate:
         """Estimate of the difference: scores paired unit by unit."""
         if not isinstance(other, Estimate):
             return NotImplemented
-        return self._paired_with(other, "minus", self._minus(other))
+        return self._paired_with(other, "minus", partial(self._minus, other))
 
-    def _paired_with(self, other: Estimate, relation: str, made: Estimate) -> Estimate:
-        """A derived estimate with the intervals that were made of it before.
+    def _paired_with(
+        self, other: Estimate, relation: str, make: Callable[[], Estimate]
+    ) -> Estimate:
+        """One derived estimate for as long as somebody has it, with the intervals that were made of it before.
 
         The intervals are kept and not the estimate: it refers to both it was made from, and would keep them for ever.
         """
         pairs: Any = self._kept.setdefault("pairs", WeakKeyDictionary())
-        vars(made)["_kept"] = pairs.setdefault(other, {}).setdefault(relation, {})
+        known, intervals = pairs.setdefault(other, {}).get(relation, (None, {}))
+        made: Estimate | None = None if known is None else known()
+        if made is None:
+            made = make()
+            vars(made)["_kept"] = intervals
+            pairs[other][relation] = (weakref.ref(made), intervals)
         return made
 
     def _minus(self, other: Estimate) -> Estimate:
@@ -403,6 +413,9 @@ class Estimate:
         >>> round(a.lift(b).value, 12), a.lift(b).std_error
         (1.0, 0.0)
         """
+        return self._paired_with(other, "over", partial(self._over, other))
+
+    def _over(self, other: Estimate) -> Estimate:
         if self.relation == other.relation == "scaled" and self.factors == other.factors:
             assert self.parts is not None
             assert other.parts is not None
@@ -416,7 +429,7 @@ class Estimate:
             # The linearized score (a − ratio·b)/|b| has mean 0; the lift itself is its constant.
             rows.append((a - b.scaled(ratio)).scaled(1 / size, (top - bottom) / size))
         label = f"lift of {self.label} over {other.label}"
-        return self._paired_with(other, "over", self._derived(other, tuple(rows), label, "lift"))
+        return self._derived(other, tuple(rows), label, "lift")
 
     def within(self, members: Bools) -> Estimate | None:
         """The mean of the same score over some units alone; None where the split leaves nothing to average.

@@ -20,6 +20,7 @@ _NAMES = {
     "Evaluation": "offpolicy.evaluation.result",
     "KFold": "offpolicy.splits.folds",
     "KernelRatio": "offpolicy.policies.kernel",
+    "Delayed": "offpolicy.kinds.delayed",
     "Labeled": "offpolicy.kinds.labeled",
     "evaluate": "offpolicy.evaluation.evaluate",
     "read_router_log": "offpolicy.logs.formats.router",
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
     from offpolicy.evaluation.evaluate import evaluate as evaluate
     from offpolicy.evaluation.result import Evaluation as Evaluation
     from offpolicy.inference.estimate import Estimate as Estimate
+    from offpolicy.kinds.delayed import Delayed as Delayed
     from offpolicy.kinds.labeled import Labeled as Labeled
     from offpolicy.logs import formats as formats
     from offpolicy.logs.bandit import BanditLog as BanditLog

@@ -22,6 +22,7 @@ _NAMES = {
     "KernelRatio": "offpolicy.policies.kernel",
     "Delayed": "offpolicy.kinds.delayed",
     "Labeled": "offpolicy.kinds.labeled",
+    "LongTerm": "offpolicy.kinds.long_term",
     "evaluate": "offpolicy.evaluation.evaluate",
     "read_router_log": "offpolicy.logs.formats.router",
     "advise": "offpolicy.decide.advise",
@@ -64,6 +65,7 @@ if TYPE_CHECKING:
     from offpolicy.inference.estimate import Estimate as Estimate
     from offpolicy.kinds.delayed import Delayed as Delayed
     from offpolicy.kinds.labeled import Labeled as Labeled
+    from offpolicy.kinds.long_term import LongTerm as LongTerm
     from offpolicy.logs import formats as formats
     from offpolicy.logs.bandit import BanditLog as BanditLog
     from offpolicy.logs.formats.router import read_router_log as read_router_log

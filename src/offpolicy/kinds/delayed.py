@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -25,9 +25,7 @@ if TYPE_CHECKING:
     from offpolicy.logs.outcome import Given
     from offpolicy.trust.finding import Finding
 
-ASSUMES = (
-    "assumes that rewards come as often and as late in new rows as in old ones with the same context and action"
-)
+ASSUMES = "assumes that rewards come as often and as late in new rows as in old ones with the same context and action"
 LARGE = 3.3  # standard errors from which on new and old rows differ
 
 
@@ -72,14 +70,21 @@ class Delayed:
     def held(self, given: Given, reward: Floats, metric: str) -> DelayedReward:
         """What a log holds of this outcome."""
         window = self.window
-        if isinstance(window, bool) or not isinstance(window, int | float) or not 0 < window < math.inf:
+        if (
+            isinstance(window, bool)
+            or not isinstance(window, int | float)
+            or not 0 < window < math.inf
+        ):
             raise UsageError(f"window= must be a positive number. Got {window!r} instead.")
         time, age = given.numbers(self.time, "time"), given.numbers(self.age, "age")
         came = ~np.isnan(time)
         _refuse(~np.isfinite(age) | (age < 0), age, "age", "ages are numbers of at least 0")
         _refuse(came & (time < 0), time, "time", "rewards come after the action")
         _refuse(
-            came & (time > age), time, "time", "this is later than the log was read: time is more than age"
+            came & (time > age),
+            time,
+            "time",
+            "this is later than the log was read: time is more than age",
         )
         empty = ~came & np.isfinite(reward) & (reward != 0)
         _refuse(empty, reward, metric, "there is a reward, and no time at which it came")
@@ -146,9 +151,10 @@ class DelayedReward(SeenInPart):
     naive: Floats = None  # type: ignore[assignment]
     old: Bools = None  # type: ignore[assignment]
 
-    def take(self, rows: Ints) -> DelayedReward:
+    def take(self, rows: Ints) -> Self:
         """The same for some rows."""
-        return replace(super().take(rows), naive=self.naive[rows], old=self.old[rows])
+        taken = super().take(rows)
+        return replace(taken, naive=self.naive[rows], old=self.old[rows])
 
     def settled(self, log: Any, folds: Any, model: Any, seed: int) -> DelayedRewards:
         """Pseudo-rewards of all rows."""
@@ -171,19 +177,7 @@ class DelayedRewards(PseudoRewards):
         mean = float(np.average(self.reward, weights=mass))
         naive = float(np.average(held.naive, weights=mass))
         open_rows = int((~self.seen).sum())
-        sides = []
-        for side in (~held.old, held.old):
-            values = self.reward[side]
-            if len(values) < 2:
-                continue
-            sides.append((float(values.mean()), float(values.var(ddof=1)) / len(values)))
-        value, apart = 1.0, ""
-        if len(sides) == 2:
-            (young, a), (old, b) = sides
-            z = z_score(young - old, math.sqrt(a + b), 0.0)
-            if abs(z) > LARGE and old != 0:
-                value = min(young / old, old / young) if young / old > 0 else 0.0
-                apart = f" New rows still differ from old ones: {young:.4g} and {old:.4g} (z = {z:.2g})."
+        value, apart = self._faded()
         return judged(
             "reward_maturity",
             value,
@@ -191,3 +185,36 @@ class DelayedRewards(PseudoRewards):
             f"{naive:.4g}, corrected it is {mean:.4g}.{apart}",
             {"naive": naive, "corrected": mean, "open": open_rows},
         )
+
+    def _faded(self) -> tuple[float, str]:
+        """What came soon, in rows younger and older than the window: their ratio where it is not 1 by more than chance.
+
+        "Soon" is the median time of rewards, which both have seen in full; means are compared action by action.
+        """
+        held, chance = self.held, self.held.chance
+        assert isinstance(chance, Settling)
+        came = held.seen & (chance.needed <= chance.age) & (held.naive != 0)
+        if not came.any():
+            return 1.0, ""
+        soon = float(np.median(chance.needed[came]))
+        earned = np.where(came & (chance.needed <= soon), held.naive, 0.0)
+        young = ~held.old & (chance.age >= soon)
+        groups = (
+            np.zeros(len(earned), dtype=np.int64) if self.log.is_continuous else self.log.action
+        )
+        gap = spread = base = 0.0
+        for code in np.unique(groups):
+            a, b = earned[young & (groups == code)], earned[held.old & (groups == code)]
+            if min(len(a), len(b)) < 2:
+                continue
+            gap += len(a) * float(a.mean() - b.mean())
+            spread += len(a) ** 2 * float(a.var(ddof=1) / len(a) + b.var(ddof=1) / len(b))
+            base += len(a) * float(b.mean())
+        z = z_score(gap, math.sqrt(spread), 0.0)
+        if abs(z) <= LARGE or base == 0:
+            return 1.0, ""
+        ratio = 1 + gap / base
+        said = (
+            f" Of new rows {ratio:.0%} as much came within {soon:.3g} as of old rows (z = {z:.2g})."
+        )
+        return max(min(ratio, 1 / ratio), 0.0) if ratio > 0 else 0.0, said

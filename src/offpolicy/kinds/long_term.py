@@ -5,9 +5,10 @@ m(S, J) is fitted on the older log; R ⊥ A given (S, J) makes it a prediction f
 
     R̃_i = m(S_i, J_i) + R_j − m(S_j, J_j),      j = j(i) the nearest older row in (S, J),
 
-a matching estimator with its bias corrected by regression (Abadie and Imbens 2011). Rows that share an older row are one
-cluster, so that the variance holds both samples. Older rows are split into folds too: rows of fold k are matched to
-older rows of fold k, and m of fold k is fitted on the others.
+a matching estimator with its bias corrected by regression (Abadie and Imbens 2011). Rows that share an older row are
+one cluster, so that the variance holds both samples; where many rows share one it is too large rather than too small,
+since rows of a cluster are alike. Older rows are split into folds too: rows of fold k are matched to older rows of
+fold k, and m of fold k is fitted on the others.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from offpolicy._threads import few_threads
 from offpolicy.errors import DataError, UsageError
 from offpolicy.kinds.seen_in_part import beside
 from offpolicy.logs.frame import Columns, Context
-from offpolicy.models.fitting.encode import LinearDesign, encode_table
+from offpolicy.models.fitting.encode import LinearDesign
 from offpolicy.models.fitting.store import REWARD, seed_of
 from offpolicy.models.fitting.tables import Tables
 from offpolicy.models.rewards.resolve import as_reward_model
@@ -92,14 +93,20 @@ class LongTerm:
         if getattr(history, "kind", None) != "bandit" or not history.in_memory:
             raise UsageError("history= must be a BanditLog: the older log, with the reward.")
         if np.isnan(history.reward).any():
-            raise DataError("history=: rewards of the older log are missing. Leave out the rows without one.")
+            raise DataError(
+                "history=: rewards of the older log are missing. Leave out the rows without one."
+            )
         proxies = given.table(self.proxies, "proxies")
         if proxies is None:
             raise UsageError("proxies= must name what both logs show early.")
         if self.history_proxies is not None:
-            early: Context = Context(np.asarray(self.history_proxies, dtype=np.float64).reshape(history.rows, -1))
+            early: Context = Context(
+                np.asarray(self.history_proxies, dtype=np.float64).reshape(history.rows, -1)
+            )
         elif given.columns is None or history.source is None:
-            raise UsageError("history_proxies= must hold the proxies of the older log, one row per row of it.")
+            raise UsageError(
+                "history_proxies= must hold the proxies of the older log, one row per row of it."
+            )
         else:
             columns = Columns(history.source)
             names = [self.proxies] if isinstance(self.proxies, str) else list(self.proxies)
@@ -169,7 +176,8 @@ class LongTermRewards:
             whole = Context.from_frame(pd.concat(tables, ignore_index=True))
         else:
             whole = Context(np.concatenate(tables))
-        read = Tables(_Rows(whole))
+        rows: Any = _Rows(whole)
+        read = Tables(rows)
         return model, read, len(tables[0])
 
     def predictions(self, train: Ints, key: tuple[Any, ...]) -> tuple[Floats, Floats]:
@@ -203,15 +211,22 @@ class LongTermRewards:
         _, read, n = self._tables
         encoded = read.of(encoded=True)
         points = LinearDesign.learn(encoded).transform(encoded)
-        points = np.asarray(points.toarray() if hasattr(points, "toarray") else points, dtype=np.float64)
+        points = np.asarray(
+            points.toarray() if hasattr(points, "toarray") else points, dtype=np.float64
+        )
         rng = np.random.default_rng(self.seed)
         points = points + JITTER * rng.normal(size=points.shape)
         new, old = points[:n], points[n:]
         match, far, near = np.empty(n, dtype=np.int64), np.empty(n), 0.0
         for k in range(self.folds.k):
-            own, theirs = np.flatnonzero(self.folds.labels[0] == k), np.flatnonzero(self._older[0] == k)
+            own, theirs = (
+                np.flatnonzero(self.folds.labels[0] == k),
+                np.flatnonzero(self._older[0] == k),
+            )
             if len(theirs) < 2:
-                raise DataError("history= has too few rows for the folds. Use fewer folds, or a longer history.")
+                raise DataError(
+                    "history= has too few rows for the folds. Use fewer folds, or a longer history."
+                )
             tree = cKDTree(old[theirs])
             far[own], at = tree.query(new[own])
             match[own] = theirs[at]
@@ -248,7 +263,7 @@ class LongTermRewards:
             "seen": int(self.held.seen.sum()),
             "of": len(self.held.seen),
             "history": len(self._older[0]),
-            "matched": int(len(np.unique(self._matched[0]))),
+            "matched": len(np.unique(self._matched[0])),
             "assumes": ASSUMES,
         }
 
@@ -276,7 +291,9 @@ class LongTermRewards:
         by_older = np.bincount(self.cluster, weights=weight)
         total = float(by_older.sum())
         size = total**2 / float(by_older @ by_older) if total > 0 else 0.0
-        sentence = f"the older log leaves as much information about this policy as {size:.3g} of its rows."
+        sentence = (
+            f"the older log leaves as much information about this policy as {size:.3g} of its rows."
+        )
         return [judged("effective_labels", size, sentence, remedy="Give a longer history.")]
 
     def _overlap(self) -> Finding:
@@ -294,7 +311,9 @@ class LongTermRewards:
         if not seen.any():
             return not_applicable(name, "no row of this log has its reward yet.")
         gap = self.held.reward[seen] - self.reward[seen]
-        groups = np.zeros(len(gap), dtype=np.int64) if self.log.is_continuous else self.log.action[seen]
+        groups = (
+            np.zeros(len(gap), dtype=np.int64) if self.log.is_continuous else self.log.action[seen]
+        )
         zs = [
             z_score(float(g.mean()), float(g.std(ddof=1)) / math.sqrt(len(g)), 0.0)
             for g in (gap[groups == code] for code in np.unique(groups))
@@ -307,8 +326,8 @@ class LongTermRewards:
         return judged(
             name,
             p,
-            f"in {int(seen.sum()):,} rows with their reward it differs from its prediction by {float(gap.mean()):.3g} on "
-            f"average (p = {p:.2g} of {len(zs)} actions).",
+            f"in {int(seen.sum()):,} rows with their reward it differs from its prediction by {float(gap.mean()):.3g} "
+            f"on average (p = {p:.2g} of {len(zs)} actions).",
         )
 
 

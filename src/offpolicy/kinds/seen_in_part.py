@@ -26,7 +26,7 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 
@@ -96,7 +96,7 @@ class SeenInPart:
     remedy: str = ""
     noun: str = "labels"
 
-    def take(self, rows: Ints) -> SeenInPart:
+    def take(self, rows: Ints) -> Self:
         """The same for some rows."""
         proxies = None if self.proxies is None else self.proxies.take(rows)
         return replace(

@@ -57,7 +57,7 @@ class Delayed:
     >>> outcome = op.Delayed(time=time, age=age, window=168)
     >>> log = op.BanditLog.from_arrays(None, action, 1.0 * (time <= 168), np.full(4000, 0.5), outcome=outcome)
     >>> ev = op.evaluate(log, op.policies.Fixed(1), estimators=["DML"])
-    >>> abs(ev["DML"].value - 0.3 * (1 - np.exp(-168 / 60))) < 4 * ev["DML"].std_error
+    >>> abs(ev["DML"].value - 0.3 * (1 - float(np.exp(-168 / 60)))) < 4 * ev["DML"].std_error
     True
     """
 

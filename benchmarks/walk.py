@@ -72,7 +72,7 @@ def main():
 
     log = stage("from_frame", lambda: op.BanditLog.from_frame(df, **roles))
     ev = stage("evaluate", lambda: op.evaluate(log, "always:v", reward_model=q))
-    stage("interval", lambda: ev["DML"].interval())
+    stage("interval", ev["DML"].interval)
     stage("diagnostics", lambda: ev.diagnostics)
     stage("verdict", ev.verdict)
     stage("gate", lambda: ev.gate("value > 0"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, cast
 
 import numpy as np
 
@@ -323,7 +323,7 @@ def scan(
     chunk_rows: int = 250_000,
     fit_rows: int = 2_000_000,
     progress: Progress | None = None,
-) -> Any:
+) -> LogScan:
     """Open a log that is larger than memory, or that lives in an engine.
 
     Parameters
@@ -446,7 +446,8 @@ def scan(
         "cluster": cluster, "weight": weight, "actions": actions, "id": id, "keep_probability": keep_probability,
         "fold": fold, "action_features": action_features, "action_kind": action_kind,
     }  # fmt: skip
-    return read_rows(made, outcome, **columns)
+    # A log of rows answers all that a scan is asked by `evaluate`, `check` and the command line.
+    return cast("LogScan", read_rows(made, outcome, **columns))
 
 
 def policy_columns(named: dict[str, Any]) -> tuple[str, ...]:

@@ -432,3 +432,33 @@ def test_progressive_intervals_hold(known):
         between = d.interval()
         held.append(between.low <= truth["u"] - truth["e"] <= between.high)
     assert np.mean(held) > 0.95 - 3 * np.sqrt(0.95 * 0.05 / 200)
+
+
+def test_the_command_line(tmp_path, capsys):
+    from offpolicy.cli import main
+
+    w = world(13, n=600)
+    frame = pd.DataFrame(
+        {"x": w["x"][:, 0], "a": w["a"], "r": w["r"], "p": w["p"], "day": w["day"]}
+    )
+    frame.to_csv(tmp_path / "log.csv", index=False)
+    roles = [
+        "--context",
+        "x",
+        "--action",
+        "a",
+        "--reward",
+        "r",
+        "--propensity",
+        "p",
+        "--blocks",
+        "day",
+    ]
+    asked = [str(tmp_path / "log.csv"), *roles, "--estimator", "DML", "--learner", "linucb"]
+    passed = main(["replay", *asked, "--json", str(tmp_path / "r.json"), "--gate", "value > 0"])
+    assert passed == 0
+    assert "value by block" in capsys.readouterr().out
+    assert '"linucb"' in (tmp_path / "r.json").read_text()
+    assert main(["replay", *asked, "--gate", "value > 5"]) in {3, 4}
+    assert main(["replay", *asked, "--learner", "nobody"]) == 1
+    assert "no learner is called 'nobody'" in capsys.readouterr().err

@@ -60,7 +60,7 @@ def _evaluated(options: argparse.Namespace) -> tuple[Evaluation, list[str]]:
     if options.gate is not None and not options.policy:
         expressions(options.gate, ["policy"])
     log, reward_model = _opened(options)
-    policies = parse_policies(options.policy, log)
+    policies = parse_policies(options.policy, log, options.config)
     gates = expressions(options.gate, list(policies), list(log.metrics))
     ev = evaluate(
         log,
@@ -87,7 +87,16 @@ def _opened(options: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
 
 
 def _settings(options: argparse.Namespace) -> dict[str, Any]:
-    names = ("folds", "repeats", "discount", "seed", "minimize", "randomized", "gamma")
+    names = (
+        "folds",
+        "repeats",
+        "discount",
+        "seed",
+        "minimize",
+        "randomized",
+        "gamma",
+        "learned_elsewhere",
+    )
     given = {k: getattr(options, k) for k in names}
     if options.minimize_metric is not None:
         given["minimize"] = options.minimize_metric

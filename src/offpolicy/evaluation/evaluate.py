@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
@@ -27,6 +28,7 @@ from offpolicy.evaluation.result import Evaluation, describe
 from offpolicy.evaluation.source import Specs
 from offpolicy.evaluation.streamed import Streamed
 from offpolicy.inference.score_table import ScoreTable
+from offpolicy.logs.outcome import settle
 from offpolicy.models.behavior.logging_policy import as_logging_policy
 from offpolicy.policies import target as targets
 from offpolicy.policies.coarse import CoarseRatio
@@ -34,7 +36,7 @@ from offpolicy.policies.learned import aimed
 from offpolicy.scores import catalog
 from offpolicy.splits.folds import Folds, KFold, Plan
 from offpolicy.splits.hashing import DEFAULT_SEED
-from offpolicy.trust.assumption import check_declarations
+from offpolicy.trust.assumption import check_declarations, check_learned_elsewhere
 from offpolicy.trust.slots_choice import settled
 
 if TYPE_CHECKING:
@@ -69,6 +71,7 @@ def evaluate(
     average: Literal["units", "folds"] = "units",
     randomized: bool = False,
     gamma: float | None = None,
+    learned_elsewhere: bool | str | Sequence[str] = False,
 ) -> Evaluation:
     """Estimate what policies would have earned, from a log of another policy.
 
@@ -127,6 +130,9 @@ def evaluate(
     gamma : float, optional
         The factor Γ ≥ 1 by which hidden causes may change the odds of an action, where no propensities were logged:
         the verdict then has to hold for all of them.
+    learned_elsewhere : bool or names of policies
+        Declares that policies (True: all) were not learned from these rows. A policy that does better here than a
+        copy of it that has not seen the rows is refused without it.
 
     Returns
     -------
@@ -157,6 +163,7 @@ def evaluate(
     check_declarations(log, randomized, gamma)
     prepare_threads()
     named = aimed(targets.adapted_policies(policies, log), lowest=asked.names[0] in asked.minimized)
+    elsewhere = check_learned_elsewhere(learned_elsewhere, list(named))
     labels = getattr(log, "fold", None), getattr(getattr(log, "roles", None), "fold", None)
     drawn = isinstance(folds, int | np.integer | KFold) and all(own is None for own in labels)
 
@@ -187,6 +194,7 @@ def evaluate(
             average=average,
             randomized=randomized,
             gamma=gamma,
+            learned_elsewhere=learned_elsewhere,
         )
 
     original = log
@@ -211,6 +219,9 @@ def evaluate(
         float(discount),
         weighed,
     )
+    if log.in_memory:
+        drawn_folds = partial(_folds, log, plan, folds)
+        log = cast("Log", settle(log, drawn_folds, asked.models, seed))
     source = _source(log, plan, folds, specs)
     named = smoothed(source, named, chosen)
     resolved = source.resolve(named)
@@ -242,6 +253,7 @@ def evaluate(
         "average": average,
         "randomized": randomized,
         "gamma": gamma,
+        **({"learned_elsewhere": elsewhere} if elsewhere else {}),
         **bandwidths_of(named),
         **log.about,
     }
@@ -310,7 +322,7 @@ def _folds(log: Log, plan: Plan, asked: Any) -> Folds:
             f"repeats={plan.repeats}, but the log carries one column of fold labels. Pass folds= as a "
             "(repeats, n) array of labels, or build the log without fold=."
         )
-    counted = log.count is not None and float(log.count.max()) > 1
+    counted = float(log.count.max()) > 1
     if counted and drawn and labels is None:
         raise DataError(
             "rows of this log stand for several impressions, which folds drawn now would keep together. "
@@ -320,7 +332,7 @@ def _folds(log: Log, plan: Plan, asked: Any) -> Folds:
     if plan.stratify is not None:
         if log.kind != "bandit":
             raise UsageError("stratify= is for bandit logs.")
-        if log.cluster is not None:
+        if log.has_clusters:
             raise UsageError(
                 "folds cannot be stratified and clustered at once. Leave stratify out."
             )
@@ -332,7 +344,7 @@ def _folds(log: Log, plan: Plan, asked: Any) -> Folds:
         log.units,
         labels=labels,
         half=None if labels is None else log.half,
-        cluster=log.cluster,
+        cluster=log.cluster if log.has_clusters else None,
         strata=strata,
     )
 

@@ -420,7 +420,7 @@ class Estimate:
         """
         stretch, scored = 1.0, self._scored
         if scored is not None:
-            mass = np.ones(self.units.n_rows) if self.units.mass is None else self.units.mass
+            mass = self.units.mass
             stretch = float(mass.sum() / mass[scored].sum())
             members = members & scored
         if not members.any():
@@ -580,6 +580,8 @@ def _joint_evidence(
     worse = min(known, key=lambda e: a.table.effective_size(e.weight))
     bounds = [e.weight_high for e in known]
     high = None if None in bounds else max(w for w in bounds if w is not None)
+    # Where both put mass beyond the weights seen, what one leaves out the other mostly does as well.
+    sizes = [e.sizes for e in known if e.weight_high != 1.0]
     carried, residual = worse.carried, worse.residual
     if len(known) == 2:
         # What a model leaves of a reward enters both: one's residual stands for the other's as well.
@@ -594,7 +596,15 @@ def _joint_evidence(
         is_product=False,
         carried=carried,
         residual=residual,
+        sizes=_largest(sizes),
+        largest=max(float(a.table.columns[e.weight].max()) for e in known),
     )
+
+
+def _largest(sizes: list[Floats | None]) -> Floats | None:
+    """The larger share of each size; None where one is not known."""
+    given = [shares for shares in sizes if shares is not None]
+    return np.max(given, axis=0) if given and len(given) == len(sizes) else None
 
 
 def embedded(psi: Floats, units: Units, rows: Ints) -> tuple[Floats, Bools]:
@@ -605,7 +615,7 @@ def embedded(psi: Floats, units: Units, rows: Ints) -> tuple[Floats, Bools]:
     """
     scored = np.zeros(units.n_rows, dtype=bool)
     scored[rows] = True
-    mass = np.ones(units.n_rows) if units.mass is None else units.mass
+    mass = units.mass
     own = mass[rows]
     held = float(own.sum())
     value = float(psi @ own) / held
@@ -622,7 +632,7 @@ def over_folds(psi: Floats, units: Units, fold: Ints) -> Floats:
     >>> float(over_folds(np.array([0.0, 2.0, 4.0]), Units(3), np.array([0, 0, 1])).mean())
     2.5
     """
-    mass = np.ones(units.n_rows) if units.mass is None else units.mass
+    mass = units.mass
     size = np.bincount(fold, weights=mass)
     means = np.bincount(fold, weights=mass * psi)[size > 0] / size[size > 0]
     value = float(means.mean())

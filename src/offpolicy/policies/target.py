@@ -99,6 +99,7 @@ class Target:
     tried: tuple[Target, ...] = field(default=(), repr=False)
     shown: Floats | None = field(default=None, repr=False)
     note: str = ""  # what a reader of its numbers should know
+    unseen: bool = False  # whether what acts on a row is known not to have learned from it
 
     @property
     def all(self) -> tuple[Target, ...]:
@@ -328,7 +329,10 @@ class _Asked:
             given, answer = self._called(at)
         except OffPolicyError:
             raise
-        except Exception as error:  # the user's own code: say whose, and keep its traceback
+        except (
+            Exception,
+            SystemExit,
+        ) as error:  # the user's own code: say whose, and keep its traceback
             row = failing_row(self._called, np.asarray(at, dtype=np.int64))
             where = f"{len(at):,} rows together" if row is None else f"row {row:,}"
             rows = self._context.native(self._context.positions(np.arange(1)))

@@ -43,6 +43,7 @@ class Word:
     written: str
     says: Callable[[str, Surface], bool]
     means: Callable[[str, Surface], Any]
+    runs_code: bool = False  # of a file that the text names
 
 
 def from_words(text: str, log: Surface) -> Any:
@@ -68,6 +69,15 @@ def unknown_words(text: str, log: Surface) -> PolicyError:
     return PolicyError(
         f"{text!r} is not a policy in words{said}.{did_you_mean(text, known)} Written are: {written}."
     )
+
+
+def _listed(text: str, log: Surface, what: str) -> tuple[str, ...]:
+    """Names of columns, each of them once."""
+    names = [part if part in log.columns else part.strip() for part in text.split(",")]
+    for name in names:
+        if names.count(name) > 1:
+            raise PolicyError(f"{text!r} names the {what} column {name!r} twice.")
+    return tuple(names)
 
 
 def _label(text: str, log: Surface) -> Any:
@@ -97,17 +107,26 @@ def _table(path: str, log: Surface) -> Table:
     return Table(frame, context=keys, action=log.action, probability="probability")
 
 
+def names_module(text: str, log: Surface) -> bool:
+    """Whether a text is a policy that is imported: nothing else than that runs the code of a file."""
+    word = next((word for word in WORDS if word.says(text, log)), None)
+    return word is not None and word.runs_code
+
+
 def imported(text: str, _: Surface) -> Any:
     """The object that ``package.module:name`` or ``file.py:name`` names."""
     module_name, _colon, path = text.rpartition(":")
-    try:
-        value: Any = (
-            _from_file(module_name)
-            if module_name.endswith(".py")
-            else importlib.import_module(module_name)
+    file = module_name.endswith(".py")
+    words = [*([] if file else module_name.split(".")), *path.split(".")]
+    if not all(part.isidentifier() for part in words):
+        raise PolicyError(
+            f"{text!r} is not package.module:function: names of modules and functions are plain words."
         )
-    except ImportError as error:
-        raise PolicyError(f"{text!r}: cannot import {module_name!r}: {error}") from error
+    try:
+        value: Any = _from_file(module_name) if file else importlib.import_module(module_name)
+    except (Exception, SystemExit) as error:  # whatever the module's own code raises
+        said = f"{error}" if isinstance(error, ImportError) else f"{type(error).__name__}: {error}"
+        raise PolicyError(f"{text!r}: cannot import {module_name!r}: {said}") from error
     for part in path.split("."):
         if not hasattr(value, part):
             known = [n for n in dir(value) if not n.startswith("_")]
@@ -130,10 +149,6 @@ def _from_file(path: str) -> Any:
     return module
 
 
-def _listed(text: str) -> tuple[str, ...]:
-    return tuple(part.strip() for part in text.split(","))
-
-
 WORDS: tuple[Word, ...] = (
     Word("a column's name", lambda t, log: t in log.columns, lambda t, _: LabelColumn(t)),
     Word("'uniform'", lambda t, _: t == "uniform", lambda _t, _: Uniform()),
@@ -146,13 +161,18 @@ WORDS: tuple[Word, ...] = (
     Word(
         "'greedy:score_a,score_b'",
         lambda t, _: t.startswith("greedy:"),
-        lambda t, _: ScoreColumns(_listed(t.removeprefix("greedy:"))),
+        lambda t, log: ScoreColumns(_listed(t.removeprefix("greedy:"), log, "score")),
     ),
     Word("'table.csv'", lambda t, _: t.lower().endswith(TABLE_FILES), _table),
     Word(
         "'p_a,p_b'",
         lambda t, _: "," in t,
-        lambda t, _: LogColumns(_listed(t)),
+        lambda t, log: LogColumns(_listed(t, log, "probability")),
     ),
-    Word("'package.module:function' or 'rules.py:function'", lambda t, _: ":" in t, imported),
+    Word(
+        "'package.module:function' or 'rules.py:function'",
+        lambda t, _: ":" in t,
+        imported,
+        runs_code=True,
+    ),
 )

@@ -53,6 +53,9 @@ TOPICS: dict[str, Topic] = {
     "unsupported_mass": UNSEEN,
     "smoothing_bias": Topic("The window around the policy's number is wide enough to bias it."),
     "break_at_policy": Topic("Rewards have a corner or a jump exactly where the policy sits."),
+    "learned_from_log": Topic(
+        "The policy seems to have been learned from the rewards it is judged by."
+    ),
     "cell_leaning": Topic("Among actions taken for alike, preferred ones do not earn alike."),
     "coarse_ratio": Topic("Actions that were taken for alike do not earn alike."),
     "unlogged_actions": Topic("Some actions on the list were never logged."),
@@ -73,6 +76,10 @@ TOPICS: dict[str, Topic] = {
         "How often the policy visits each situation cannot be told well enough."
     ),
     "unseen_pairs": Topic("The policy reaches situations that the log hardly shows."),
+    "label_balance": Topic("Rows with a reward differ from those without one."),
+    "effective_labels": Topic("Few labels speak for what the policy would do."),
+    "proxy_skill": Topic("The proxies say little about the reward."),
+    "proxy_preference": Topic("The proxies prefer an action."),
     "rare_rewards": Topic("Rewards are rare: few rows carry the answer."),
     "duplicates": Topic("Some rows appear more than once."),
     "near_duplicates": Topic("Some rows are nearly copies of others."),

@@ -179,7 +179,7 @@ def table(evaluation: Evaluation, level: float = 0.95) -> str:
         about.append(
             "Each interval of the table stands alone: none is corrected for the number of policies."
         )
-    about += [sizes(evaluation)] if evaluation.problem.units.cluster is not None else []
+    about += [sizes(evaluation)] if evaluation.problem.units.has_clusters else []
     return "\n".join([text, "", *about, foot, *notes])
 
 

@@ -134,7 +134,7 @@ class ScoreColumns:
             )
         columns = columns_of(log, self.reads)
         scores = np.column_stack([columns.numeric(c, "score") for c in self.reads])
-        bad = np.isnan(scores).any(axis=1)
+        bad = np.asarray(np.isnan(scores).any(axis=1))
         if bad.any():
             raise PolicyError(
                 f"scores are missing in {first_rows(bad)}. Give a score of every action."

@@ -50,6 +50,7 @@ def scaled(e: Estimate, factor: float) -> Estimate:
         reference=None,
         finer=None if e.finer is None else scaled(e.finer, factor),
         corner=factor * e.corner,
+        models=(),
     )
 
 
@@ -101,6 +102,7 @@ def summed(a: Estimate, b: Estimate, sign: float = 1.0) -> Estimate:
         finer=None if a.finer is None and b.finer is None else summed(_finer(a), _finer(b), sign),
         extrapolation=max(a.extrapolation, b.extrapolation),
         corner=a.corner + sign * b.corner,
+        models=(),
     )
 
 

@@ -296,7 +296,7 @@ def _of_sign(lift: Estimate, interval: Interval) -> Interval:
 
 def pair_of(top: Estimate, bottom: Estimate) -> intervals.Pair:
     """Two estimates of the same units with their joint covariance."""
-    difference = top - bottom
+    difference = top.plain_difference(bottom)
     a, b = top.std_error**2, bottom.std_error**2
     # Polarisation keeps clusters, weights and repetitions as the standard errors have them.
     covariance = (a + b - difference.std_error**2) / 2

@@ -21,10 +21,12 @@ if TYPE_CHECKING:
     from offpolicy.inference.columns import Columns
     from offpolicy.inference.reach import Reach
     from offpolicy.inference.units import Units
+    from offpolicy.logs.log import Log
     from offpolicy.policies.coarse import Cells
     from offpolicy.policies.target import Target
     from offpolicy.scores.catalog import Estimator
     from offpolicy.splits.folds import Folds, Split
+    from offpolicy.trust.copies import Sampled
     from offpolicy.trust.sums import LogSums
 
 
@@ -74,9 +76,10 @@ class Combined:
         same = self.base.ratio_log is self.base.log
         return self.log if same else self._rewarded(self.base.ratio_log)
 
-    def _rewarded(self, log: Any) -> Any:
+    def _rewarded(self, log: Log) -> Any:
         names = replace(log.names, reward=self.name)
-        return replace(log, reward=self.columns["reward"], further={}, names=names)
+        held: Any = log
+        return replace(held, reward=self.columns["reward"], further={}, names=names)
 
     @property
     def log_is_continuous(self) -> bool:
@@ -194,6 +197,10 @@ class Combined:
     def reach(self, target: Target, *, half: bool) -> Reach:
         """Where a target puts its mass: over all units, or the scored half."""
         return self.base.reach(target, half=half)
+
+    def sampled(self, target: Target) -> Sampled:
+        """What a target does in some of the contexts."""
+        return self.base.sampled(target)
 
     def distributions(self, split: Split) -> Iterator[tuple[Ints, Floats]]:
         """Rows with π_b of all their actions, where it is known or fitted."""

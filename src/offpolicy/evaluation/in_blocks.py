@@ -7,6 +7,8 @@ decision. Contexts are read block by block: once to check them, once to fit, onc
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import reduce
+from operator import add
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,12 +28,14 @@ from offpolicy.models.values.resolve import as_value_model
 from offpolicy.policies.target import Target, adapted_policies, resolve
 from offpolicy.splits.folds import Folds, part_keys
 from offpolicy.splits.hashing import drawn
+from offpolicy.trust.copies import SampleBlock, Sampled
 from offpolicy.trust.sums import LogSums, log_sums
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from offpolicy._arrays import Floats, Ints
+    from offpolicy.logs.log import BlockedLog
     from offpolicy.scores.catalog import Estimator
     from offpolicy.splits.folds import Split
 
@@ -40,7 +44,7 @@ if TYPE_CHECKING:
 class InBlocks:
     """One block of columns, predicted in passes over blocks of whole units."""
 
-    log: Any
+    log: BlockedLog
     folds: Folds
     specs: Specs
     store: FitStore = field(default_factory=FitStore)
@@ -57,7 +61,7 @@ class InBlocks:
     action_range: None = None
 
     @classmethod
-    def of(cls, log: Any, folds: Folds, specs: Specs) -> InBlocks:
+    def of(cls, log: BlockedLog, folds: Folds, specs: Specs) -> InBlocks:
         """The source of a log that comes in blocks of whole units."""
         model = as_value_model(specs.value_model, log)
         if not getattr(model, "moves", False):
@@ -213,7 +217,9 @@ class InBlocks:
             self.notes = tuple(dict.fromkeys((*self.notes, note)))
         return training, np.concatenate(units)
 
-    def _fits(self, log: Any, folds: Folds, names: Sequence[str], store: FitStore) -> EpisodeFit:
+    def _fits(
+        self, log: BlockedLog, folds: Folds, names: Sequence[str], store: FitStore
+    ) -> EpisodeFit:
         specs = self.specs
         targets = tuple(resolve(name, self.policies[name], log) for name in names)
         return EpisodeFit(
@@ -300,6 +306,11 @@ class InBlocks:
         """Where a target puts its mass: over all units, or the scored half."""
         made: Reach = self.sums["reach", target.name, half]
         return made
+
+    def sampled(self, target: Target) -> Sampled:
+        """What a target does in some of the contexts; of single decisions only."""
+        parts = map(SampleBlock(target.name, self.policies[target.name]), self.log.blocks())
+        return reduce(add, parts)
 
     def distributions(self, split: Split) -> Iterator[tuple[Ints, Floats]]:
         """Rows with π_b of all their items, where it is known or fitted; the log is passed over for it."""

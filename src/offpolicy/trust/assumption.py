@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from offpolicy.errors import UsageError
+from offpolicy.errors import UsageError, did_you_mean
 from offpolicy.inference.figures import level_text
+from offpolicy.logs.outcome import settled_of
 from offpolicy.trust.coarse import NAME
 from offpolicy.trust.confounding import Sensitivity
 from offpolicy.trust.view import View
 
 if TYPE_CHECKING:
     from offpolicy.evaluation.result import Evaluation
+    from offpolicy.logs.log import Log, Scan
+    from offpolicy.logs.outcome import Settled
 
 ASSUMES = "assumes that nothing but the context columns moved both the action and the reward"
 DECLARED = "rests on the declaration that actions were drawn at random given the context columns"
 GIVEN = "rests on the given propensities being those the actions were drawn with"
 ACCEPTED = "assumes that nothing unseen changes the odds of an action by more than a factor {:g}"
+UNSEEN = "assumes that the policy was not learned from these rows"
+ELSEWHERE = "rests on the declaration that the policy was not learned from these rows"
 COARSE = "assumes that actions of one cell (same {}; {}) earn the same beyond what the reward model says of each"
 UNTESTED = (
     "This log cannot tell whether ratios of cells lose what matters, since its exact weights carry too little or are "
@@ -29,7 +35,7 @@ REMEDY = (
 BOUND = "; or accept a bound on hidden causes with gamma="
 
 
-def remedy_of(log: Any) -> str:
+def remedy_of(log: Log) -> str:
     """What would make the number more than a hope: bounds on hidden causes are for single decisions among labels."""
     bounded = log.kind == "bandit" and not log.is_continuous
     return f"{REMEDY}{BOUND if bounded else ''}."
@@ -37,7 +43,13 @@ def remedy_of(log: Any) -> str:
 
 def assumption(ev: Evaluation) -> str:
     """What the numbers of an evaluation assume; empty where propensities were logged, and used action by action."""
-    return " and ".join(part for part in (of_propensities(ev), of_cells(ev)) if part)
+    seen = [own.about["assumes"] for own in outcomes_of(ev)]
+    return " and ".join(part for part in (of_propensities(ev), of_cells(ev), *seen) if part)
+
+
+def outcomes_of(ev: Evaluation) -> list[Settled]:
+    """Metrics of this evaluation that are seen in part."""
+    return settled_of(ev.problem.log, ev.settings.get("weights") or [ev.metric_name])
 
 
 def of_cells(ev: Evaluation) -> str:
@@ -62,7 +74,33 @@ def of_propensities(ev: Evaluation) -> str:
     return GIVEN if ev.problem.source.behavior_given else ASSUMES
 
 
-def check_declarations(log: Any, randomized: object, gamma: object) -> None:
+def of_policy(ev: Evaluation, policy: str) -> str:
+    """What a number assumes of the policy itself."""
+    return ELSEWHERE if policy in ev.settings.get("learned_elsewhere", ()) else UNSEEN
+
+
+def check_learned_elsewhere(asked: object, policies: list[str]) -> list[str]:
+    """Names of the policies that were declared to be learned elsewhere.
+
+    >>> check_learned_elsewhere(True, ["a", "b"]), check_learned_elsewhere("b", ["a", "b"])
+    (['a', 'b'], ['b'])
+    """
+    if isinstance(asked, bool):
+        return policies if asked else []
+    names = [asked] if isinstance(asked, str) else asked
+    if not isinstance(names, Sequence):
+        raise UsageError(
+            f"learned_elsewhere= must be True or names of policies. Got {asked!r} instead."
+        )
+    for name in names:
+        if name not in policies:
+            raise UsageError(
+                f"learned_elsewhere= names {name!r}, which is no policy here.{did_you_mean(str(name), policies)}"
+            )
+    return list(names)
+
+
+def check_declarations(log: Log | Scan, randomized: object, gamma: object) -> None:
     """Refuse what cannot be meant."""
     if not isinstance(randomized, bool):
         raise UsageError(f"randomized= must be True or False. Got {randomized!r} instead.")
@@ -84,8 +122,9 @@ def grounds(ev: Evaluation, policy: str, level: float) -> tuple[list[str], bool]
     Without a declaration one reason, which keeps a verdict from "trust". With an accepted Γ none, unless the
     difference to the logged value has a sign that Γ could take from it.
     """
+    doubts = [doubt for own in outcomes_of(ev) for doubt in own.doubts]
     if ev.problem.weights_known or ev.settings.get("randomized"):
-        return untested(ev, policy), False
+        return [*doubts, *untested(ev, policy)], False
     gamma = ev.settings.get("gamma")
     if gamma is None:
         how = f"Propensities were {'given' if ev.problem.source.behavior_given else 'fitted'}, not logged"
@@ -94,20 +133,21 @@ def grounds(ev: Evaluation, policy: str, level: float) -> tuple[list[str], bool]
             how, remedy = OF_CELLS, f"Give the logging policy as behavior_model=. {remedy}"
         return [
             f"{how}: the number {of_propensities(ev)}. {remedy}",
+            *doubts,
             *untested(ev, policy),
         ], False
     view = View.of(ev.problem, ev.targets[policy])
     if not view.weight.any():
-        return [], False
+        return doubts, False
     bounds = Sensitivity.of(view)
     plain, wide = bounds.difference(1.0, level), bounds.difference(gamma, level)
     if plain[0] <= 0 <= plain[1] or not wide[0] <= 0 <= wide[1]:
-        return [], False
+        return doubts, False
     why = (
         f"If something unseen changes the odds of an action by a factor {gamma:g}, the difference to the logged "
         f"value is between {wide[0]:.3g} and {wide[1]:.3g}: it may be 0."
     )
-    return [why], True
+    return [why, *doubts], True
 
 
 def untested(ev: Evaluation, policy: str) -> list[str]:

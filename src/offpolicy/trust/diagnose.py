@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from offpolicy._progress import track
+from offpolicy.logs.outcome import settled_of
 from offpolicy.trust import (
     clipping,
     coarse,
     confounding,
+    copies,
     horizon,
     interaction,
     marginals,
@@ -36,6 +38,7 @@ def diagnose(
     targets: Mapping[str, Target],
     estimates: Mapping[tuple[str, str], Estimate] | None = None,
     estimators: Sequence[Estimator] = (),
+    learned_elsewhere: Sequence[str] = (),
 ) -> Diagnostics:
     """Check the log, and each policy's weights, overlap, models and stability.
 
@@ -49,14 +52,20 @@ def diagnose(
         Estimates to compare with each other.
     estimators : sequence of Estimator
         What these estimates were made by.
+    learned_elsewhere : sequence of str
+        Policies that were declared not to be learned from this log.
     """
     by_policy = {}
     with track("checks", len(targets)) as advance:
         for name, target in targets.items():
             own = _of(estimates or {}, name)
-            by_policy[name] = Findings(_findings(View.of(problem, target), own, estimators))
+            view, declared = View.of(problem, target), name in learned_elsewhere
+            findings = _findings(view, own, estimators)
+            by_policy[name] = Findings([*findings, copies.finding(view, declared=declared)])
             advance(note=name)
-    return Diagnostics(Findings(log_findings(problem.log, problem.log_sums())), by_policy)
+    about_log = log_findings(problem.log, problem.log_sums())
+    about_log += [f for own in settled_of(problem.log) for f in own.findings()]
+    return Diagnostics(Findings(about_log), by_policy)
 
 
 def _of(estimates: Mapping[tuple[str, str], Estimate], policy: str) -> dict[str, Estimate]:
@@ -77,6 +86,7 @@ def _findings(
         stability.reward_tail(view),
         confounding.finding(view),
     ]
+    findings += [f for own in settled_of(view.problem.log) for f in own.policy_findings(view)]
     window = smoothing.finding(estimates, estimators)
     if window is not None:
         findings += [window, smoothing.break_finding(view)]

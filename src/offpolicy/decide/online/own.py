@@ -1,0 +1,119 @@
+"""What a learner is, and what those of the library share: labels, choices, exploration."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Hashable
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
+
+import numpy as np
+
+from offpolicy.errors import UsageError, did_you_mean
+from offpolicy.logs.frame import is_frame
+from offpolicy.policies.distribution import eligibility, one_hot, uniform
+
+if TYPE_CHECKING:
+    from offpolicy._arrays import Array, Bools, Floats, Ints
+
+Labels: TypeAlias = tuple[Hashable, ...]
+
+
+@runtime_checkable
+class Learner(Protocol):
+    """An algorithm that acts and learns.
+
+    Further methods are optional: ``bind(actions)`` returns the learner told the labels of the actions, in the order of
+    the columns of ``probabilities``. Where actions are not open to all, ``respects_eligible`` has to be true and
+    ``probabilities`` takes ``eligible``, an (n, K) mask.
+
+    Examples
+    --------
+    >>> import offpolicy as op
+    >>> isinstance(op.learners.LinUCB(), Learner)
+    True
+    """
+
+    def probabilities(self, context: Any, /) -> Floats:
+        """Return the (n, K) probabilities with which it would act now."""
+        ...
+
+    def update(self, context: Any, action: Any, reward: Any, propensity: Any, /) -> None:
+        """Learn from n decisions: their contexts, action labels, rewards and the probabilities they were taken with."""
+        ...
+
+
+def fresh(learner: Any, actions: Labels) -> Any:
+    """An independent copy of a learner that knows the actions; the original is left as it is."""
+    for method in ("probabilities", "update"):
+        if not callable(getattr(learner, method, None)):
+            raise UsageError(
+                f"a learner has the methods probabilities(context) and update(context, action, reward, propensity). "
+                f"{type(learner).__name__} has no {method}(). For a scikit-learn model use "
+                "op.learners.EpsilonGreedy(model); for other libraries see op.learners."
+            )
+    own = copy.deepcopy(learner)
+    return own.bind(actions) if hasattr(own, "bind") else own
+
+
+def as_pandas(context: Any) -> Any:
+    """A frame of any kind as pandas."""
+    if hasattr(context, "to_pandas"):
+        return context.toas_pandas()
+    return context
+
+
+def codes_of(action: Any, actions: Labels) -> Ints:
+    """Codes of action labels; one that is unknown raises."""
+    place = {label: code for code, label in enumerate(actions)}
+    values = action.tolist() if isinstance(action, np.ndarray) else list(action)
+    unknown = [label for label in values if label not in place]
+    if unknown:
+        raise UsageError(
+            f"update(): {unknown[0]!r} is none of the actions."
+            f"{did_you_mean(str(unknown[0]), [str(a) for a in actions])}"
+        )
+    return np.array([place[label] for label in values], dtype=np.int64)
+
+
+def greedy(preference: Floats, eligible: Bools | None) -> Floats:
+    """Probability 1 for the largest preference; ties go to the first action."""
+    open_to = eligibility(eligible, *preference.shape)
+    shown = preference if open_to is None else np.where(open_to, preference, -np.inf)
+    return one_hot(shown.argmax(axis=1), preference.shape[1])
+
+
+def explored(exploit: Floats, epsilon: float, eligible: Bools | None) -> Floats:
+    """A policy that is left for a uniform draw with probability ε."""
+    n, k = exploit.shape
+    return (1 - epsilon) * exploit + uniform(n, k, eligibility(eligible, n, k), epsilon)
+
+
+def check_share(value: float, name: str, learner: str) -> None:
+    """Refuse what is not in [0, 1]."""
+    if not (isinstance(value, int | float) and 0 <= value <= 1):
+        raise UsageError(
+            f"The {name!r} parameter of {learner} must be a number in [0, 1]. Got {value!r} instead."
+        )
+
+
+def check_positive(value: float, name: str, learner: str) -> None:
+    """Refuse what is not a positive number."""
+    if not (isinstance(value, int | float) and value > 0 and np.isfinite(value)):
+        raise UsageError(
+            f"The {name!r} parameter of {learner} must be a positive number. Got {value!r} instead."
+        )
+
+
+def table_of(context: Any) -> Any:
+    """Contexts as models read them: pandas with names, or a two-dimensional array."""
+    if is_frame(context):
+        return as_pandas(context)
+    array = np.asarray(context)
+    return array.reshape(len(array), -1)
+
+
+def as_array(values: Any) -> Array:
+    """Labels as they are given to a learner."""
+    array = np.empty(len(values), dtype=object)
+    array[:] = list(values)
+    return array

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 from offpolicy.errors import UsageError
 from offpolicy.inference.intervals.rules import automatic
 from offpolicy.inference.intervals.sample import Interval
+from offpolicy.inference.registry import is_balanced
 
 if TYPE_CHECKING:
     from offpolicy.inference.estimate import Estimate
 
-PLENTIFUL = ("normal", "t", "exact")  # intervals that rest on many units and balanced scores
 Term = tuple[float, "Estimate"]
 
 
@@ -172,5 +172,4 @@ def combined(e: Estimate, level: float) -> Interval:
 
 def is_plentiful(e: Estimate, level: float) -> bool:
     """Whether an estimate's own rules say that its scores are balanced and its units many."""
-    interval = e.interval(level)
-    return interval.sufficient and interval.method in PLENTIFUL
+    return is_balanced(e.interval(level))

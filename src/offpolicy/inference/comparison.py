@@ -17,10 +17,10 @@ import numpy as np
 from offpolicy._visible import printable
 from offpolicy.errors import NotIdentifiedError
 from offpolicy.inference.change import Change, has_lift
-from offpolicy.inference.confidence import PLENTIFUL
 from offpolicy.inference.family import adjusted, covariance, together, units
 from offpolicy.inference.intervals.multiple import BestPolicy, largest_gap
 from offpolicy.inference.intervals.rules import MANY_UNITS, of_few
+from offpolicy.inference.registry import is_balanced
 from offpolicy.policies.target import LOGGING_POLICY
 from offpolicy.scores.catalog import headline
 
@@ -201,7 +201,7 @@ def _advantages(
         return -own[n].high if minimize else own[n].low
 
     leads = {n: lead(n) for n in gaps}
-    plentiful = all(i.sufficient and i.method in PLENTIFUL for i in own.values())
+    plentiful = all(is_balanced(i) for i in own.values())
     if number < 3 or not own or not plentiful:
         return leads
     size = units(list(judged.values()))

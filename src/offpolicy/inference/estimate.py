@@ -74,7 +74,7 @@ class Estimate:
     extrapolation : float
         What the step from ``finer`` to this estimate is multiplied by to be all of the bias.
     models : tuple of column names
-        w q − v of each unit, one for each repetition: with them a difference of two policies gets coefficients of its own.
+        w q − v of each unit, one for each repetition, with which differences get coefficients of their own.
     corner : float
         What a corner of the mean reward at the policy's number, where one was found, moves the estimate by.
 

@@ -174,8 +174,8 @@ def _season(batches: Batches, share: Floats) -> str:
         return ""
     return (
         "the value is not the same in every batch (weighting them moves the estimate by "
-        f"{gap:.3g}, {abs(z):.1f} standard errors; p = {p:.2g} for the spread of their means), so that batches weighted "
-        "by their spread estimate something else. Use the default interval or method='batch-pooled'"
+        f"{gap:.3g}, {abs(z):.1f} standard errors; p = {p:.2g} for the spread of their means), so that batches "
+        "weighted by their spread estimate something else. Use the default interval or method='batch-pooled'"
     )
 
 

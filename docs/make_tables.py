@@ -45,6 +45,8 @@ WHAT = {
     "effective_labels": "labels that count, discounted for unequal weights",
     "proxy_skill": "share of the labels' variance that the proxies explain besides context and action",
     "proxy_preference": "z-score of the largest difference between actions at the same proxies",
+    "history_overlap": "share of rows unlike any row of the older log",
+    "surrogacy": "p-value of the largest difference between rewards and what the older log foretells, by action",
     "rare_rewards": "units that earned something else than the usual reward",
     "duplicates": "share of rows that copy another one, beyond the coincidences that propensities make likely",
     "reward_maturity": "mean reward of the latest tenth of the batches over that before, where it was never as low",

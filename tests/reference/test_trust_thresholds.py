@@ -51,6 +51,8 @@ TABLE = {
     "effective_labels": (30.0, 5.0, "below", None, "d"),
     "proxy_skill": (0.0, -INF, "below", None, "a"),
     "proxy_preference": (4.0, INF, "above", 0.001, "a"),
+    "history_overlap": (0.01, 0.1, "above", None, "d"),
+    "surrogacy": (0.002, 0.0001, "below", 0.002, "d"),
     "reward_tail": (0.15, 0.25, "above", 0.01, "dp"),
     "batch_drift": (0.001, -INF, "below", 0.001, "a"),
     "estimator_disagreement": (0.001, 0.0001, "below", 0.001, "d"),

@@ -188,6 +188,7 @@ def replay(
         behavior_model=behavior_model,
         minimize=minimize,
         randomized=randomized,
+        learned_elsewhere=True,  # on earlier blocks, or on rows accepted before
         seed=seed,
     )
     return replace(ev, replayed=replayed)

@@ -80,6 +80,8 @@ TOPICS: dict[str, Topic] = {
     "effective_labels": Topic("Few labels speak for what the policy would do."),
     "proxy_skill": Topic("The proxies say little about the reward."),
     "proxy_preference": Topic("The proxies prefer an action."),
+    "history_overlap": Topic("Some rows are unlike any row of the older log."),
+    "surrogacy": Topic("The reward is not what the older log foretells."),
     "rare_rewards": Topic("Rewards are rare: few rows carry the answer."),
     "duplicates": Topic("Some rows appear more than once."),
     "near_duplicates": Topic("Some rows are nearly copies of others."),

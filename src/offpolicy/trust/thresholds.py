@@ -238,6 +238,15 @@ THRESHOLDS: dict[str, Threshold] = {
         4.0, math.inf, "above", "Never take these proxies for the reward: they prefer an action.",
         advice=True, false_alarms=0.001,
     ),
+    # Rewards of an older log: rows unlike any of its own, and predictions where rewards are seen (a p-value).
+    "history_overlap": Threshold(
+        0.01, 0.1, "above", "Use an older log of rows like these, or fewer proxies.", decides=True,
+    ),
+    "surrogacy": Threshold(
+        0.002, 0.0001, "below",
+        "The proxies miss part of what the action does to the reward: add proxies, or wait for the reward.",
+        decides=True, false_alarms=0.002,
+    ),
     # Stability of the number.
     "reward_tail": Threshold(
         0.15, 0.25, "above",

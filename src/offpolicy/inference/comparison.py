@@ -91,8 +91,8 @@ class Comparison:
                 f"{_words(gap, '+.3g')}{tail}"
             )
         for (one, two), interval in self.pairs.items() if len(self.pairs) <= MOST_SHOWN else ():
-            gap = self.gaps[one, two].value
-            lines.append(f"{one} against {two}: {gap:+.3g}, {_words(interval, '+.3g')}")
+            apart = self.gaps[one, two].value
+            lines.append(f"{one} against {two}: {apart:+.3g}, {_words(interval, '+.3g')}")
         return "\n".join([*lines, f"Best: {self.best.statement}."])
 
     @printable

@@ -250,6 +250,7 @@ class Pipeline:
         label = f"{self.metric} of {label}" if self.metric else label
         target = smoothed_for(target, estimator)
         rows: list[Affine] = []
+        models: list[Any] = []
         notes: list[str] = [*getattr(self.log, "notes", ()), *self.source.notes]
         scored = evidence = None
         for repeat in range(repeats):
@@ -272,6 +273,10 @@ class Pipeline:
             name = ("psi", *self._key(target.name, estimator), repeat)
             self.table.put(name, psi)
             rows.append(Affine.column(name))
+            model = self._cache.pop(("model", target.name, estimator.name, repeat), None)
+            if model is not None and not half and self.weights_known:
+                models.append(("model", *name[1:]))
+                self.table.put(models[-1], model)
         estimate = Estimate(
             self.table,
             tuple(rows),
@@ -281,6 +286,7 @@ class Pipeline:
             evidence,
             reward=self.earning,
             shares_means=not estimator.linear_in_reward,
+            models=tuple(models) if len(models) == repeats else (),
         )
         if target.finer is not None and "behavior" in estimator.needs:
             finer = self.estimate(target.finer, estimator, [target.finer])
@@ -337,6 +343,7 @@ class Pipeline:
         said, key = self.source.store.said, self._key(target.name, estimator)
         said["blend", *key] = (scores.products, scores.looks_back)
         said["model share", *key, repeat] = scores.model_share
+        self._cache["model", target.name, estimator.name, repeat] = scores.model
         if d.is_counted and not estimator.counts:
             # Units that are alike in all that a score may look at have one score.
             first = np.concatenate([[0], np.cumsum(np.rint(d.count).astype(np.int64))[:-1]])

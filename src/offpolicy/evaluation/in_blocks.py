@@ -63,12 +63,8 @@ class InBlocks:
     @classmethod
     def of(cls, log: BlockedLog, folds: Folds, specs: Specs) -> InBlocks:
         """The source of a log that comes in blocks of whole units."""
-        model = as_value_model(specs.value_model, log)
-        if not getattr(model, "moves", False):
-            raise UsageError(
-                f"value_model={model!r} predicts the rows it was fitted on only, and a streamed log is predicted block "
-                "by block. Use FittedQ(…), or read the log into memory with way='rows'."
-            )
+        if specs.value_model is not None:
+            need_moving(specs.value_model, log)
         return cls(log, folds, specs)
 
     @property
@@ -127,10 +123,12 @@ class InBlocks:
 
     def prepare(self, targets: Sequence[Target], estimators: Sequence[Estimator]) -> None:
         """Fit what is missing, then predict what is missing, in one pass over the log."""
+        if any("value" in estimator.needs for estimator in estimators):
+            need_moving(self.specs.value_model, self.log)
         for estimator in estimators:
             if estimator.emphasis is not None or "marginal" in estimator.needs:
                 raise UsageError(
-                    f"{estimator.name} fits models to the weights of all slates at once, which a streamed log does not "
+                    f"{estimator.name} fits models to the weights of all units at once, which a streamed log does not "
                     "hold. Leave it out, or read the log into memory with way='rows'."
                 )
         missing = [e for e in estimators if not all(self._has(e, t.name) for t in targets)]
@@ -388,3 +386,13 @@ def _splits(folds: Folds, estimators: Sequence[Estimator], need: str) -> list[tu
 def _part(folds: Folds, units: Any) -> Folds:
     """Folds of some units of the log."""
     return Folds(folds.labels[:, units], folds.half[:, units], folds.k)
+
+
+def need_moving(value_model: Any, log: BlockedLog) -> None:
+    """Refuse a model that predicts only the rows it was fitted on."""
+    model = as_value_model(value_model, log)
+    if not getattr(model, "moves", False):
+        raise UsageError(
+            f"value_model={model!r} predicts the rows it was fitted on only, and a streamed log is predicted block "
+            "by block. Use FittedQ(…), or read the log into memory with way='rows'."
+        )

@@ -44,8 +44,9 @@ if TYPE_CHECKING:
 
     from offpolicy._arrays import Array
     from offpolicy.evaluation.source import Source
-    from offpolicy.logs.log import BlockedLog, Log, Scan
+    from offpolicy.logs.log import Log, Scan
     from offpolicy.logs.slates import Slates
+    from offpolicy.logs.trajectories import Trajectories
     from offpolicy.scores.catalog import Estimator
 
 NUMBER = int | float | np.integer | np.floating
@@ -307,7 +308,7 @@ def _source(log: Log, plan: Plan, folds: Any, specs: Specs) -> Source:
         return InMemory.of(log, _folds(log, plan, folds), specs)
     if log.kind == "bandit":
         return Streamed.of(log, plan, specs)
-    return InBlocks.of(cast("BlockedLog", log), _folds(log, plan, folds), specs)
+    return InBlocks.of(cast("Trajectories | Slates", log), _folds(log, plan, folds), specs)
 
 
 def _folds(log: Log, plan: Plan, asked: Any) -> Folds:

@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from offpolicy._arrays import Floats, Ints
-    from offpolicy.logs.log import BlockedLog
+    from offpolicy.logs.slates import Slates
+    from offpolicy.logs.trajectories import Trajectories
     from offpolicy.scores.catalog import Estimator
     from offpolicy.splits.folds import Split
 
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 class InBlocks:
     """One block of columns, predicted in passes over blocks of whole units."""
 
-    log: BlockedLog
+    log: Trajectories | Slates
     folds: Folds
     specs: Specs
     store: FitStore = field(default_factory=FitStore)
@@ -61,7 +62,7 @@ class InBlocks:
     action_range: None = None
 
     @classmethod
-    def of(cls, log: BlockedLog, folds: Folds, specs: Specs) -> InBlocks:
+    def of(cls, log: Trajectories | Slates, folds: Folds, specs: Specs) -> InBlocks:
         """The source of a log that comes in blocks of whole units."""
         if specs.value_model is not None:
             need_moving(specs.value_model, log)
@@ -112,7 +113,7 @@ class InBlocks:
     def resolve(self, named: dict[str, Any]) -> dict[str, Target]:
         """Policies by name; they are asked block by block."""
         self.policies |= adapted_policies(named, self.log)
-        head = next(iter(self.log.blocks()))
+        head: Any = next(iter(self.log.blocks()))
         k = len(self.log.actions)
         made = {}
         for name in named:
@@ -216,7 +217,7 @@ class InBlocks:
         return training, np.concatenate(units)
 
     def _fits(
-        self, log: BlockedLog, folds: Folds, names: Sequence[str], store: FitStore
+        self, log: Trajectories | Slates, folds: Folds, names: Sequence[str], store: FitStore
     ) -> EpisodeFit:
         specs = self.specs
         targets = tuple(resolve(name, self.policies[name], log) for name in names)
@@ -388,7 +389,7 @@ def _part(folds: Folds, units: Any) -> Folds:
     return Folds(folds.labels[:, units], folds.half[:, units], folds.k)
 
 
-def need_moving(value_model: Any, log: BlockedLog) -> None:
+def need_moving(value_model: Any, log: Trajectories | Slates) -> None:
     """Refuse a model that predicts only the rows it was fitted on."""
     model = as_value_model(value_model, log)
     if not getattr(model, "moves", False):

@@ -9,7 +9,7 @@ from sklearn.linear_model import LinearRegression
 
 import offpolicy as op
 from offpolicy.errors import DataError, ModelError, PolicyError, UsageError
-from offpolicy.evaluation.bandwidths import best_width, candidates, lepski
+from offpolicy.evaluation.choose import best_width, candidates, lepski
 from offpolicy.models.behavior.density import (
     AutoDensity,
     DensityData,

@@ -257,7 +257,7 @@ class LogScan(Scanned):
         )
 
     def _rows(self, streamed: StreamedLog) -> BanditLog:
-        log = streamed.schema.log(self.engine.table(streamed.rows()))
+        log = streamed.schema.log(self.engine.table(streamed.table()))
         cluster = (
             np.unique(log.cluster, return_inverse=True)[1] if log.has_clusters else log.cluster
         )

@@ -8,9 +8,11 @@ stands for c identical ones counts c times.
 from __future__ import annotations
 
 import math
+import weakref
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -23,8 +25,10 @@ from offpolicy.inference.units import Units
 from offpolicy.scores.control_variates import best_difference
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from offpolicy._arrays import Bools, Floats, Ints
-    from offpolicy.inference.columns import Name
+    from offpolicy.columns.store import Name
     from offpolicy.inference.intervals.evidence import Evidence
 
 # The bias of a symmetric window grows with the square of its width, of one cut at the end of the range with the width:
@@ -297,6 +301,10 @@ class Estimate:
     def _kept(self) -> dict[object, object]:
         return {}
 
+    def __getstate__(self) -> dict[str, object]:
+        """Without intervals, which are made again."""
+        return {name: value for name, value in vars(self).items() if name != "_kept"}
+
     def known(self) -> Evidence | None:
         """Weights, rewards and their ranges; None where units are clusters or carry analysis weights."""
         plain = self.evidence is not None and self.evidence.is_plain
@@ -355,11 +363,23 @@ class Estimate:
         """Estimate of the difference: scores paired unit by unit."""
         if not isinstance(other, Estimate):
             return NotImplemented
-        key = ("minus", other)
-        if key not in self._kept:
-            # One object for one difference: its intervals are made once.
-            self._kept[key] = self._minus(other)
-        return self._kept[key]  # type: ignore[return-value]
+        return self._paired_with(other, "minus", partial(self._minus, other))
+
+    def _paired_with(
+        self, other: Estimate, relation: str, make: Callable[[], Estimate]
+    ) -> Estimate:
+        """One derived estimate for as long as somebody has it, with the intervals that were made of it before.
+
+        The intervals are kept and not the estimate: it refers to both it was made from, and would keep them for ever.
+        """
+        pairs: Any = self._kept.setdefault("pairs", WeakKeyDictionary())
+        known, intervals = pairs.setdefault(other, {}).get(relation, (None, {}))
+        made: Estimate | None = None if known is None else known()
+        if made is None:
+            made = make()
+            vars(made)["_kept"] = intervals
+            pairs[other][relation] = (weakref.ref(made), intervals)
+        return made
 
     def _minus(self, other: Estimate) -> Estimate:
         if not arithmetic.is_difference(self, other):
@@ -437,9 +457,9 @@ class Estimate:
         >>> round(a.lift(b).value, 12), a.lift(b).std_error
         (1.0, 0.0)
         """
-        key = ("over", other)
-        if key in self._kept:
-            return self._kept[key]  # type: ignore[return-value]
+        return self._paired_with(other, "over", partial(self._over, other))
+
+    def _over(self, other: Estimate) -> Estimate:
         if self.relation == other.relation == "scaled" and self.factors == other.factors:
             assert self.parts is not None
             assert other.parts is not None
@@ -453,8 +473,7 @@ class Estimate:
             # The linearized score (a − ratio·b)/|b| has mean 0; the lift itself is its constant.
             rows.append((a - b.scaled(ratio)).scaled(1 / size, (top - bottom) / size))
         label = f"lift of {self.label} over {other.label}"
-        self._kept[key] = self._derived(other, tuple(rows), label, "lift")
-        return self._kept[key]  # type: ignore[return-value]
+        return self._derived(other, tuple(rows), label, "lift")
 
     def within(self, members: Bools) -> Estimate | None:
         """The mean of the same score over some units alone; None where the split leaves nothing to average.
@@ -668,19 +687,3 @@ def embedded(psi: Floats, units: Units, rows: Ints) -> tuple[Floats, Bools]:
     out = np.full(units.n_rows, value)
     out[rows] = value + (float(mass.sum()) / held) * (psi - value)
     return out, scored
-
-
-def over_folds(psi: Floats, units: Units, fold: Ints) -> Floats:
-    """Scores whose mean over units is the mean over folds of the folds' means.
-
-    ψ_i → value + (Σω / K Σ_fold ω)(ψ_i − value): where folds have the same size nothing changes.
-
-    >>> float(over_folds(np.array([0.0, 2.0, 4.0]), Units(3), np.array([0, 0, 1])).mean())
-    2.5
-    """
-    mass = units.mass
-    size = np.bincount(fold, weights=mass)
-    means = np.bincount(fold, weights=mass * psi)[size > 0] / size[size > 0]
-    value = float(means.mean())
-    stretch = float(mass.sum()) / (len(means) * np.where(size > 0, size, 1.0))
-    return np.asarray(value + stretch[fold] * (psi - value))

@@ -7,7 +7,6 @@ from sklearn.linear_model import LinearRegression
 
 import offpolicy as op
 from offpolicy.errors import DataError, UsageError
-from offpolicy.evaluation.in_blocks import InBlocks
 
 ROLES = {
     "episode": "id",
@@ -114,7 +113,7 @@ def test_a_frame_a_stream_and_duckdb_give_the_same(frame, path, roles):
     policies = {"soft": softly, "even": "uniform"}
     few = {**FEW, "behavior_model": None if named["propensity"] else "shares"}
     memory, *others = [op.evaluate(log, policies, **few) for log in logs]
-    assert isinstance(others[1].problem.source, InBlocks)
+    assert others[1].settings["engine"]["way"] == "stream"
     for other in others:
         same(memory, other)
 

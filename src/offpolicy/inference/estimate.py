@@ -156,6 +156,15 @@ class Estimate:
 
     @cached_property
     def std_error(self) -> float:
+        """Standard error: that of the scores' mean and, of a smoothed policy, of what its smoothing is off by.
+
+        How much was smoothed was chosen on the same rows. What half the smoothing moves the estimate by, and the error
+        of that, are part of what it may be off by.
+        """
+        return math.hypot(self.score_error, *self.smoothing)
+
+    @cached_property
+    def score_error(self) -> float:
         """Standard error of the mean of the scores, averaged over repetitions unit by unit.
 
         The scores of one repetition carry the noise of its folds; their average carries what is left of it.
@@ -163,7 +172,7 @@ class Estimate:
         if not self.is_defined:
             return math.nan
         if self.relation == "scaled" and self.parts is not None:
-            return abs(self.factors[0]) * self.parts[0].std_error
+            return abs(self.factors[0]) * self.parts[0].score_error
         return self.units.sample(self.table.scores(Affine.mean(self.rows))).std_error
 
     @cached_property
@@ -223,12 +232,12 @@ class Estimate:
     @property
     def variance(self) -> float:
         """σ̂², the variance of one unit's score: n · std_error²."""
-        return self.n * self.std_error**2
+        return self.n * self.score_error**2
 
     def sample(self) -> Sample:
         """The scored units (clusters) and their scores, averaged over repetitions.
 
-        Residuals are scaled so that the sample has the standard error of the estimate, which for half-sample
+        Residuals are scaled so that the sample has the standard error of the scores' mean, which for half-sample
         splits counts the scored half only.
         """
         if "sample" in self._kept:
@@ -236,7 +245,7 @@ class Estimate:
         psi = self.table.scores(Affine.mean(self.rows))
         sample = self.table.sample(psi, self._scored)
         spread = sample.std_error
-        factor = self.std_error / spread if spread > 0 else 1.0
+        factor = self.score_error / spread if spread > 0 else 1.0
         if abs(factor - 1) >= 1e-12:
             center = sample.estimate * sample.denominator
             scores = center + factor * (sample.numerator - center)

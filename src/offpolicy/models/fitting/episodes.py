@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from offpolicy._arrays import MOST_LOG
 from offpolicy._threads import few_threads
 from offpolicy.errors import ModelError, did_you_mean
 from offpolicy.models.fitting.behavior_fits import behaviors_of
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
 
 
 FEWEST = 50
-MOST_LOG = 200.0
 
 
 @dataclass(frozen=True, eq=False)

@@ -229,6 +229,7 @@ class Pipeline:
         label = f"{self.metric} of {label}" if self.metric else label
         target = smoothed_for(target, estimator)
         rows: list[Affine] = []
+        models: list[Any] = []
         notes: list[str] = [*getattr(self.log, "notes", ()), *self.source.notes]
         scored = evidence = None
         for repeat in range(repeats):
@@ -253,6 +254,10 @@ class Pipeline:
             name = ("psi", self.number, target.name, estimator.name, repeat)
             self.table.put(name, psi)
             rows.append(Affine.column(name))
+            model = self._cache.pop(("model", target.name, estimator.name, repeat), None)
+            if model is not None and not half and self.weights_known and not self.fold_means:
+                models.append(("model", *name[1:]))
+                self.table.put(models[-1], model)
         estimate = Estimate(
             self.table,
             tuple(rows),
@@ -262,6 +267,7 @@ class Pipeline:
             evidence,
             reward=self.earning,
             shares_means=not estimator.linear_in_reward,
+            models=tuple(models) if len(models) == repeats else (),
         )
         if target.finer is not None and "behavior" in estimator.needs:
             finer = self.estimate(target.finer, estimator, [target.finer])
@@ -318,6 +324,7 @@ class Pipeline:
         self._cache["products", target.name, estimator.name] = scores.products
         self._cache["look back", target.name, estimator.name] = scores.looks_back
         self._cache["model share", target.name, estimator.name, repeat] = scores.model_share
+        self._cache["model", target.name, estimator.name, repeat] = scores.model
         if d.is_counted and not estimator.counts:
             # Units that are alike in all that a score may look at have one score.
             first = np.concatenate([[0], np.cumsum(np.rint(d.count).astype(np.int64))[:-1]])

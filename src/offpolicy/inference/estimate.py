@@ -20,6 +20,7 @@ from offpolicy.inference import arithmetic
 from offpolicy.inference.intervals.sample import Interval, Sample
 from offpolicy.inference.score_table import MOST_ROWS, SMALL, Affine, EvidenceColumns, ScoreTable
 from offpolicy.inference.units import Units
+from offpolicy.scores.control_variates import best_difference
 
 if TYPE_CHECKING:
     from offpolicy._arrays import Bools, Floats, Ints
@@ -72,6 +73,8 @@ class Estimate:
         The same with half the smoothing, for an estimate that values a smoothed policy in place of the policy itself.
     extrapolation : float
         What the step from ``finer`` to this estimate is multiplied by to be all of the bias.
+    models : tuple of column names
+        w q − v of each unit, one for each repetition, with which differences get coefficients of their own.
     corner : float
         What a corner of the mean reward at the policy's number, where one was found, moves the estimate by.
 
@@ -101,6 +104,7 @@ class Estimate:
     finer: Estimate | None = field(default=None, repr=False)
     extrapolation: float = 1.0
     corner: float = 0.0
+    models: tuple[Name, ...] = ()
 
     @classmethod
     def from_scores(
@@ -351,8 +355,39 @@ class Estimate:
     def _minus(self, other: Estimate) -> Estimate:
         if not arithmetic.is_difference(self, other):
             return arithmetic.summed(self, other, -1.0)
+        best = self._best_rows(other)
+        if best is None:
+            return self.plain_difference(other)
+        gap = self._derived(other, best[0], f"{self.label} − {other.label}", "difference")
+        return replace(gap, notes=(*gap.notes, *best[1]))
+
+    def plain_difference(self, other: Estimate) -> Estimate:
+        """The difference of the two scores as they are, whose value is the difference of the values."""
         rows = tuple(a - b for a, b in self.paired(other))
         return self._derived(other, rows, f"{self.label} − {other.label}", "difference")
+
+    def _best_rows(self, other: Estimate) -> tuple[tuple[Affine, ...], tuple[str, ...]] | None:
+        """Scores of the difference by coefficients chosen for the pair, and notes; None where there are none."""
+        one, two = self.evidence, other.evidence
+        paired = one is not None and two is not None and len(self.models) == len(other.models) > 0
+        if not paired or self.table is not other.table or self.is_same_as(other):
+            return None
+        assert one is not None
+        assert two is not None
+        table, units = self.table, self.units
+        mass, single = units.mass, units.mass / units.count
+        weight = table.columns[one.weight] - table.columns[two.weight]
+        rows, notes = [], []
+        for mine, theirs in zip(self.models, other.models, strict=True):
+            name = ("pair", mine, theirs)
+            model = table.columns[mine] - table.columns[theirs]
+            best = best_difference(weight, model, table.columns[one.reward], mass, single)
+            if best is None:
+                return None
+            table.put(name, best[0])
+            rows.append(Affine.column(name))
+            notes.append(best[1])
+        return tuple(rows), tuple(dict.fromkeys(notes))
 
     def __add__(self, other: Estimate) -> Estimate:
         """Estimate of the sum: scores paired unit by unit."""
@@ -464,6 +499,7 @@ class Estimate:
             factors=(),
             reference=reference,
             finer=finer,
+            models=(),
         )
 
     def is_same_as(self, other: Estimate) -> bool:
@@ -548,6 +584,7 @@ class Estimate:
             finer=finer,
             extrapolation=max(self.extrapolation, other.extrapolation),
             corner=(self.corner - ratio * other.corner) / scale,
+            models=(),
         )
 
     @printable

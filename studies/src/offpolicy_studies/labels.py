@@ -74,7 +74,7 @@ def router_world(share: float, folder: Path) -> tuple[Any, Callable[[int], Ways]
             judge=np.where(rng.random(2000) < agrees, right, 1 - right),
             label=np.where(rng.random(2000) < share, right, np.nan),
         )
-        roles = {"context": columns, "action": "model", "propensity": "p"}
+        roles: Any = {"context": columns, "action": "model", "propensity": "p"}
         return {
             "all labels": (op.BanditLog.from_frame(frame, reward="right", **roles), truth),
             "judge as reward": (op.BanditLog.from_frame(frame, reward="judge", **roles), truth),
@@ -148,7 +148,7 @@ def judge_world(share: float, _: Path) -> tuple[Any, Callable[[int], Ways]]:
             "adverse judge": -r - 2 * action + noise,
         }
 
-        def log(reward: Floats, outcome: Any = None) -> op.BanditLog:
+        def log(reward: Any, outcome: Any = None) -> op.BanditLog:
             return op.BanditLog.from_arrays(x, action, reward, propensity, outcome=outcome)
 
         made = {
@@ -188,7 +188,7 @@ def delay_world(kind: str, _: Path) -> tuple[Any, Callable[[int], Ways]]:
         arrived = (came <= WINDOW) * 1.0
         propensity, old = np.where(action == 1, p, 1 - p), age >= WINDOW
 
-        def log(reward: Floats, at: Any = slice(None), outcome: Any = None) -> op.BanditLog:
+        def log(reward: Any, at: Any = slice(None), outcome: Any = None) -> op.BanditLog:
             return op.BanditLog.from_arrays(
                 x[at], action[at], reward[at], propensity[at], outcome=outcome
             )
@@ -205,7 +205,7 @@ def delay_world(kind: str, _: Path) -> tuple[Any, Callable[[int], Ways]]:
     return op.policies.Fixed(1), draw
 
 
-def _sigmoid(x: Floats) -> Floats:
+def _sigmoid(x: Any) -> Floats:
     return np.asarray(1 / (1 + np.exp(-x)))
 
 

@@ -143,13 +143,13 @@ THRESHOLDS: dict[str, Threshold] = {
     ),
     # The log against itself. Values are p-values, adjusted for the number of actions and batches.
     "sample_ratio_mismatch": Threshold(
-        0.002, 0.001, "below",
+        0.002, 0.0001, "below",
         "Find out why actions were logged at other rates than their propensities: lost rows, filters "
         "after assignment, bots, redirects, or wrong propensities.",
         decides=True, false_alarms=0.002,
     ),
     "balance": Threshold(
-        0.001, 0.001, "below",
+        0.001, 0.0001, "below",
         "Logged propensities are not those that the actions were drawn with, or a context column was "
         "written after the action: check both, column by column.",
         decides=True, false_alarms=0.001,

@@ -244,11 +244,15 @@ def test_a_batch_of_users_who_were_drawn_before_is_left_out():
 
 
 def test_a_very_unlikely_action_that_came_once():
-    # 1/p of a single row is no evidence: ten rows of an action are needed.
+    # 1/p of a single row is no evidence: ten rows of an action are needed, each of them likely to be among so many.
     a = np.r_[np.zeros(9, int), np.ones(200, int)]
     p = np.r_[np.full(9, 0.001), np.linspace(0.9, 0.999, 200)]
     log = op.BanditLog.from_arrays(None, a, np.zeros(209), p)
     found = asked(mismatch, log)
     assert list(found.details["actions"]) == [1]
     ten = op.BanditLog.from_arrays(None, np.r_[0, a], np.zeros(210), np.r_[0.001, p])
-    assert list(asked(mismatch, ten).details["actions"]) == [0, 1]
+    assert list(asked(mismatch, ten).details["actions"]) == [1]
+    likely = op.BanditLog.from_arrays(
+        None, np.r_[0, a], np.zeros(210), np.r_[np.full(10, 0.15), p[9:]]
+    )
+    assert list(asked(mismatch, likely).details["actions"]) == [0, 1]

@@ -26,6 +26,7 @@ TABLE = {
     "unsupported_mass": (0.001, 0.05, "above", 0.001, "dr"),
     "reward_model_r2": (-0.01, -INF, "below", None, "a"),
     "reward_model_calibration": (4.0, 8.0, "above", 0.0001, ""),
+    "reward_model_by_batch": (4.0, INF, "above", 0.0001, ""),
     "behavior_log_loss": (4.0, 6.0, "above", 0.0001, ""),
     "floored": (0.0, 0.01, "above", None, ""),
     "efficiency_ratio": (2.0, INF, "above", 0.001, "ap"),

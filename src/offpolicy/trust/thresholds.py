@@ -122,6 +122,11 @@ THRESHOLDS: dict[str, Threshold] = {
     # Nuisances.
     "reward_model_r2": Threshold(-0.01, -math.inf, "below", MODEL, advice=True),
     "reward_model_calibration": Threshold(4.0, 8.0, "above", MODEL, false_alarms=0.0001),
+    "reward_model_by_batch": Threshold(
+        4.0, math.inf, "above",
+        "Check how rewards were joined to the rows of this batch, or leave it out.",
+        false_alarms=0.0001,
+    ),
     "behavior_log_loss": Threshold(4.0, 6.0, "above", BEHAVIOR, false_alarms=0.0001),
     "floored": Threshold(
         0.0, 0.01, "above",

@@ -118,8 +118,9 @@ def balance_sums(
     level, gap, spread = [], [], []
     for _, feature in named:
         h = feature if index is None else feature[index]
-        powers = [None, h, h * h]
-        level.append([float(mass.sum()), float(mass @ h), float(mass @ powers[2])])
+        square_of = h * h
+        powers: list[Floats | None] = [None, h, square_of]
+        level.append([float(mass.sum()), float(mass @ h), float(mass @ square_of)])
         gap.append(np.stack([by_action.gap(p) for p in powers], axis=-1))
         if block.distribution is None:
             powers += [h**3, h**4]

@@ -209,11 +209,17 @@ def _by_inverse(log: Log, draws: Draws, effects: Floats) -> Finding:
     if not often.any():
         return not_applicable("sample_ratio_mismatch", TOO_FEW)
     third = np.bincount(action, weights=square * draws.weight * inverse**3, minlength=k)
-    sums = (first, second, third.astype(np.float64), possible)
-    others = tuple(x.sum() - x for x in sums)
-    squares = float(square.sum())
-    z = np.stack([_inverse_z(*sums, squares, effects), _inverse_z(*others, squares, effects.max())])
-    rest, rest_possible = others[0], others[3]
+    third = third.astype(np.float64)
+    rest, rest_second, rest_third, rest_possible = (
+        x.sum() - x for x in (first, second, third, possible)
+    )
+    squares, most = float(square.sum()), float(effects.max())
+    z = np.stack(
+        [
+            _inverse_z(first, second, third, possible, squares, effects),
+            _inverse_z(rest, rest_second, rest_third, rest_possible, squares, most),
+        ]
+    )
     reference = np.stack([possible, rest_possible])
     off = np.stack([first, rest]) - reference
     share = np.divide(np.abs(off), reference, out=np.zeros((2, k)), where=reference > 0)

@@ -208,8 +208,8 @@ def _by_inverse(log: Log, draws: Draws, effects: Floats) -> Finding:
     often = np.bincount(action, weights=draws.number * bounded, minlength=k) >= 2 * SMALLEST_CELL
     if not often.any():
         return not_applicable("sample_ratio_mismatch", TOO_FEW)
-    third = np.bincount(action, weights=square * draws.weight * inverse**3, minlength=k)
-    third = third.astype(np.float64)
+    cubes = square * draws.weight * inverse**3
+    third = np.bincount(action, weights=cubes, minlength=k).astype(np.float64)
     rest, rest_second, rest_third, rest_possible = (
         x.sum() - x for x in (first, second, third, possible)
     )

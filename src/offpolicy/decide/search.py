@@ -48,7 +48,7 @@ class PolicyLearner:
     def __init__(
         self,
         log: BanditLog,
-        learner: str = "tree",
+        learner: Any = "tree",
         objective: str = "value",
         max_depth: int = 2,
         min_rows: int | None = None,

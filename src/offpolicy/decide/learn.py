@@ -29,7 +29,7 @@ from offpolicy.decide.learners import (
 )
 from offpolicy.errors import UsageError, did_you_mean
 from offpolicy.evaluation.evaluate import evaluate
-from offpolicy.evaluation.metrics import Asked
+from offpolicy.evaluation.question import Asked
 from offpolicy.logs.layout import in_frame_order
 from offpolicy.policies.by_preference import Greedy
 from offpolicy.policies.context import n_rows
@@ -179,6 +179,7 @@ def _rows(log: BanditLog) -> Any:
 def _only(ev: Evaluation, policy: str) -> Evaluation:
     return replace(
         ev,
+        question=ev.question.but(policies={policy: ev.question.policies[policy]}),
         targets={policy: ev.targets[policy]},
         estimates={key: e for key, e in ev.estimates.items() if key[0] == policy},
     )

@@ -208,5 +208,7 @@ def _advantages(
     few = size < MANY_UNITS
     maxima = largest_gap(covariance(list(judged.values())), degrees=size - 1 if few else None)
     factor = float(np.quantile(maxima, level)) * of_few(size)
-    limits = {n: sign * gaps[n].value - factor * gaps[n].std_error - gaps[n].allowance for n in own}
+    limits = {
+        n: sign * gaps[n].value - factor * gaps[n].score_error - gaps[n].allowance for n in own
+    }
     return leads | {n: max(leads[n], limit) for n, limit in limits.items()}

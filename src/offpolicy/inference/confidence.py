@@ -273,9 +273,9 @@ def _of_sign(lift: Estimate, interval: Interval) -> Interval:
 def pair_of(top: Estimate, bottom: Estimate) -> intervals.Pair:
     """Two estimates of the same units with their joint covariance."""
     difference = top.plain_difference(bottom)
-    a, b = top.std_error**2, bottom.std_error**2
+    a, b = top.score_error**2, bottom.score_error**2
     # Polarisation keeps clusters, weights and repetitions as the standard errors have them.
-    covariance = (a + b - difference.std_error**2) / 2
+    covariance = (a + b - difference.score_error**2) / 2
     limit = math.sqrt(a * b)
     return intervals.Pair(top.value, bottom.value, a, b, min(max(covariance, -limit), limit))
 

@@ -8,9 +8,11 @@ stands for c identical ones counts c times.
 from __future__ import annotations
 
 import math
+import weakref
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -23,8 +25,10 @@ from offpolicy.inference.units import Units
 from offpolicy.scores.control_variates import best_difference
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from offpolicy._arrays import Bools, Floats, Ints
-    from offpolicy.inference.columns import Name
+    from offpolicy.columns.store import Name
     from offpolicy.inference.intervals.evidence import Evidence
 
 # The bias of a symmetric window grows with the square of its width, of one cut at the end of the range with the width:
@@ -152,6 +156,15 @@ class Estimate:
 
     @cached_property
     def std_error(self) -> float:
+        """Standard error: that of the scores' mean and, of a smoothed policy, of what its smoothing is off by.
+
+        How much was smoothed was chosen on the same rows. What half the smoothing moves the estimate by, and the error
+        of that, are part of what it may be off by.
+        """
+        return math.hypot(self.score_error, *self.smoothing)
+
+    @cached_property
+    def score_error(self) -> float:
         """Standard error of the mean of the scores, averaged over repetitions unit by unit.
 
         The scores of one repetition carry the noise of its folds; their average carries what is left of it.
@@ -159,7 +172,7 @@ class Estimate:
         if not self.is_defined:
             return math.nan
         if self.relation == "scaled" and self.parts is not None:
-            return abs(self.factors[0]) * self.parts[0].std_error
+            return abs(self.factors[0]) * self.parts[0].score_error
         return self.units.sample(self.table.scores(Affine.mean(self.rows))).std_error
 
     @cached_property
@@ -219,12 +232,12 @@ class Estimate:
     @property
     def variance(self) -> float:
         """σ̂², the variance of one unit's score: n · std_error²."""
-        return self.n * self.std_error**2
+        return self.n * self.score_error**2
 
     def sample(self) -> Sample:
         """The scored units (clusters) and their scores, averaged over repetitions.
 
-        Residuals are scaled so that the sample has the standard error of the estimate, which for half-sample
+        Residuals are scaled so that the sample has the standard error of the scores' mean, which for half-sample
         splits counts the scored half only.
         """
         if "sample" in self._kept:
@@ -232,7 +245,7 @@ class Estimate:
         psi = self.table.scores(Affine.mean(self.rows))
         sample = self.table.sample(psi, self._scored)
         spread = sample.std_error
-        factor = self.std_error / spread if spread > 0 else 1.0
+        factor = self.score_error / spread if spread > 0 else 1.0
         if abs(factor - 1) >= 1e-12:
             center = sample.estimate * sample.denominator
             scores = center + factor * (sample.numerator - center)
@@ -287,6 +300,10 @@ class Estimate:
     @cached_property
     def _kept(self) -> dict[object, object]:
         return {}
+
+    def __getstate__(self) -> dict[str, object]:
+        """Without intervals, which are made again."""
+        return {name: value for name, value in vars(self).items() if name != "_kept"}
 
     def known(self) -> Evidence | None:
         """Weights, rewards and their ranges; None where units are clusters or carry analysis weights."""
@@ -346,11 +363,23 @@ class Estimate:
         """Estimate of the difference: scores paired unit by unit."""
         if not isinstance(other, Estimate):
             return NotImplemented
-        key = ("minus", other)
-        if key not in self._kept:
-            # One object for one difference: its intervals are made once.
-            self._kept[key] = self._minus(other)
-        return self._kept[key]  # type: ignore[return-value]
+        return self._paired_with(other, "minus", partial(self._minus, other))
+
+    def _paired_with(
+        self, other: Estimate, relation: str, make: Callable[[], Estimate]
+    ) -> Estimate:
+        """One derived estimate for as long as somebody has it, with the intervals that were made of it before.
+
+        The intervals are kept and not the estimate: it refers to both it was made from, and would keep them for ever.
+        """
+        pairs: Any = self._kept.setdefault("pairs", WeakKeyDictionary())
+        known, intervals = pairs.setdefault(other, {}).get(relation, (None, {}))
+        made: Estimate | None = None if known is None else known()
+        if made is None:
+            made = make()
+            vars(made)["_kept"] = intervals
+            pairs[other][relation] = (weakref.ref(made), intervals)
+        return made
 
     def _minus(self, other: Estimate) -> Estimate:
         if not arithmetic.is_difference(self, other):
@@ -428,9 +457,9 @@ class Estimate:
         >>> round(a.lift(b).value, 12), a.lift(b).std_error
         (1.0, 0.0)
         """
-        key = ("over", other)
-        if key in self._kept:
-            return self._kept[key]  # type: ignore[return-value]
+        return self._paired_with(other, "over", partial(self._over, other))
+
+    def _over(self, other: Estimate) -> Estimate:
         if self.relation == other.relation == "scaled" and self.factors == other.factors:
             assert self.parts is not None
             assert other.parts is not None
@@ -444,8 +473,7 @@ class Estimate:
             # The linearized score (a − ratio·b)/|b| has mean 0; the lift itself is its constant.
             rows.append((a - b.scaled(ratio)).scaled(1 / size, (top - bottom) / size))
         label = f"lift of {self.label} over {other.label}"
-        self._kept[key] = self._derived(other, tuple(rows), label, "lift")
-        return self._kept[key]  # type: ignore[return-value]
+        return self._derived(other, tuple(rows), label, "lift")
 
     def within(self, members: Bools) -> Estimate | None:
         """The mean of the same score over some units alone; None where the split leaves nothing to average.
@@ -659,19 +687,3 @@ def embedded(psi: Floats, units: Units, rows: Ints) -> tuple[Floats, Bools]:
     out = np.full(units.n_rows, value)
     out[rows] = value + (float(mass.sum()) / held) * (psi - value)
     return out, scored
-
-
-def over_folds(psi: Floats, units: Units, fold: Ints) -> Floats:
-    """Scores whose mean over units is the mean over folds of the folds' means.
-
-    ψ_i → value + (Σω / K Σ_fold ω)(ψ_i − value): where folds have the same size nothing changes.
-
-    >>> float(over_folds(np.array([0.0, 2.0, 4.0]), Units(3), np.array([0, 0, 1])).mean())
-    2.5
-    """
-    mass = units.mass
-    size = np.bincount(fold, weights=mass)
-    means = np.bincount(fold, weights=mass * psi)[size > 0] / size[size > 0]
-    value = float(means.mean())
-    stretch = float(mass.sum()) / (len(means) * np.where(size > 0, size, 1.0))
-    return np.asarray(value + stretch[fold] * (psi - value))

@@ -82,7 +82,7 @@ def together(estimates: Sequence[Estimate], level: float = 0.95, *, tested: bool
             intervals[k] = replace(intervals[k], low=low, high=high, method="max-t")
             if tested:
                 beyond = max(abs(e.value) - e.allowance, 0.0)
-                larger = float((maxima >= beyond / e.std_error).sum())
+                larger = float((maxima >= beyond / e.score_error).sum())
                 p[k] = min(p[k], (1 + larger) / (1 + len(maxima)) / share)
     return Family(tuple(intervals), tuple(float(x) for x in p))
 
@@ -145,5 +145,5 @@ def _around(e: Estimate, level: float, factor: float) -> tuple[float, float]:
     """Ends at ``factor`` standard errors: of a lift those of the linear combination that it makes 0 (Fieller)."""
     if e.relation == "lift":
         return tuple(widened(fieller(e, level, factor), e))  # type: ignore[return-value]
-    half = factor * e.std_error + e.allowance
+    half = factor * e.score_error + e.allowance
     return e.value - half, e.value + half

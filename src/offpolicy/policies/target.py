@@ -265,7 +265,7 @@ def _from_array(name: str, array: Array, log: Log) -> Target:
     array = array.astype(np.float64, copy=False)
     for block in blocks(n, k):
         _checked(array[block], name, log, block)
-    return Target(name, k, False, None, lambda rows: array[rows])
+    return Target(name, k, False, None, array.__getitem__)
 
 
 def _from_labels(name: str, values: Array, log: Log) -> Target:

@@ -116,9 +116,8 @@ class PolicyLearner:
     def predict(self, X: Any) -> Array:
         """(n,) labels of the actions it takes."""
         learned = self._fitted()
-        return np.array(learned.policy.labels, dtype=object)[
-            learned.probabilities(X).argmax(axis=1)
-        ]
+        labels: Array = np.array(learned.policy.labels, dtype=object)
+        return np.asarray(labels[learned.probabilities(X).argmax(axis=1)])
 
     def _fitted(self) -> Learned:
         if not hasattr(self, "learned_"):

@@ -81,7 +81,7 @@ class Evaluation:
         >>> import offpolicy as op
         >>> log = op.BanditLog.from_arrays(None, [0, 1, 1, 0], [0.0, 1.0, 1.0, 0.0])
         >>> op.evaluate(log, op.policies.Fixed(1), estimators=["IPW"]).assumption
-        'assumes that nothing but the context columns moved both the action and the reward'
+        'assumes that nothing outside the context columns affected both the action and the reward'
         """
         from offpolicy.trust.assumption import assumption
 

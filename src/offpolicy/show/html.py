@@ -25,6 +25,7 @@ from offpolicy.show.answer import actions_of, answers, choice, decision, questio
 from offpolicy.show.glossary import explained, listed, term, tiles
 from offpolicy.show.markup import content_hash, sentence, table
 from offpolicy.show.segments import groupings
+from offpolicy.show.words import VERDICTS
 from offpolicy.trust.view import View
 
 if TYPE_CHECKING:
@@ -34,12 +35,6 @@ if TYPE_CHECKING:
     from offpolicy.evaluation.shown import Decision
     from offpolicy.show.answer import Answer, Reason
     from offpolicy.show.segments import Column, Segments
-
-VERDICTS = {
-    "trust": ("trust", "Trust"),
-    "caution": ("caution", "Caution"),
-    "insufficient evidence": ("insufficient", "Insufficient evidence"),
-}
 
 
 def write(
@@ -136,15 +131,14 @@ def _about(evaluation: Evaluation) -> str:
     if evaluation.asked.are_several:
         parts.append(f"{len(evaluation.metrics)} metrics, this page: {evaluation.metric_name}")
     if evaluation.minimize:
-        parts.append("less is better")
+        parts.append("lower is better")
     if "estimand" in evaluation.settings:
         parts.append(evaluation.settings["estimand"])
     return " · ".join(parts)
 
 
 def _badge(level: str) -> str:
-    key, word = VERDICTS[level]
-    return f'<span class="badge {key}">{esc(word)}</span>'
+    return f'<span class="badge {level.split(maxsplit=1)[0]}">{VERDICTS[level]}</span>'
 
 
 def _reason(r: Reason) -> str:
@@ -157,14 +151,14 @@ def _behind(reasons: Sequence[Reason]) -> str:
     inner = "".join(f"<li>{esc(text)}</li>" for r in reasons for text in r.behind)
     if not inner:
         return ""
-    return f"<details><summary>The numbers behind this</summary><ul>{inner}</ul></details>"
+    return f"<details><summary>Show the numbers behind this</summary><ul>{inner}</ul></details>"
 
 
 def _hero(ev: Evaluation, ordered: list[Answer], level: float) -> str:
     a = ordered[0]
     first = choice(ev, ordered, level)
     about = f" on {esc(a.policy)}" if len(ordered) > 1 else ""
-    key = VERDICTS[a.level][0]
+    key = a.level.split()[0]
     return (
         (f'<p class="answer">{sentence(first)}</p>' if first else "")
         + f'<p class="answer{" second" if first else ""}">{sentence(a.sentence)}</p>'
@@ -179,13 +173,13 @@ def _others(ordered: list[Answer], level: float) -> str:
     """All policies side by side; nothing for a single one."""
     if len(ordered) == 1:
         return ""
-    rows = [(a.policy, (VERDICTS[a.level][1], float(i)), *a.cells) for i, a in enumerate(ordered)]
+    rows = [(a.policy, (VERDICTS[a.level], float(i)), *a.cells) for i, a in enumerate(ordered)]
     headings = (
         "Policy",
         "Verdict",
         "Value",
         f"{level_text(level)} interval",
-        "Against the log",
+        "Against the current policy",
         "A/B test",
     )
     body = table(
@@ -199,11 +193,11 @@ def _others(ordered: list[Answer], level: float) -> str:
         classes="policies",
     )
     note = (
-        f"Intervals are {term('together', 'corrected')} for the number of policies: all of them hold together with "
+        f"Intervals are {term('together', 'corrected')} for comparing {len(ordered)} policies: they all hold with "
         f"{level_text(level)} probability."
     )
     if any(a.is_refused for a in ordered):
-        note += " Numbers in gray should not be relied on."
+        note += " Do not rely on numbers in gray."
     return f'<section id="policies" aria-label="All policies">{body}<p class="about">{note}</p></section>'
 
 
@@ -266,8 +260,8 @@ def _panels(ordered: list[Answer], bodies: list[str]) -> str:
 
 
 def _words(ev: Evaluation) -> Section:
-    about = "What the words on this page mean. They are explained where they are underlined, too."
-    return Section("words", "Words", about, listed(e.name for e in ev.estimators))
+    about = "Underlined terms above show the same definitions."
+    return Section("words", "Glossary", about, listed(e.name for e in ev.estimators))
 
 
 def _facts(entries: dict[str, str]) -> str:
@@ -281,7 +275,6 @@ def _origin(ev: Evaluation, command: str | None) -> Section:
     if origin is not None:
         asked = {
             "files": ", ".join(origin.paths),
-            "folder": origin.folder,
             "evaluated": origin.made,
         }
         identity |= {key: value for key, value in asked.items() if value}

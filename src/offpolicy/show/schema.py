@@ -48,7 +48,6 @@ def document(
         "versions": versions(),
         "origin": {
             "command": origin.command,
-            "folder": origin.folder,
             "paths": list(origin.paths),
             "made": origin.made or made,
         },

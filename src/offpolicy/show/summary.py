@@ -6,7 +6,6 @@ import re
 from typing import TYPE_CHECKING
 
 from offpolicy._visible import visible
-from offpolicy.inference.figures import capitalized
 from offpolicy.show.answer import answers
 from offpolicy.show.provenance import digest, versions
 from offpolicy.show.text import best_of, cells, direction, headings
@@ -58,12 +57,12 @@ def _pareto(ev: Evaluation, level: float) -> list[str]:
                 f"{value} ({ends})"
                 for value, ends in (found.cell(policy, m) for m in found.metrics)
             ),
-            ", ".join(found.dominated.get(policy, ())) or "no one",
+            ", ".join(found.dominated.get(policy, ())) or "none",
         )
         for policy in found.policies
     ]
-    head = ["policy", *map(escaped, found.metrics), "beaten in every metric by"]
-    return [*_table(head, rows), "", escaped(capitalized(found.statement))]
+    head = ["policy", *map(escaped, found.metrics), "worse in every metric than"]
+    return [*_table(head, rows), "", escaped(found.statement)]
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

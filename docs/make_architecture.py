@@ -37,7 +37,7 @@ ORDER: tuple[tuple[str, ...], ...] = (
     ("engines", "evaluation"),
     ("decide",),
     ("show",),
-    ("cli",),
+    ("cli", "testing"),
     ("__init__", "__main__"),
 )
 PLACE = {room: i for i, rooms in enumerate(ORDER) for room in rooms}

@@ -12,6 +12,10 @@ from typing import Any
 DOORS = {
     "report": "offpolicy.show.html:write",
     "json": "offpolicy.show.schema:dump",
+    "rows": "offpolicy.show.tables:estimate_rows",
+    "summary": "offpolicy.show.answer:summary_rows",
+    "segments": "offpolicy.show.segments:segment_rows",
+    "latex": "offpolicy.show.text:latex",
     "mlflow": "offpolicy.show.tracking:log_mlflow",
     "plot": "offpolicy.show.plots:plot",
     "plot of steps": "offpolicy.show.plots:plot_steps",

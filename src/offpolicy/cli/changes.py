@@ -14,6 +14,8 @@ from offpolicy.errors import DataError, UsageError, did_you_mean
 if TYPE_CHECKING:
     import argparse
 
+    from offpolicy.engines.scan import LogScan
+
 YES = (
     "yes",
     "y",
@@ -193,7 +195,7 @@ def _say_capped(above: int, rows: int, options: argparse.Namespace) -> None:
     )
 
 
-def apply_scan(log: Any, options: argparse.Namespace) -> Any:
+def apply_scan(log: LogScan, options: argparse.Namespace) -> Any:
     """The same changes to a log behind an engine."""
     table, roles = log.table, log.roles
     if options.success is not None:

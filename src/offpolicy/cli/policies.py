@@ -14,10 +14,12 @@ from offpolicy.policies.words import from_words
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from offpolicy.logs.log import Log
+
 TREE_FILES = (".json",)
 
 
-def parse_policies(specs: Sequence[str] | None, log: Any) -> dict[str, Any]:
+def parse_policies(specs: Sequence[str] | None, log: Log) -> dict[str, Any]:
     """Resolve every ``name=SPEC``; the words are those of `offpolicy.policies.words`."""
     if not specs:
         raise UsageError("which policy? Give --policy name=SPEC (see offpolicy evaluate --help).")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 
@@ -41,13 +41,15 @@ if TYPE_CHECKING:
 
     from offpolicy._arrays import Array
     from offpolicy.evaluation.source import Source
+    from offpolicy.logs.log import BlockedLog, Log, Scan
+    from offpolicy.logs.slates import Slates
     from offpolicy.scores.catalog import Estimator
 
 NUMBER = int | float | np.integer | np.floating
 
 
 def evaluate(
-    log: Any,
+    log: Log | Scan,
     policies: Any,
     *,
     estimators: Any = None,
@@ -189,14 +191,11 @@ def evaluate(
     plan = Plan.of(folds, repeats, seed)
     weighed, given = as_ratio(ratio, log), as_logging_policy(behavior_model, log)
     if horizon is not None:
-        if log.kind == "bandit":
-            raise UsageError(
-                "horizon= is for trajectories; a bandit log has one decision per unit."
-            )
         log = log.up_to(horizon)
-    log = log.opened(plan, named, reward_model if bandit else value_model, given)
-    if getattr(log, "undecided", False):
-        log = settled(log, folds, seed)
+    model = reward_model if bandit else value_model
+    log = cast("Log", log.opened(plan, named, model, given))
+    if log.undecided:
+        log = settled(cast("Slates", log), folds, seed)
     named_estimators = catalog.sensible(log) if estimators is None else estimators
     chosen = catalog.for_log(catalog.resolve(named_estimators, log.kind), log)
     model = asked.models[asked.names[0]]
@@ -280,7 +279,7 @@ def _for_targets(
     return [e for e in chosen if "value" not in e.needs]
 
 
-def _estimand(log: Any, discount: float) -> dict[str, Any]:
+def _estimand(log: Log, discount: float) -> dict[str, Any]:
     """Which value a log of episodes speaks of, for the settings of the result."""
     if log.kind == "bandit":
         return {}
@@ -288,16 +287,16 @@ def _estimand(log: Any, discount: float) -> dict[str, Any]:
     return {"horizon": limit, "estimand": log.estimand(discount)}
 
 
-def _source(log: Any, plan: Plan, folds: Any, specs: Specs) -> Source:
+def _source(log: Log, plan: Plan, folds: Any, specs: Specs) -> Source:
     """Where the predictions of a log come from."""
     if log.in_memory:
         return InMemory.of(log, _folds(log, plan, folds), specs)
     if log.kind == "bandit":
         return Streamed.of(log, plan, specs)
-    return InBlocks.of(log, _folds(log, plan, folds), specs)
+    return InBlocks.of(cast("BlockedLog", log), _folds(log, plan, folds), specs)
 
 
-def _folds(log: Any, plan: Plan, asked: Any) -> Folds:
+def _folds(log: Log, plan: Plan, asked: Any) -> Folds:
     """Folds of a log in memory: its own labels, the ones given, or drawn."""
     drawn = isinstance(asked, int | np.integer | KFold)
     labels = log.fold if drawn else None
@@ -337,7 +336,7 @@ def _folds(log: Any, plan: Plan, asked: Any) -> Folds:
 
 
 def _check_arguments(
-    log: Any,
+    log: Log | Scan,
     reward_model: Any,
     value_model: Any,
     ratio_model: Any,

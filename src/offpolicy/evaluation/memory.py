@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from offpolicy._arrays import Floats, Ints
+    from offpolicy.logs.log import Log
     from offpolicy.policies.coarse import Cells
     from offpolicy.policies.target import Target
     from offpolicy.scores.catalog import Estimator
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 class InMemory:
     """One block."""
 
-    log: Any
+    log: Log
     folds: Folds
     nuisances: Any
     discount: float
@@ -51,7 +52,7 @@ class InMemory:
     )
 
     @classmethod
-    def of(cls, log: Any, folds: Folds, specs: Specs) -> InMemory:
+    def of(cls, log: Log, folds: Folds, specs: Specs) -> InMemory:
         """The source of a log in memory."""
         nuisances = nuisances_of(log, folds, specs)
         return cls(log, folds, nuisances, specs.discount, cells=specs.cells, ratio=specs.ratio)
@@ -293,7 +294,7 @@ def keeps_without_ratio(name: Any) -> bool:
     return name[0] in {"fold", "half", "metric"}
 
 
-def nuisances_of(log: Any, folds: Folds, specs: Specs) -> Any:
+def nuisances_of(log: Log, folds: Folds, specs: Specs) -> Any:
     """The models of a log in memory, as its kind needs them."""
     store = FitStore(n_jobs=specs.n_jobs)
     behavior = in_log_order(as_array(specs.behavior_model), log)

@@ -49,8 +49,6 @@ def step_curves(ev: Evaluation, policy: str | None = None) -> StepCurves:
 
     Parameters
     ----------
-    ev : Evaluation
-        Of trajectories.
     policy : str, optional
         Which; may be left out when there is one.
     """

@@ -12,6 +12,7 @@ from offpolicy.policies.blocks import blocks
 if TYPE_CHECKING:
     from offpolicy._arrays import Floats, Ints
     from offpolicy.inference.units import Units
+    from offpolicy.logs.log import Log
     from offpolicy.policies.target import Target
 
 
@@ -140,7 +141,7 @@ def _is_choice(pi: Floats) -> bool:
     return bool(((pi == 0) | (pi == 1)).all())
 
 
-def constant_propensities(log: Any) -> Floats:
+def constant_propensities(log: Log) -> Floats:
     """(K,) propensity of each action where it is the same in all its rows, else NaN.
 
     >>> from offpolicy.logs.bandit import BanditLog
@@ -155,7 +156,7 @@ def constant_propensities(log: Any) -> Floats:
     return np.where((top > 0) & (top - bottom <= 1e-9), bottom, np.nan)
 
 
-def largest_weight(log: Any, whole: Reach) -> float | None:
+def largest_weight(log: Log, whole: Reach) -> float | None:
     """Largest weight π_e/π_b that can occur in a logged context; None where it cannot be known.
 
     It can with the whole logged distribution, and for a deterministic target where the propensity of each

@@ -10,7 +10,7 @@ import numpy as np
 
 from offpolicy._arrays import read_only
 from offpolicy._visible import printable
-from offpolicy.errors import DataError
+from offpolicy.errors import DataError, UsageError
 from offpolicy.logs import checks, messages
 from offpolicy.logs.action_features import (
     ActionFeatures,
@@ -122,6 +122,10 @@ class BanditLog(HasMetrics):
 
     kind: ClassVar[str] = "bandit"
     in_memory: ClassVar[bool] = True
+    is_discrete: ClassVar[bool] = False
+    horizon: ClassVar[int] = 1
+    unbounded: ClassVar[bool] = False
+    undecided: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         for name in (*COLUMNS, "fold", "half", "unit", "row_order"):
@@ -138,6 +142,24 @@ class BanditLog(HasMetrics):
     def layout(self) -> Layout:
         """One decision per unit."""
         return Layout.single(len(self.action))
+
+    @property
+    def ended(self) -> Bools:
+        """(n,) every unit is over with its one decision."""
+        return np.broadcast_to(np.bool_(True), len(self.action))
+
+    @property
+    def bootstrapped(self) -> Ints:
+        """Rows after which rewards are missing: none."""
+        return np.empty(0, dtype=np.int64)
+
+    def estimand(self, discount: float = 1.0) -> str:
+        """Which value estimates from this log are about."""
+        return "value of one decision"
+
+    def up_to(self, steps: int) -> BanditLog:
+        """Refused: a unit is one decision."""
+        raise UsageError("horizon= is for trajectories; a bandit log has one decision per unit.")
 
     @property
     def has_propensity(self) -> bool:
@@ -201,6 +223,10 @@ class BanditLog(HasMetrics):
         yield self
 
     def opened(self, *_: Any) -> BanditLog:
+        """The log itself: it is in memory already."""
+        return self
+
+    def whole(self) -> BanditLog:
         """The log itself: it is in memory already."""
         return self
 

@@ -112,6 +112,7 @@ class Trajectories(HasMetrics):
     is_continuous: ClassVar[bool] = False
     action_range: ClassVar[None] = None
     half: ClassVar[None] = None
+    undecided: bool = field(default=False, init=False, repr=False)
     batch: ClassVar[None] = None
     batch_labels: ClassVar[None] = None
     count: ClassVar[None] = None
@@ -177,6 +178,10 @@ class Trajectories(HasMetrics):
         yield self
 
     def opened(self, *_: Any) -> Trajectories:
+        """The log itself: it is in memory already."""
+        return self
+
+    def whole(self) -> Trajectories:
         """The log itself: it is in memory already."""
         return self
 

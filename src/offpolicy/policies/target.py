@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from offpolicy._arrays import Array, Floats, Ints
     from offpolicy.logs.frame import Context
+    from offpolicy.logs.log import Log, Scan
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,7 +172,7 @@ def named_policies(policies: Any, *, of_numbers: bool = False) -> dict[str, Any]
     return {"policy": policies}
 
 
-def adapted_policies(policies: Any, log: Any) -> dict[str, Any]:
+def adapted_policies(policies: Any, log: Log | Scan) -> dict[str, Any]:
     """Policies by name, each adapted from the form it came in; files and modules are read here, once."""
     surface = Surface.of(log)
     named = named_policies(policies, of_numbers=surface.is_continuous)
@@ -179,7 +180,7 @@ def adapted_policies(policies: Any, log: Any) -> dict[str, Any]:
     return {name: adapt(name, policy, surface) for name, policy in named.items()}
 
 
-def resolve(name: str, policy: Any, log: Any) -> Target:
+def resolve(name: str, policy: Any, log: Log) -> Target:
     """Turn any form of policy into a `Target` on the rows of ``log``."""
     if log.is_continuous:
         return _from_numbers(name, adapted_number(name, policy, Surface.of(log)), log)
@@ -205,7 +206,7 @@ def resolve(name: str, policy: Any, log: Any) -> Target:
     return _from_array(name, values, log)
 
 
-def _from_numbers(name: str, policy: Any, log: Any) -> Target:
+def _from_numbers(name: str, policy: Any, log: Log) -> Target:
     """A policy over numbers: a distribution, or one number per row with its kernel."""
     if has_density(policy):
         numbers = distribution_numbers(name, policy, log)
@@ -236,7 +237,7 @@ def with_variants(name: str, policy: Smoothed, make: Callable[[str, Smoothed], T
     return replace(make(name, policy), tried=tried, **others)
 
 
-def _from_array(name: str, array: Array, log: Any) -> Target:
+def _from_array(name: str, array: Array, log: Log) -> Target:
     n, k = len(log.action), len(log.actions)
     if array.shape == (n,):
         return _from_labels(name, array, log)
@@ -248,13 +249,13 @@ def _from_array(name: str, array: Array, log: Any) -> Target:
     return Target(name, k, False, None, lambda rows: array[rows])
 
 
-def _from_labels(name: str, values: Array, log: Any) -> Target:
+def _from_labels(name: str, values: Array, log: Log) -> Target:
     codes = encode_choices(name, values, log.actions)
     _check_eligible_codes(name, codes, log)
     return Target(name, len(log.actions), False, codes, None)
 
 
-def _from_function(name: str, policy: Any, log: Any) -> Target:
+def _from_function(name: str, policy: Any, log: Log) -> Target:
     context: Context = log.context
     labels = log.actions
     timed = _takes_time(policy)
@@ -281,7 +282,7 @@ class _Asked:
 
     name: str
     policy: Any
-    log: Any
+    log: Log
     timed: bool
     shares: bool  # whether it is asked by rows of the context's table
 
@@ -398,7 +399,7 @@ class _Asked:
             )
 
 
-def _checked(matrix: Array, name: str, log: Any, rows: Array) -> Floats:
+def _checked(matrix: Array, name: str, log: Log, rows: Array) -> Floats:
     """Distributions at rows of a log, over what was eligible there."""
     eligible = None if log.eligible is None else log.eligible[rows]
     shape = (len(rows), len(log.actions))
@@ -440,7 +441,7 @@ def encode_choices(name: str, labels: Array, actions: tuple[Any, ...]) -> Ints:
         ) from error
 
 
-def _check_eligible_codes(name: str, codes: Ints, log: Any) -> None:
+def _check_eligible_codes(name: str, codes: Ints, log: Log) -> None:
     if log.eligible is None:
         return
     bad = ~log.eligible[np.arange(len(codes)), codes]

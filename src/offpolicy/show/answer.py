@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from offpolicy.evaluation.result import Evaluation
     from offpolicy.evaluation.shown import Traffic
     from offpolicy.inference.comparison import Comparison
+    from offpolicy.logs.log import Log
     from offpolicy.trust import Findings
     from offpolicy.trust.finding import Finding
     from offpolicy.trust.trial import ABTest
@@ -40,6 +41,7 @@ ORDER = {"trust": 0, "caution": 1, "insufficient evidence": 2}
 SEVERITY = {"ok": 0, "note": 1, "caution": 2, "alarm": 3}
 REFUSED = "insufficient evidence"
 MOST_NAMES = 3
+TITLE = "Against the current policy"
 
 
 @dataclass(frozen=True)
@@ -105,12 +107,12 @@ class Answer:
         return "".join(part for part, _ in self.sentence)
 
 
-def decision(log: Any) -> str:
+def decision(log: Log) -> str:
     """What one unit of a log is called."""
     return unit_word(log.kind)
 
 
-def actions_of(log: Any) -> str:
+def actions_of(log: Log) -> str:
     """The actions of a log in a few words."""
     if log.is_continuous:
         low, high = log.action_range
@@ -415,7 +417,7 @@ def _numbers(
             measure.text(logged.value, logged.std_error),
             measure.between(logged, logged.interval(level)),
         ),
-        Figure("Against the current policy", against.short, against.ends, refused),
+        Figure(TITLE, against.short, against.ends, refused),
         Figure("Effective sample", plain(size.value), f"of {count(size.details['units'])} {unit}"),
         Figure(
             "A/B test to settle it",
@@ -423,3 +425,54 @@ def _numbers(
             "no finite test" if test is None else f"{test.unit}, to detect {test.effect}",
         ),
     )
+
+
+def summary_rows(ev: Evaluation, level: float = 0.95) -> list[dict[str, Any]]:
+    """What `Evaluation.summary` holds: the current policy, then one row per policy, the most promising first."""
+    family, name, logged = _family(ev, level), headline(ev.estimators).name, ev.logged
+    low, high = logged.interval(level).shown
+    first = {
+        "policy": LOGGING_POLICY,
+        "verdict": "",
+        "value": logged.value,
+        "low": low,
+        "high": high,
+        "change": "",
+        "change_interval": "",
+        "ab_test": None,
+    }
+    rows: list[dict[str, Any]] = [first]
+    for answer in answers(ev, level):
+        e = ev[answer.policy, name]
+        own = (
+            family.values[answer.policy]
+            if family is not None and e.is_defined
+            else e.interval(level)
+        )
+        low, high = own.shown
+        test = ev.verdict(answer.policy, level=level).test
+        tile = next(f for f in answer.numbers if f.label == TITLE)
+        rows.append(
+            {
+                "policy": answer.policy,
+                "verdict": answer.level,
+                "value": e.value,
+                "low": low,
+                "high": high,
+                "change": tile.number,
+                "change_interval": tile.remark,
+                "ab_test": None if test is None else test.total,
+            }
+        )
+    return rows
+
+
+def totals(ev: Evaluation, level: float, traffic: Traffic) -> dict[str, Any]:
+    """What the differences of all policies add up to at so much traffic, with intervals."""
+    family, name = _family(ev, level), headline(ev.estimators).name
+    out: dict[str, Any] = {"text": traffic.text, "units": traffic.units, "period": traffic.period}
+    for policy in ev.policies:
+        if ev[policy, name].is_defined:
+            low, high, value = difference_at(ev, policy, name, level, family, traffic)
+            out.setdefault("differences", {})[policy] = {"value": value, "low": low, "high": high}
+    return out

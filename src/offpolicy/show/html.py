@@ -18,8 +18,8 @@ from offpolicy._output import write_text
 from offpolicy._progress import track
 from offpolicy._visible import esc
 from offpolicy.errors import UsageError
-from offpolicy.evaluation.shown import Section
-from offpolicy.inference.figures import count, level_text
+from offpolicy.evaluation.shown import Section, Traffic
+from offpolicy.inference.figures import capitalized, count, level_text
 from offpolicy.show import metrics, panels, provenance, sections
 from offpolicy.show.answer import actions_of, answers, choice, decision, question
 from offpolicy.show.glossary import explained, listed, term, tiles
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from offpolicy.evaluation.shown import Decision
     from offpolicy.show.answer import Answer, Reason
     from offpolicy.show.segments import Column, Segments
+    from offpolicy.trust.gate import GateResult
 
 
 def write(
@@ -46,6 +47,9 @@ def write(
     title: str | None = None,
     command: str | None = None,
     decision: Decision | None = None,
+    gates: Sequence[GateResult] = (),
+    traffic: str | None = None,
+    sections: Sequence[Section | Callable[[Evaluation], Section]] = (),
 ) -> Path:
     """Write the report to ``path``; see `Evaluation.report`."""
     target = Path(path)
@@ -58,6 +62,9 @@ def write(
         title=title,
         command=command,
         decision=decision,
+        gates=gates,
+        traffic=traffic,
+        own=sections,
     )
     write_text(target, text)
     return target
@@ -71,14 +78,18 @@ def page(
     title: str | None = None,
     command: str | None = None,
     decision: Decision | None = None,
+    gates: Sequence[GateResult] = (),
+    traffic: str | None = None,
+    own: Sequence[Section | Callable[[Evaluation], Section]] = (),
 ) -> str:
     """The whole report as text."""
     with track("writing the report", 4 + len(panels.PANELS) * len(evaluation.policies)) as advance:
         grouped = groupings(evaluation, segments)
-        ordered = answers(evaluation, level)
+        ordered = answers(evaluation, level, None if traffic is None else Traffic.parse(traffic))
         advance(note="estimates")
         several = evaluation.asked.are_several and evaluation.root is None
         parts = [] if decision is None else decision.sections()
+        parts += [each(evaluation) if callable(each) else each for each in own]
         parts += [metrics.section(evaluation, level)] if several else []
         parts.append(sections.estimates(evaluation, level))
         advance(note="differences")
@@ -88,9 +99,9 @@ def page(
         parts += _evidence(evaluation, ordered, grouped, level, advance)
         parts += [sections.checks(evaluation), _words(evaluation), _origin(evaluation, command)]
         advance()
-    own = _asset("report.js")
+    script = _asset("report.js")
     policy = (
-        f"default-src 'none'; script-src {content_hash(own)}; "
+        f"default-src 'none'; script-src {content_hash(script)}; "
         "style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
     )
     return Template(_asset("report.html")).substitute(
@@ -100,14 +111,14 @@ def page(
         subtitle=esc(title or "Off-policy evaluation"),
         about_log=esc(_about(evaluation)),
         question=sentence(question(evaluation)),
-        hero=_hero(evaluation, ordered, level),
+        hero=_hero(evaluation, ordered, level) + _gates(gates),
         others=_others(ordered, level),
         contents="".join(f'<li><a href="#{s.key}">{esc(s.title)}</a></li>' for s in parts),
         sections="".join(_section(s) for s in parts[:first]),
         picker=_picker(ordered),
         evidence="".join(_section(s) for s in parts[first:-3]),
         rest="".join(_section(s) for s in parts[-3:]),
-        script=own,
+        script=script,
     )
 
 
@@ -166,6 +177,23 @@ def _hero(ev: Evaluation, ordered: list[Answer], level: float) -> str:
         + f'<section class="verdict {key}" aria-labelledby="verdict"><h2 id="verdict">{term("verdict")}'
         + f"{about} {_badge(a.level)}</h2><ul>{''.join(map(_reason, a.reasons))}</ul>"
         + f"{_behind(a.reasons)}</section>"
+    )
+
+
+def _gates(gates: Sequence[GateResult]) -> str:
+    """Every gate with its outcome, right under the answer; nothing where none was asked for."""
+    if not gates:
+        return ""
+    kinds = {"passed": "trust", "failed": "insufficient", "not enough evidence": "caution"}
+    rows = "".join(
+        f'<li><span class="badge {kinds[g.outcome]}">{capitalized(g.outcome)[:-1]}</span> '
+        f"<code>{esc(g.expression)}</code><br>{esc(g.sentence.partition(': ')[2] or g.sentence)}</li>"
+        for g in gates
+    )
+    title = "Gate" if len(gates) == 1 else "Gates"
+    return (
+        f'<section class="verdict gates" aria-labelledby="gates"><h2 id="gates">{term("gate", title)}</h2>'
+        f"<ul>{rows}</ul></section>"
     )
 
 

@@ -12,11 +12,12 @@ from offpolicy.show.answer import actions_of, decision
 
 if TYPE_CHECKING:
     from offpolicy.evaluation.result import Evaluation
+    from offpolicy.logs.log import Log
 
 PACKAGES = ("numpy", "scipy", "scikit-learn", "lightgbm", "pandas", "narwhals")
 
 
-def columns(log: Any) -> dict[str, Any]:
+def columns(log: Log) -> dict[str, Any]:
     """Names of the log's columns by their role; None where there is none."""
     names = log.names
     return {

@@ -19,12 +19,14 @@ from offpolicy.inference.figures import plain
 from offpolicy.inference.reach import masses
 from offpolicy.logs.frame import Columns
 from offpolicy.show import tables
+from offpolicy.trust.verdict import policy_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from offpolicy._arrays import Array, Floats, Ints
     from offpolicy.evaluation.result import Evaluation
+    from offpolicy.logs.log import Log
 
 Column: TypeAlias = str | int
 
@@ -44,7 +46,7 @@ class Segments:
     labels: list[str]
 
 
-def chosen_columns(log: Any, segments: Sequence[Column] | Column | None) -> list[Column]:
+def chosen_columns(log: Log, segments: Sequence[Column] | Column | None) -> list[Column]:
     """The columns asked for, checked; None takes the first four of a frame's context."""
     if segments is None:
         return list((log.context.names or ())[:AUTOMATIC])
@@ -58,7 +60,7 @@ def chosen_columns(log: Any, segments: Sequence[Column] | Column | None) -> list
     return columns
 
 
-def known_columns(log: Any) -> list[Column]:
+def known_columns(log: Log) -> list[Column]:
     """Columns that units can be grouped by: the context's, and a bandit frame's others."""
     if log.context.names is None:
         table = np.asarray(log.context.table)
@@ -69,7 +71,7 @@ def known_columns(log: Any) -> list[Column]:
     return names
 
 
-def values_of(log: Any, column: Column) -> Array:
+def values_of(log: Log, column: Column) -> Array:
     """(N,) the column's value in each unit; an episode's is that of its first step."""
     first = log.layout.offsets[:-1]
     if log.context.names is not None and column not in log.context.names:
@@ -108,6 +110,35 @@ def by_segment(
         {"column": s.column, **row}
         for s in segments
         for row in tables.by_group(evaluation, policy, s.codes, s.labels, level, among=total)
+    ]
+
+
+def segment_rows(
+    ev: Evaluation,
+    columns: Sequence[Column] | Column | None,
+    policy: str | None = None,
+    level: float = 0.95,
+) -> list[tables.Row]:
+    """What `Evaluation.segments` holds: one row per policy, column and group."""
+    names = ev.policies if policy is None else [policy_name(ev, policy)]
+    groups = groupings(ev, columns)
+    return [
+        {
+            "policy": name,
+            "column": row["column"],
+            "segment": row["group"],
+            "value": row["value"],
+            "low": row["low"],
+            "high": row["high"],
+            "logged": row["logged"],
+            "difference": row["gap"],
+            "difference_low": row["gap_low"],
+            "difference_high": row["gap_high"],
+            "n": row["n"],
+            "share": row["share"],
+        }
+        for name in names
+        for row in by_segment(ev, name, groups, level)
     ]
 
 

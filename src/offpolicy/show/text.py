@@ -210,12 +210,52 @@ def wrapped(text: str, indent: str = "", first: str | None = None) -> str:
 def verdict_lines(evaluation: Evaluation, level: float = 0.95) -> Iterable[str]:
     """The verdict and the answer of every policy, the most promising first."""
     for answer in answers(evaluation, level):
-        yield wrapped(
-            visible(answer.text), "  ", f"{visible(answer.policy)}: {answer.level.upper()}. "
-        )
+        yield f"{visible(answer.policy)}: {answer.level.upper()}"
+        yield wrapped(visible(answer.text), "  ")
 
 
 def whole(evaluation: Evaluation, level: float = 0.95) -> str:
     """What print() shows."""
     head = [metrics_line(evaluation), *verdict_lines(evaluation, level), best_of(evaluation, level)]
     return "\n".join([*filter(None, head), "", table(evaluation, level)])
+
+
+LATEX = {
+    "&": r"\&",
+    "%": r"\%",
+    "$": r"\$",
+    "#": r"\#",
+    "_": r"\_",
+    "{": r"\{",
+    "}": r"\}",
+    "−": "$-$",
+    "—": "---",
+}
+
+
+def latex(evaluation: Evaluation, level: float = 0.95) -> str:
+    """The table of estimates in LaTeX, for booktabs."""
+
+    def line(texts: Iterable[str]) -> str:
+        return " & ".join("".join(LATEX.get(c, c) for c in text) for text in texts) + r" \\"
+
+    rows = cells(evaluation, level)
+    verdicts = ["", *(evaluation.verdict(p, e, level=level).level for p, e in _keys(evaluation))]
+    head = (*headings(level), "verdict")
+    body = [line((*row, verdict)) for row, verdict in zip(rows, verdicts, strict=True)]
+    return "\n".join(
+        [
+            rf"\begin{{tabular}}{{ll{'r' * (len(head) - 3)}l}}",
+            r"\toprule",
+            line(head),
+            r"\midrule",
+            *body,
+            r"\bottomrule",
+            r"\end{tabular}",
+        ]
+    )
+
+
+def _keys(evaluation: Evaluation) -> list[tuple[str, str]]:
+    """Policies and estimators in the order of `cells`."""
+    return [(p, e.name) for p in evaluation.policies for e in evaluation.estimators]

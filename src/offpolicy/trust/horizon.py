@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from offpolicy._arrays import Floats, Ints
+    from offpolicy.logs.log import Log
     from offpolicy.policies.target import Target
     from offpolicy.scores.decisions import Decisions
     from offpolicy.trust.view import View
@@ -156,7 +157,7 @@ def _whole(kind: str) -> str:
     return "slate" if kind == "slates" else "horizon"
 
 
-def unseen_share(log: Any, target: Target, labels: Ints) -> float:
+def unseen_share(log: Log, target: Target, labels: Ints) -> float:
     """Mean probability the target gives to (state, action) pairs that other folds never logged.
 
     Over the steps of a log with discrete states; ``labels`` are the folds of its episodes. Where it is

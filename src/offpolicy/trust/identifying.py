@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from offpolicy.trust.hashes import HashCounts
 
 if TYPE_CHECKING:
     from offpolicy._arrays import Array
+    from offpolicy.logs.log import Log
     from offpolicy.trust.hashes import Hashes
 
 Levels: TypeAlias = dict[str, HashCounts]
@@ -45,7 +46,7 @@ def joined_levels(one: Levels, other: Levels) -> Levels:
     return {**one, **other, **both}
 
 
-def finding(log: Any, levels: Levels) -> Finding:
+def finding(log: Log, levels: Levels) -> Finding:
     """The text column with most levels for its rows."""
     if not levels:
         return not_applicable(NAME, "the context has no text columns.")

@@ -14,9 +14,10 @@ from offpolicy.models.rewards.reward import RewardData
 
 if TYPE_CHECKING:
     from offpolicy._arrays import Bools, Floats
+    from offpolicy.logs.log import Log
 
 
-def predictions_apart(log: Any, training: Bools, reward_model: Any, seed: int = 0) -> Floats:
+def predictions_apart(log: Log, training: Bools, reward_model: Any, seed: int = 0) -> Floats:
     """(m, K) predicted rewards of the m rows that are not for training, by a model that never saw them.
 
     Parameters

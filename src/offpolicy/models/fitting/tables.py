@@ -15,16 +15,17 @@ from offpolicy.models.fitting.training import context_codes, is_coarse, sorted_r
 
 if TYPE_CHECKING:
     from offpolicy._arrays import Array, Floats, Ints
+    from offpolicy.logs.log import Log
 
 
 @dataclass(eq=False)
 class Tables:
     """Learner tables of one log, made once."""
 
-    log: Any
+    log: Log
     _tables: dict[bool, Any] = field(default_factory=dict, repr=False)
 
-    def with_reward(self, log: Any) -> Tables:
+    def with_reward(self, log: Log) -> Tables:
         """The tables of the same rows with another reward; what does not depend on it is shared."""
         other = Tables(log, self._tables)
         vars(other).update({k: v for k, v in vars(self).items() if k in {"codes", "_coarse"}})

@@ -42,8 +42,8 @@ class Traffic:
     units : float
     period : str
         Such as "month".
-    text : str
-        As it was given.
+    number, text : str
+        How many, and all of it, as given.
 
     Examples
     --------
@@ -53,6 +53,7 @@ class Traffic:
 
     units: float
     period: str
+    number: str
     text: str
 
     @classmethod
@@ -66,10 +67,7 @@ class Traffic:
             raise UsageError(
                 f'traffic={text!r}: write how many decisions in which period, such as "2M per month".'
             )
-        return cls(units, match[3].lower(), text.strip())
-
-    def __str__(self) -> str:
-        return self.text
+        return cls(units, match[3].lower(), f"{match[1]}{match[2]}", text.strip())
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from offpolicy.inference.change import change
+from offpolicy.inference.change import Change, change
 from offpolicy.inference.figures import (
     DASH,
     capitalized,
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from offpolicy.evaluation.result import Evaluation
     from offpolicy.evaluation.shown import Traffic
     from offpolicy.inference.comparison import Comparison
+    from offpolicy.inference.intervals.multiple import BestPolicy
     from offpolicy.logs.log import Log
     from offpolicy.trust import Findings
     from offpolicy.trust.finding import Finding
@@ -162,6 +163,21 @@ def _family(ev: Evaluation, level: float) -> Comparison | None:
     return ev.compare(level)
 
 
+def best_policies(ev: Evaluation, level: float) -> BestPolicy:
+    """Which of several policies may be the best; the current one is not where another is shown to be better."""
+    comparison = ev.compare(level)
+    best, name = comparison.best, headline(ev.estimators).name
+    better = [
+        p
+        for p, interval in comparison.differences.items()
+        if Change(ev[p, name] - ev.logged, interval, is_lift=False).better(minimize=ev.minimize) > 0
+    ]
+    if LOGGING_POLICY not in best.names or not better:
+        return best
+    names = tuple(p for p in best.names if p != LOGGING_POLICY)
+    return replace(best, names=names or (best.leader,))
+
+
 def choice(ev: Evaluation, ordered: Sequence[Answer], level: float) -> tuple[Fragment, ...]:
     """Which of several policies is the best, or which are too close to call; nothing for a single policy."""
     if len(ordered) == 1:
@@ -173,16 +189,14 @@ def choice(ev: Evaluation, ordered: Sequence[Answer], level: float) -> tuple[Fra
             (f"{len(ordered)} policies", "strong"),
             (" is better.", "text"),
         )
-    family = _family(ev, level)
-    assert family is not None
-    best = family.best
+    best = best_policies(ev, level)
     if len(usable) < len(ordered):  # what cannot be judged may not win
         some = replace(
             ev,
             targets={p: ev.targets[p] for p in usable},
             estimates={key: e for key, e in ev.estimates.items() if key[0] in usable},
         )
-        best = some.compare(level).best
+        best = best_policies(some, level)
     rest = len(ordered) - len(usable)
     tail = f" There is not enough evidence about {_policies(rest)}." if rest else ""
     among = f"the {_policies(len(usable))}" + (" with enough evidence" if rest else "")
@@ -313,8 +327,8 @@ def _adds_up(
 ) -> str:
     """What the difference comes to at so much traffic, with its interval."""
     low, high, value = difference_at(ev, policy, name, level, family, traffic)
-    word = "less" if value < 0 else "more"
-    start = f" At {traffic}, that is about {measure.total(f'{plain(abs(value), 2)} {word}')} per {traffic.period}"
+    more = measure.total(plain(abs(value), 2), more=value >= 0)
+    start = f" At {traffic.number} {measure.unit}s per {traffic.period}, that is about {more} per {traffic.period}"
     if not (math.isfinite(low) and math.isfinite(high)):
         return f"{start}."
     ends = f"{signed(low, digits=2)} to {signed(high, digits=2)}".replace("-", "−")

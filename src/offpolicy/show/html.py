@@ -187,7 +187,7 @@ def _gates(gates: Sequence[GateResult]) -> str:
     kinds = {"passed": "trust", "failed": "insufficient", "not enough evidence": "caution"}
     rows = "".join(
         f'<li><span class="badge {kinds[g.outcome]}">{capitalized(g.outcome)[:-1]}</span> '
-        f"<code>{esc(g.expression)}</code><br>{esc(g.sentence.partition(': ')[2] or g.sentence)}</li>"
+        f"<code>{esc(g.expression)}</code><br>{esc(g.why)}</li>"
         for g in gates
     )
     title = "Gate" if len(gates) == 1 else "Gates"

@@ -108,7 +108,7 @@ def markdown(
         lines += ["| gate | result | why |", "|---|---|---|"]
         lines += [
             f"| `{visible(g.expression).replace('|', '/').replace('`', ' ')}` | {MARKS[g.outcome]} {g.outcome} "
-            f"| {escaped(g.sentence)} |"
+            f"| {escaped(g.why)} |"
             for g in gates
         ]
         lines.append("")

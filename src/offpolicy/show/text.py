@@ -14,7 +14,7 @@ from offpolicy.inference.display import align
 from offpolicy.inference.figures import level_text, plural_of
 from offpolicy.logs.words import DETAIL, unit_word
 from offpolicy.policies.target import LOGGING_POLICY
-from offpolicy.show.answer import answers
+from offpolicy.show.answer import answers, best_policies
 from offpolicy.show.tables import number_of_clusters
 
 if TYPE_CHECKING:
@@ -130,8 +130,9 @@ def best_of(evaluation: Evaluation, level: float = 0.95) -> str:
         comparison = evaluation.compare(level)
     except NotIdentifiedError as error:
         return str(error)
-    best = comparison.best
+    best = best_policies(evaluation, level)
     lines = [visible(best.statement)]
+    lines += ["Lower is better."] if evaluation.minimize else []
     own = comparison.values.get(best.leader)
     if own is not None and own.sufficient:
         lines.append(

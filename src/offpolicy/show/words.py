@@ -95,14 +95,15 @@ class Measure:
         what = f"total {self.reward}" if self.is_total else self.reward
         return f"have an average {what} of {number} per {self.unit}"
 
-    def total(self, number: str) -> str:
-        """So many more of it: "900 more clicks", "27,000 more in revenue".
+    def total(self, number: str, *, more: bool) -> str:
+        """So many more of it: "900 more clicks", "27,000 less in revenue".
 
-        >>> Measure("click", "impression", is_rate=True).total("900 more")
-        '900 more clicks'
+        >>> Measure("click", "impression", is_rate=True).total("900", more=False)
+        '900 fewer clicks'
         """
         if not self.is_rate:
-            return f"{number} in {self.reward}"
+            return f"{number} {'more' if more else 'less'} in {self.reward}"
+        number = f"{number} {'more' if more else 'fewer'}"
         if self.reward in THINGS:
             return f"{number} {self.reward if self.reward.endswith('s') else self.reward + 's'}"
         if self.reward.isalpha() and self.reward.endswith("ed"):

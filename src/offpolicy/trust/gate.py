@@ -74,6 +74,11 @@ class GateResult:
         object.__setattr__(self, "sentence", visible(self.sentence))
 
     @property
+    def why(self) -> str:
+        """The sentence without the gate and its outcome."""
+        return self.sentence.removeprefix(f"gate {self.expression!r}: {self.outcome}").lstrip(". ")
+
+    @property
     def outcome(self) -> Literal["passed", "failed", "not enough evidence"]:
         """The result in a word."""
         if self.passed is None:

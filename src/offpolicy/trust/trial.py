@@ -170,7 +170,7 @@ def ab_test(ev: Evaluation, estimate: Estimate | None, change: Change | None) ->
         difference,
         assumed=estimated is None,
         estimated=estimated,
-        relative=difference / base if base > 0 and has_lift(ev.logged) else None,
+        relative=difference / abs(base) if has_lift(ev.logged) else None,
         logs=2 * per_arm / own,
     )
 

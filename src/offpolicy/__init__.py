@@ -20,10 +20,12 @@ _NAMES = {
     "Evaluation": "offpolicy.evaluation.result",
     "KFold": "offpolicy.splits.folds",
     "KernelRatio": "offpolicy.policies.kernel",
+    "Labeled": "offpolicy.kinds.labeled",
     "evaluate": "offpolicy.evaluation.evaluate",
     "read_router_log": "offpolicy.logs.formats.router",
     "advise": "offpolicy.decide.advise",
     "learn_policy": "offpolicy.decide.learn",
+    "replay": "offpolicy.decide.replay",
     "select": "offpolicy.decide.select",
     "scan": "offpolicy.engines.scan",
     "scan_slates": "offpolicy.engines.slate_scan",
@@ -36,6 +38,7 @@ _NAMES = {
 _MODULES = {
     "errors": "offpolicy.errors",
     "formats": "offpolicy.logs.formats",
+    "learners": "offpolicy.decide.online",
     "models": "offpolicy.models",
     "policies": "offpolicy.policies",
     "testing": "offpolicy.testing",
@@ -48,14 +51,17 @@ if TYPE_CHECKING:
     from offpolicy import models as models
     from offpolicy import policies as policies
     from offpolicy import testing as testing
+    from offpolicy.decide import online as learners  # noqa: F401
     from offpolicy.decide.advise import advise as advise
     from offpolicy.decide.learn import learn_policy as learn_policy
+    from offpolicy.decide.replay import replay as replay
     from offpolicy.decide.select import select as select
     from offpolicy.engines.scan import scan as scan
     from offpolicy.engines.slate_scan import scan_slates as scan_slates
     from offpolicy.evaluation.evaluate import evaluate as evaluate
     from offpolicy.evaluation.result import Evaluation as Evaluation
     from offpolicy.inference.estimate import Estimate as Estimate
+    from offpolicy.kinds.labeled import Labeled as Labeled
     from offpolicy.logs import formats as formats
     from offpolicy.logs.bandit import BanditLog as BanditLog
     from offpolicy.logs.formats.router import read_router_log as read_router_log

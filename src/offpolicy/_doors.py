@@ -23,6 +23,7 @@ DOORS = {
     "text": "offpolicy.show.text:whole",
     "notebook": "offpolicy.show.notebook:evaluation_html",
     "positions": "offpolicy.show.positions:by_position",
+    "learning curve": "offpolicy.decide.replay:learning_curve",
     "learned": "offpolicy.show.decisions:learned_section",
     "selection": "offpolicy.show.decisions:selection_section",
 }

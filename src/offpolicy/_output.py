@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
+import re
+import sys
 import tempfile
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -14,6 +17,8 @@ from offpolicy.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+STREAMS = {"stdout": 1, "stderr": 2}
+OPEN_STREAM = re.compile(r"/dev/(?P<name>stdout|stderr)|(/dev/fd|/proc/self/fd)/(?P<number>\d+)")
 # Not every system has file locks.
 _locks: Any = importlib.import_module("fcntl") if os.name == "posix" else None
 
@@ -23,7 +28,7 @@ def written_whole(path: str | Path) -> Iterator[Path]:
     """A file to write to, which takes the place of ``path`` when it is complete and on the disk.
 
     A full disk, an exception or a kill leaves what was there before. The name keeps its suffixes; what is no
-    plain file (``/dev/stdout``, a pipe) is written to directly.
+    plain file (a pipe, a device) is written to directly, and ``/dev/stdout`` after what the process has said so far.
 
     >>> folder = Path(tempfile.mkdtemp())
     >>> with written_whole(folder / "a.txt") as part:
@@ -32,13 +37,20 @@ def written_whole(path: str | Path) -> Iterator[Path]:
     (['a.txt'], 'whole')
     """
     target = Path(path)
-    if target.is_symlink():
-        target = target.resolve()
-    if target.exists() and not target.is_file():
-        with _named(target):
-            yield target
+    stream = OPEN_STREAM.fullmatch(str(target))
+    if stream is not None:
+        with _named(target), tempfile.TemporaryDirectory() as folder:
+            part = Path(folder) / target.name
+            yield part
+            _pass_on(part, int(stream["number"] or STREAMS[stream["name"]]))
         return
     with _named(target):
+        target = Path(os.path.realpath(target, strict=target.is_symlink() and target.exists()))
+        if target.is_symlink():
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+        if target.exists() and not target.is_file():
+            yield target
+            return
         handle, name = tempfile.mkstemp(
             prefix=".partial-", suffix=f"-{target.name}", dir=target.parent
         )
@@ -62,6 +74,16 @@ def _named(target: Path) -> Iterator[None]:
             raise
         told = f"{error.strerror}; the file is not written, and what was there before is as it was"
         raise OSError(error.errno, told, str(target)) from error
+
+
+def _pass_on(part: Path, descriptor: int) -> None:
+    """Write a file's bytes to an open stream, after what has been printed to it."""
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            stream.flush()
+    left = memoryview(part.read_bytes())
+    while left:
+        left = left[os.write(descriptor, left) :]
 
 
 def _settle(part: Path, target: Path) -> None:

@@ -1,8 +1,9 @@
-"""Text that cannot steer a terminal or a page."""
+"""Text that cannot steer a terminal, a page, or the CI job whose output it is part of."""
 
 from __future__ import annotations
 
 import html
+import re
 import unicodedata
 from functools import wraps
 from typing import TYPE_CHECKING, Any
@@ -12,16 +13,21 @@ if TYPE_CHECKING:
 
 # Control characters, formatting ones (which can turn the direction of text), lone surrogates, line ends.
 CONTROL = {"Cc", "Cf", "Cs", "Zl", "Zp"}
+# What GitHub Actions, Azure Pipelines and TeamCity obey in the output of a step.
+COMMAND = re.compile(r"^([^\S\n]*)(:)(?=:)|()(#)(?=#(?:\[|vso\[|teamcity\[))", re.MULTILINE)
 
 
 def visible(text: str, *, lines: bool = False) -> str:
     r"""Text whose control characters are shown as escapes: a name from the data cannot steer a terminal.
 
-    ``lines`` leaves line breaks and tabs as they are, for text of several lines.
+    ``lines`` leaves line breaks and tabs as they are, for text of several lines; what CI systems would take for
+    commands (``::error::`` at the beginning of a line, ``##[error]``) loses its first character to an escape.
 
-    >>> visible("new" + chr(27) + "[2J")
-    'new\\x1b[2J'
+    >>> visible("new" + chr(27) + "[2J"), visible("::stop-commands::x", lines=True)
+    ('new\\x1b[2J', '\\x3a:stop-commands::x')
     """
+    if lines:
+        text = COMMAND.sub(lambda found: f"{found[0][:-1]}\\x{ord(found[0][-1]):x}", text)
     if text.isprintable():
         return text
     kept = "\n\t" if lines else ""

@@ -7,16 +7,17 @@ import shutil
 import signal
 import tempfile
 import threading
-import time
 import weakref
 from pathlib import Path
 from typing import Any
 
 from offpolicy._output import try_lock
 
-PREFIX = "offpolicy-"
-LOCK = ".lock"
-FORGOTTEN = 86_400  # seconds after which a folder without a lock is nobody's
+PREFIX = ".offpolicy-ws-"  # a name that nobody chooses
+MARK = ".offpolicy-workspace"  # in every workspace: whose it is, locked for as long as it is in use
+OWNER = "A workspace of offpolicy, made by process"
+# Signals that end a process without a word.
+ENDING = ("SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGXCPU")
 _swept: set[str] = set()
 
 
@@ -24,8 +25,9 @@ class Workspace:
     """A private folder for spilled data.
 
     It goes away on `close`, when the last reference goes, at interpreter exit (which an interrupt, Ctrl-C, leads to
-    as well), and on SIGTERM and SIGHUP where nothing else handles these. What a process leaves behind that was killed
-    outright is removed by the next one that makes a workspace in the same place.
+    as well), and on signals that end a process (SIGTERM, SIGHUP, SIGQUIT, …) where nothing else handles these. What a
+    process leaves behind that was killed outright is removed by the next one that makes a workspace in the same place:
+    folders that carry the library's own mark, and no others.
 
     Parameters
     ----------
@@ -46,7 +48,14 @@ class Workspace:
         place.mkdir(parents=True, exist_ok=True)
         sweep(place)
         self.folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=place))
-        lock = try_lock(self.folder / LOCK)
+        lock = try_lock(self.folder / MARK)
+        if lock is not None:  # locked first, so that a marked folder without a lock is nobody's
+            try:
+                os.write(lock.fileno(), f"{OWNER} {os.getpid()}\n".encode())
+            except OSError:  # a full disk
+                lock.close()
+                shutil.rmtree(self.folder, ignore_errors=True)
+                raise
         _clean_up_on_signals()
         _live[str(self.folder)] = os.getpid()
         self._finalizer = weakref.finalize(self, _remove, str(self.folder), os.getpid(), lock)
@@ -84,25 +93,29 @@ def sweep(place: Path) -> None:
     _swept.add(str(place))
     for folder in place.glob(f"{PREFIX}*"):
         try:
-            if not folder.is_dir() or folder.is_symlink() or folder.stat().st_uid != os.getuid():
+            if folder.is_symlink() or folder.stat().st_uid != os.getuid() or not _is_marked(folder):
                 continue
-            if (folder / LOCK).exists():
-                lock = try_lock(folder / LOCK)
-                if lock is None:
-                    continue
+            lock = try_lock(folder / MARK)
+            if lock is not None:
+                shutil.rmtree(folder, ignore_errors=True)
                 lock.close()
-            elif time.time() - folder.stat().st_mtime < FORGOTTEN:
-                continue
-            shutil.rmtree(folder, ignore_errors=True)
         except (OSError, AttributeError):  # gone meanwhile, or a system without users
             continue
 
 
+def _is_marked(folder: Path) -> bool:
+    """Whether a workspace wrote its mark here."""
+    mark = folder / MARK
+    if mark.is_symlink() or not mark.is_file():
+        return False
+    return mark.read_bytes()[:200].startswith(OWNER.encode())
+
+
 def _clean_up_on_signals() -> None:
-    """Remove folders on SIGTERM and SIGHUP, where they would end the process without a word."""
+    """Remove folders on signals that would end the process without a word."""
     if threading.current_thread() is not threading.main_thread():
         return
-    for name in ("SIGTERM", "SIGHUP"):
+    for name in ENDING:
         number = getattr(signal, name, None)
         if number is not None and signal.getsignal(number) is signal.SIG_DFL:
             signal.signal(number, _end)

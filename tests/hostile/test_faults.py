@@ -284,7 +284,17 @@ MAKES_ONE = """
     """
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+@pytest.mark.parametrize(
+    "number",
+    [
+        signal.SIGTERM,
+        signal.SIGHUP,
+        signal.SIGINT,
+        signal.SIGQUIT,
+        signal.SIGUSR1,
+        signal.SIGXCPU,
+    ],
+)
 def test_signals_clean_up(tmp_path, number):
     # What runs under nohup ignores SIGHUP, and so would a process that it starts.
     before = signal.signal(number, signal.default_int_handler)
@@ -306,13 +316,16 @@ def test_a_killed_process_is_swept_up_after_and_a_living_one_is_not(tmp_path):
     killed.kill()
     killed.wait(timeout=30)
     assert left.is_dir()
-    strange = tmp_path / "offpolicy-of-somebody"
-    strange.mkdir()
+    strange = [tmp_path / "offpolicy-results", tmp_path / f"{_workspace.PREFIX}mine"]
+    for folder in strange:
+        folder.mkdir()
+        (folder / ".lock").write_text("")
+        os.utime(folder, (0, 0))
     _workspace._swept.clear()
     mine = Workspace(tmp_path)
     assert not left.exists()
     assert used.is_dir()
-    assert strange.is_dir()  # no lock, and not old
+    assert all(folder.is_dir() for folder in strange)  # old, and without the library's mark
     mine.close()
     living.kill()
     living.wait(timeout=30)

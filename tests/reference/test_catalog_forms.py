@@ -216,9 +216,10 @@ def test_units_that_stand_for_several_unfold():
         Layout.single(2), np.array([1.0, 2.0]), half, half, half, half, count=np.array([2.0, 1.0])
     )
     assert d.unfolded().reward.tolist() == [1.0, 1.0, 2.0]
-    assert d.unfolded().weight is None
+    assert d.unfolded().weight.tolist() == [1.0, 1.0, 1.0]
     weighted = replace(d, weight=np.array([6.0, 1.0])).unfolded()
-    assert (weighted.weight.tolist(), weighted.count) == ([3.0, 3.0, 1.0], None)
+    assert weighted.weight.tolist() == [3.0, 3.0, 1.0]
+    assert not weighted.is_counted
     plain = replace(d, count=None)
     assert plain.unfolded() is plain
 

@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 import offpolicy as op
+from offpolicy._workspace import MARK
 from offpolicy.errors import UsageError
 from offpolicy.splits.hashing import hash_folds
 
@@ -123,7 +124,7 @@ def test_lightgbm_built_from_chunks_learns_the_reward():
     with op.scan(frame, **NAMED, id="key", way="stream", chunk_rows=1_500) as log:
         ev = op.evaluate(log, sharp, estimators=["DML", "DM-cf"], reward_model=model)
         again = op.evaluate(log, sharp, estimators=["DML"], reward_model=model)
-        assert [p.name for p in log.engine.workspace.folder.iterdir()] == [".lock"]
+        assert [p.name for p in log.engine.workspace.folder.iterdir()] == [MARK]
     assert again["DML"].value == ev["DML"].value
     truth = np.mean(np.sin(frame["x"]) + np.where(frame["x"] > 0, 1.0, 0.0))
     assert abs(ev["DM-cf"].value - truth) < 0.1

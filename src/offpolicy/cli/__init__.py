@@ -7,13 +7,14 @@ evidence to say.
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from offpolicy._threads import spin_briefly
 from offpolicy.cli import terminal
 from offpolicy.cli.parser import build_parser
 from offpolicy.cli.wording import in_flags
-from offpolicy.errors import OffPolicyError
+from offpolicy.errors import OffPolicyError, UsageError
 
 if TYPE_CHECKING:
     import argparse
@@ -37,6 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(options: argparse.Namespace) -> int:
     try:
+        _check_folder()
         code: int = options.run(options)
     except (
         BrokenPipeError
@@ -45,10 +47,25 @@ def _run(options: argparse.Namespace) -> int:
     except (OffPolicyError, OSError, ImportError) as error:
         terminal.complain(f"offpolicy {options.command}: {in_flags(str(error))}")
         return BAD
+    except MemoryError:
+        terminal.complain(
+            f"offpolicy {options.command}: there is not enough memory for this log. Let an engine read it "
+            "(--engine duckdb), in parts (--memory-limit 2GB)."
+        )
+        return BAD
     except KeyboardInterrupt:
         terminal.complain("\ninterrupted")
         return INTERRUPTED
     return code
+
+
+def _check_folder() -> None:
+    try:
+        Path.cwd()
+    except OSError as error:
+        raise UsageError(
+            "the working folder does not exist any more. Change to one that does: cd."
+        ) from error
 
 
 def entry() -> None:

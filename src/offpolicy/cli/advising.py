@@ -25,7 +25,7 @@ def run(options: argparse.Namespace) -> int:
     log = logs.open_log(options)
     advice = advise(
         log,
-        parse_policies(options.policy, log),
+        parse_policies(options.policy, log, options.config),
         width=options.width,
         level=0.95 if options.level is None else options.level,
         exploration=SHARES if options.exploration is None else _shares(options.exploration),

@@ -6,13 +6,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from offpolicy._output import written_whole
-from offpolicy.cli import logs, runfile, terminal
+from offpolicy.cli import logs, outputs, runfile, terminal
 from offpolicy.cli.arguments import READABLE, TRACES
 from offpolicy.errors import DataError, UsageError
 from offpolicy.logs.formats import read_dsjson, read_jsonl, read_router, write_dsjson, write_jsonl
+from offpolicy.logs.formats.lines import open_text
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Iterator
 
 READERS: dict[str, Any] = dict(zip(READABLE, (read_dsjson, read_jsonl, read_router), strict=True))
 WRITERS: dict[str, Any] = dict(zip(TRACES, (write_dsjson, write_jsonl), strict=True))
@@ -23,6 +25,7 @@ def run(options: argparse.Namespace) -> int:
     runfile.apply(options)
     if options.log is None or options.output is None:
         raise UsageError("name both files: offpolicy convert IN OUT --from dsjson")
+    outputs.check(options)
     if options.source in READERS:
         return _to_table(options)
     if options.target in WRITERS:
@@ -35,22 +38,25 @@ def run(options: argparse.Namespace) -> int:
     )
 
 
-FORMULA = ("=", "+", "-", "@", "\t", "\r")
+FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 
 
 def spreadsheet_safe(frame: Any) -> tuple[Any, int]:
     """A frame whose texts no spreadsheet takes for formulas, and how many were changed.
 
+    Different texts stay different: what looks like a text with its mark is marked once more.
+
     >>> import pandas as pd
-    >>> safe, changed = spreadsheet_safe(pd.DataFrame({"a": ["=1+1", "-3", "x"]}))
+    >>> safe, changed = spreadsheet_safe(pd.DataFrame({"a": ["=1+1", "'=1+1", "-3", "x"]}))
     >>> safe["a"].tolist(), changed
-    (["'=1+1", '-3', 'x'], 1)
+    (["'=1+1", "''=1+1", '-3', 'x'], 2)
     """
     changed = 0
 
     def guarded(value: Any) -> Any:
         nonlocal changed
-        if not isinstance(value, str) or not value.startswith(FORMULA) or _is_number(value):
+        text = value.lstrip("'") if isinstance(value, str) else ""
+        if not text.startswith(FORMULA) or _is_number(text):
             return value
         changed += 1
         return f"'{value}"
@@ -58,8 +64,38 @@ def spreadsheet_safe(frame: Any) -> tuple[Any, int]:
     safe = frame.rename(columns=guarded)
     for name in safe.columns:
         if safe[name].dtype.kind not in "biufmM":
+            _refuse_twins(safe[name])
             safe[name] = safe[name].map(guarded)
     return safe, changed
+
+
+def _refuse_twins(values: Any) -> None:
+    """A CSV has no types: 1 and "1" would be read as one label."""
+    held: dict[str, type] = {}
+    for value in values.dropna().unique():
+        if held.setdefault(str(value), type(value)) is not type(value):
+            raise DataError(
+                f"column {values.name!r} holds {str(value)!r} as text and as a {held[str(value)].__name__}, which a "
+                "CSV cannot tell apart. Write .parquet, or give the column one type."
+            )
+
+
+def _csv_lines(frame: Any) -> Iterator[str]:
+    """Lines of a CSV: every text in quotes, numbers as they are, nothing where a value is missing."""
+    yield ",".join(map(_quoted, map(str, frame.columns))) + "\n"
+    for row in frame.itertuples(index=False, name=None):
+        yield ",".join(map(_cell, row)) + "\n"
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, str):
+        return _quoted(value)
+    missing = value is None or value != value  # noqa: PLR0124
+    return "" if missing else repr(value) if isinstance(value, float) else str(value)
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace('"', '""') + '"'
 
 
 def _is_number(text: str) -> bool:
@@ -80,8 +116,8 @@ def _to_table(options: argparse.Namespace) -> int:
     elif suffix.endswith((".csv", ".csv.gz")):
         plain = frame.drop(columns=["eligible"], errors="ignore")
         safe, changed = spreadsheet_safe(plain)
-        with written_whole(options.output) as part:
-            safe.to_csv(part, index=False)
+        with written_whole(options.output) as part, open_text(part, "w") as out:
+            out.writelines(_csv_lines(safe))
         if changed:
             terminal.say(
                 f"{changed:,} texts that a spreadsheet would run as formulas are written with a leading apostrophe; "

@@ -38,7 +38,7 @@ def select(options: argparse.Namespace) -> int:
     settings |= {"minimize": [metric]} if options.minimize else {}
     ev = evaluate(
         log,
-        parse_policies(options.policy, log),
+        parse_policies(options.policy, log, options.config),
         estimators=options.estimator,
         behavior_model=evaluating.behavior(log, options),
         **settings,

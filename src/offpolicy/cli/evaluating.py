@@ -66,7 +66,7 @@ def _evaluated(options: argparse.Namespace) -> tuple[Evaluation, list[str]]:
     if options.gate is not None and not options.policy:
         expressions(options.gate, ["policy"])
     log, reward_model = _opened(options)
-    policies = parse_policies(options.policy, log)
+    policies = parse_policies(options.policy, log, options.config)
     gates = expressions(options.gate, list(policies), list(log.metrics))
     ev = evaluate(
         log,

@@ -16,8 +16,9 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from offpolicy.engines.files import common_schema, listed
+from offpolicy.engines.files import Partitions, common_schema, listed, refuse_large_texts
 from offpolicy.errors import DataError
+from offpolicy.logs.formats.lines import plain_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -81,18 +82,15 @@ def read_table(
     separator, decimal : str, optional
         Of a CSV; default: the separator that its first line shows, and a point.
     rows : int, optional
-        Read the first ones only, of a CSV.
+        Read the first ones only, of a CSV or Parquet file.
     labels : column names
         Columns of a CSV whose texts tell things apart and stay as written.
     """
-    paths = listed(path) if any(c in path for c in "*?[") else [path]
+    paths = listed(path)
     file = Path(paths[0])
     kind = kind_of(file)
     if kind == "parquet":
-        import pandas as pd
-
-        common_schema(paths)
-        return Table(pd.read_parquet(file), kind)
+        return Table(_parquet(path, paths, rows), kind)
     if kind == "csv":
         head = first_lines(file, SAMPLE_LINES)
         dialect = Dialect(separator or separator_of(head[0] if head else ""), decimal or ".")
@@ -107,16 +105,29 @@ def read_table(
     return _json_table(file, kind)
 
 
+def _parquet(source: str, paths: Sequence[str], rows: int | None) -> Any:
+    """Parquet files one after the other, as pandas; keys of their folders are columns of text."""
+    import pandas as pd
+    import pyarrow.parquet as pq
+
+    schema = common_schema(paths)
+    refuse_large_texts(paths)
+    partitions = Partitions.of(source, paths)
+    partitions.refuse_columns(schema.names, paths[0])
+    if rows is not None:
+        with pq.ParquetFile(paths[0]) as first:
+            batch = next(first.iter_batches(batch_size=rows), None)
+        if batch is not None:
+            return batch.to_pandas()
+    frames = [
+        pd.read_parquet(path, partitioning=None).assign(**partitions.values(path)) for path in paths
+    ]
+    return frames[0] if len(frames) == 1 else pd.concat(frames, ignore_index=True)
+
+
 def kind_of(file: Path) -> Kind:
     """What a file holds, by its name and, for JSON, its first line."""
-    if not file.exists():
-        raise DataError(
-            f"there is no file {str(file)!r}. Check the path; quote a pattern: 'logs/*.parquet'."
-        )
-    if file.is_dir():
-        raise DataError(
-            f"{str(file)!r} is a folder. Name a file, or a pattern: '{file}/*.parquet'."
-        )
+    plain_file(file)
     suffix = Path(file.name.removesuffix(".gz")).suffix.lower()
     kind = SUFFIXES.get(suffix)
     if kind is None:

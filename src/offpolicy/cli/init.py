@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from offpolicy._visible import visible
-from offpolicy.cli import terminal
+from offpolicy.cli import outputs, terminal
 from offpolicy.cli.arguments import GIVEN
 from offpolicy.cli.columns import facts_of
 from offpolicy.cli.files import (
@@ -38,6 +38,7 @@ MARGIN = 1e-6
 def run(options: argparse.Namespace) -> int:
     """Guess, print, write."""
     output = Path(options.output)
+    outputs.check(options)
     _check(output, options)
     table = _sample(options.log)
     rows = len(table.frame)
@@ -83,7 +84,7 @@ def _sample(path: str) -> Table:
     """The first rows of a file, read the way it is written."""
     file = Path(path)
     if kind_of(file) != "csv":
-        return read_table(path)
+        return read_table(path, rows=SAMPLE_ROWS)
     head = first_lines(file, SAMPLE_LINES)
     separator = separator_of(head[0] if head else "")
     decimal = "," if commas_in(head, separator) else None

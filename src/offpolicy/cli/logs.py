@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from offpolicy.cli import changes, terminal
-from offpolicy.cli.files import kind_of, read_table
-from offpolicy.engines.files import REMOTE, common_schema, listed
+from offpolicy.cli.files import SUFFIXES, kind_of, read_table
+from offpolicy.engines.files import REMOTE, is_pattern, listed, row_bytes
 from offpolicy.errors import UsageError
 from offpolicy.logs.bandit import BanditLog
 
@@ -32,7 +32,7 @@ NO_LOG = (
     "which log? Give a CSV, Parquet, JSON-lines or dsjson file (or `log = …` in the run file). "
     "To begin with one: offpolicy init LOG."
 )
-LARGE = 500_000_000  # bytes of a file that an engine should read
+LARGE = 500_000_000  # bytes of a table that an engine should read
 
 
 def open_log(options: argparse.Namespace) -> Any:
@@ -113,9 +113,12 @@ def _wants_engine(options: argparse.Namespace) -> bool:
     if REMOTE.match(options.log):
         return True
     file = Path(options.log)
-    several = any(c in options.log for c in "*?[") or file.is_dir()
+    several = is_pattern(options.log) or file.is_dir()
     database = file.suffix in {".duckdb", ".ddb", ".db"}
-    return several or database or (file.is_file() and file.stat().st_size > LARGE)
+    if several or database or not file.is_file():
+        return several or database
+    is_parquet = SUFFIXES.get(file.suffix.lower()) == "parquet"
+    return (row_bytes(options.log) if is_parquet else file.stat().st_size) > LARGE
 
 
 def scanned(options: argparse.Namespace) -> Any:
@@ -183,14 +186,13 @@ def table_of(options: argparse.Namespace) -> Table:
     are_labels = LABELS[1:] if options.action_kind == "continuous" else LABELS
     labels = [v for name in are_labels if isinstance(v := getattr(options, name, None), str)]
     given = {"separator": options.separator, "decimal": options.decimal, "labels": labels}
-    if not any(c in options.log for c in "*?["):
+    if not is_pattern(options.log):
         return read_table(options.log, **given)
     paths = listed(options.log)
-    first = read_table(options.log if kind_of(Path(paths[0])) == "csv" else paths[0], **given)
-    if first.kind == "csv" or len(paths) == 1:
+    together = kind_of(Path(paths[0])) in {"csv", "parquet"}
+    first = read_table(options.log if together else paths[0], **given)
+    if together or len(paths) == 1:
         return first
-    if first.kind == "parquet":
-        common_schema(paths)
     import pandas as pd
 
     rest = [read_table(p, **given).frame for p in paths[1:]]

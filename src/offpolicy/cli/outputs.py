@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import stat
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from offpolicy._output import write_text
+from offpolicy._output import OPEN_STREAM, write_text
+from offpolicy.engines.files import REMOTE, matching
 from offpolicy.errors import OffPolicyError, UsageError
 
 if TYPE_CHECKING:
@@ -16,29 +19,63 @@ if TYPE_CHECKING:
     from offpolicy.evaluation.result import Evaluation
     from offpolicy.trust.gate import GateResult
 
-FILES = ("json", "report", "summary", "sql")
+FILES = ("json", "report", "summary", "sql", "output")
 STEP_SUMMARY = "GITHUB_STEP_SUMMARY"  # CI systems name a file for each step's summary here
 
 
 def check(options: argparse.Namespace) -> None:
-    """Raise where a file that was asked for could not be written, or has a wrong name."""
+    """Raise where a file that was asked for could not be written, has a wrong name, or is needed for something else."""
+    taken = _inputs(options)
+    if sys.stdout is not None and not sys.stdout.isatty():
+        taken.append(("where standard output goes", sys.stdout))
     for flag in FILES:
         path = getattr(options, flag, None)
-        if path:
-            _writable(f"--{flag}", Path(path))
+        if not path or OPEN_STREAM.fullmatch(str(path)):
+            continue
+        shown = str(path) if flag == "output" else f"--{flag} {path}"
+        _writable(shown, Path(path))
+        for what, other in taken:
+            if _same_file(Path(path), other):
+                raise UsageError(f"{shown} is {what}: it would be written over. Name another file.")
+        taken.append((f"also --{flag}", Path(path)))
     report = getattr(options, "report", None)
     if report and Path(report).suffix.lower() not in {".html", ".htm"}:
         raise UsageError(f"--report {report}: name the file .html.")
 
 
-def _writable(flag: str, path: Path) -> None:
-    folder = path.resolve().parent
-    if not folder.is_dir():
-        raise UsageError(f"{flag} {path}: there is no folder {str(path.parent)!r}.")
+def _inputs(options: argparse.Namespace) -> list[tuple[str, Any]]:
+    """The files that a command reads: the log's, the run file, and the policies' tables and trees."""
+    log, config = getattr(options, "log", None), getattr(options, "config", None)
+    files: list[tuple[str, Any]] = [("the run file", Path(config))] if config else []
+    if log and not REMOTE.match(log):
+        files += [("a file of the log", Path(path)) for path in matching(log)]
+    specs = [text.partition("=")[2] for text in getattr(options, "policy", None) or ()]
+    return files + [("a file of a policy", Path(spec)) for spec in specs if Path(spec).is_file()]
+
+
+def _same_file(path: Path, other: Any) -> bool:
+    """Whether two names, or a name and an open stream, are of one file, which need not exist yet."""
+    try:
+        if not isinstance(other, Path):
+            mine = path.stat()
+            return stat.S_ISREG(mine.st_mode) and os.path.samestat(mine, os.fstat(other.fileno()))
+        if path.exists() and other.exists():
+            return path.samefile(other)
+    except (OSError, ValueError):  # gone meanwhile, or a stream that is no file
+        return False
+    return os.path.realpath(path) == os.path.realpath(other)
+
+
+def _writable(shown: str, path: Path) -> None:
+    target = Path(os.path.realpath(path))
+    if target.is_symlink():
+        raise UsageError(f"{shown} is a link that leads back to itself. Name another file.")
+    if not target.parent.is_dir():
+        raise UsageError(f"{shown}: there is no folder {str(path.parent)!r}.")
     if path.is_dir():
-        raise UsageError(f"{flag} {path} is a folder. Name a file in it.")
-    if not os.access(path if path.exists() else folder, os.W_OK):
-        raise UsageError(f"{flag} {path}: no permission to write there.")
+        raise UsageError(f"{shown} is a folder. Name a file in it.")
+    if not os.access(path if path.exists() else target.parent, os.W_OK):
+        raise UsageError(f"{shown}: no permission to write there.")
 
 
 def write(

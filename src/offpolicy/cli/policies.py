@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from offpolicy.errors import UsageError
 from offpolicy.policies.numbers import adapted_number
 from offpolicy.policies.surface import Surface
-from offpolicy.policies.words import from_words
+from offpolicy.policies.words import from_words, names_module
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,18 +20,20 @@ if TYPE_CHECKING:
 TREE_FILES = (".json",)
 
 
-def parse_policies(specs: Sequence[str] | None, log: Log) -> dict[str, Any]:
-    """Resolve every ``name=SPEC``; the words are those of `offpolicy.policies.words`."""
+def parse_policies(
+    specs: Sequence[str] | None, log: Log, config: str | None = None
+) -> dict[str, Any]:
+    """Resolve every ``name=SPEC``; the words are those of `offpolicy.policies.words`.
+
+    A module that a policy names is looked for where modules are, then beside the run file ``config``, then here.
+    """
     if not specs:
         raise UsageError("which policy? Give --policy name=SPEC (see offpolicy evaluate --help).")
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.insert(0, here)  # package.module:function beside the log is the usual case
     surface = Surface.of(log)
     policies: dict[str, Any] = {}
     for text in specs:
         name, separator, spec = text.partition("=")
-        if not separator or not name.strip() or not spec.strip():
+        if not separator or not name.strip() or not spec.strip():  # a label keeps its blanks
             raise UsageError(f"--policy {text!r}: write name=SPEC, for example new=recommended_ad.")
         if not name.isprintable():
             raise UsageError(
@@ -38,8 +41,17 @@ def parse_policies(specs: Sequence[str] | None, log: Log) -> dict[str, Any]:
             )
         if name.strip() in policies:
             raise UsageError(f"--policy: the name {name.strip()!r} is used twice.")
-        policies[name.strip()] = _policy(name.strip(), spec.strip(), surface)
+        if names_module(spec, surface):
+            folders = [Path(config).resolve().parent] if config else []
+            _look_last_in([*folders, Path.cwd()])
+        policies[name.strip()] = _policy(name.strip(), spec, surface)
     return policies
+
+
+def _look_last_in(folders: Sequence[Path]) -> None:
+    """Modules may lie in these folders; none there takes the place of one that is installed."""
+    sys.path += [str(folder) for folder in folders if str(folder) not in sys.path]
+    importlib.invalidate_caches()
 
 
 def _policy(name: str, spec: str, surface: Surface) -> Any:

@@ -15,7 +15,6 @@ A setting is checked against the flag of the same name. Paths are relative to th
 
 from __future__ import annotations
 
-import sys
 import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from offpolicy.cli.arguments import file_path, names
 from offpolicy.cli.policies import TREE_FILES
 from offpolicy.errors import UsageError, did_you_mean
+from offpolicy.logs.formats.lines import plain_file
 from offpolicy.policies.words import TABLE_FILES
 
 if TYPE_CHECKING:
@@ -65,13 +65,12 @@ def apply(options: argparse.Namespace) -> None:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    try:
-        with path.open("rb") as file:
-            return tomllib.load(file)
-    except FileNotFoundError as error:
+    if not path.exists():
         raise UsageError(
             f"there is no run file {str(path)!r}. Make one: offpolicy init LOG --output {path.name}"
-        ) from error
+        )
+    try:
+        return tomllib.loads(plain_file(path).read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UsageError(f"{path.name} is not valid TOML: {error}") from error
 
@@ -84,9 +83,6 @@ def beside(path: Path, given: str) -> str:
 def _policies(value: Any, path: Path) -> list[str]:
     if not isinstance(value, dict):
         raise UsageError('[policies] must be a table of name = "spec".')
-    for folder in (str(Path.cwd()), str(path.parent.resolve())):
-        if folder not in sys.path:
-            sys.path.insert(0, folder)  # a policy's module beside the run file, then here
     specs = []
     for name, spec in value.items():
         text = ",".join(spec) if _all_text(spec) else spec

@@ -120,7 +120,7 @@ def advise(
 
 def _unit(log: Log) -> str:
     """What independent units are called here, in the plural."""
-    if log.cluster is not None:
+    if log.has_clusters:
         return "clusters"
     return "rows" if log.kind == "bandit" else unit_word(log.kind, plural=True)
 

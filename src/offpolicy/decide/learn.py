@@ -206,8 +206,7 @@ def _material(
 def _scores(ev: Evaluation) -> Floats:
     """(n, K) doubly robust scores Γ(a) of every row and action, times the row's weight in the mean."""
     scores = np.column_stack([ev[name, SCORE].psi[0] for name in ev.policies])
-    mass = ev.problem.units.mass
-    return scores if mass is None else scores * mass[:, None]
+    return scores * ev.problem.units.mass[:, None]
 
 
 def _in_memory(log: BanditLog | LogScan, learner: str) -> BanditLog:
@@ -224,7 +223,7 @@ def _in_memory(log: BanditLog | LogScan, learner: str) -> BanditLog:
             "learn_policy chooses among actions that are labels, and those of this log are numbers. Give groups of "
             "them as the action (prices by range), or see ev.value_curve()."
         )
-    if log.count is not None and float(log.count.max()) > 1:
+    if float(log.count.max()) > 1:
         raise UsageError(
             "learn_policy needs one row per decision; this log is compressed. Use way='rows'."
         )

@@ -100,6 +100,11 @@ class PolicyLearner:
         )
         return self
 
+    def fit_policy(self, log: BanditLog) -> Any:
+        """The policy learned from a log, with these settings: what `offpolicy.policies.CrossFitted` asks for."""
+        settings = {name: getattr(self, name) for name in SETTINGS if name != "log"}
+        return learn_policy(log, **settings).policy
+
     def bind(self, actions: Any) -> Any:
         """Return the learned policy for these actions, in this order."""
         return self._fitted().bind(actions)

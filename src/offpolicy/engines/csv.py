@@ -20,12 +20,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from offpolicy.engines.engine import ibis_module
-from offpolicy.engines.files import sql_files, sql_text
+from offpolicy.engines.files import different_names, sql_files, sql_text
 from offpolicy.errors import DataError
 from offpolicy.logs.formats.lines import refuse_bomb
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from offpolicy.engines.engine import Engine
 
@@ -77,11 +77,7 @@ def _checked_names(names: list[str], comma: str | None, path: str) -> list[str]:
                 )
     if len(names) > MOST_COLUMNS:
         raise DataError(f"{path!r} has {len(names):,} columns; at most {MOST_COLUMNS:,} are read.")
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
-            raise DataError(f"{path!r} has two columns {name!r}. Rename one of them.")
-        seen.add(name)
+    different_names(names, path)
     return names
 
 
@@ -123,17 +119,19 @@ def duckdb_text(paths: Sequence[str], comma: str | None = None) -> str:
     return (  # names are quoted
         f"SELECT * FROM read_csv([{sql_files(paths)}], columns = {{{columns}}}, header = true, auto_detect = false, "  # noqa: S608
         f"delim = {comma}, quote = '\"', escape = '\"', nullstr = '', allow_quoted_nulls = false, "
-        "strict_mode = true, null_padding = false, ignore_errors = false)"
+        "strict_mode = true, null_padding = false, ignore_errors = false, hive_partitioning = false)"
     )
 
 
 def typed(engine: Engine, table: Any, labels: Collection[str], decimal: str = ".") -> Any:
     """The table with columns as what they hold; ``labels`` are columns whose texts tell things apart."""
     names = list(table.columns)
-    first = _counted(engine, table, {name: _plain(table[name]) for name in names})
+    first = _counted(engine, table, names, _plain)
     open_questions = [name for name in names if first[name]["whole"] < first[name]["present"]]
-    kinds = {name: _kinds(table[name], decimal, label=name in labels) for name in open_questions}
-    second = _counted(engine, table, kinds) if kinds else {}
+    asked = [name for name in open_questions if name in labels]
+    second = _counted(engine, table, asked, lambda cell: _kinds(cell, decimal, label=True))
+    asked = [name for name in open_questions if name not in labels]
+    second |= _counted(engine, table, asked, lambda cell: _kinds(cell, decimal, label=False))
     columns: dict[str, Any] = {}
     for name in names:
         of = first[name] | second.get(name, {})
@@ -141,18 +139,21 @@ def typed(engine: Engine, table: Any, labels: Collection[str], decimal: str = ".
     return table.select(**columns)
 
 
-def _counted(engine: Engine, table: Any, cells: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """How many cells of each column are of each kind."""
+def _counted(
+    engine: Engine, table: Any, names: Sequence[str], kinds: Callable[[Any], dict[str, Any]]
+) -> dict[str, Any]:
+    """How many cells of each column are of each kind, by one query whose length does not grow with the columns."""
+    if not names:
+        return {}
+    long = table.select(*names).pivot_longer(
+        ibis_module().selectors.all(), names_to="name", values_to="cell"
+    )
     sums = {
-        f"{what}{j}": kind.fill_null(False).cast("int64").sum()
-        for j, kinds in enumerate(cells.values())
-        for what, kind in kinds.items()
+        what: kind.fill_null(False).cast("int64").sum() for what, kind in kinds(long.cell).items()
     }
-    found = engine.table(table.aggregate(**sums)).to_pylist()[0]
-    return {
-        name: {what: int(found[f"{what}{j}"] or 0) for what in kinds}
-        for j, (name, kinds) in enumerate(cells.items())
-    }
+    found = engine.table(long.group_by("name").aggregate(**sums)).to_pylist()
+    none = dict.fromkeys(sums, 0)
+    return dict.fromkeys(names, none) | {row.pop("name"): row for row in found}
 
 
 def _plain(cell: Any) -> dict[str, Any]:

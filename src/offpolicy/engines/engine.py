@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
 from offpolicy._workspace import Workspace
-from offpolicy.engines.files import sql_files
+from offpolicy.engines.files import sql_files, sql_text
 from offpolicy.errors import DataError, OffPolicyError, UsageError, check_count
 
 if TYPE_CHECKING:
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from offpolicy.engines.files import Fingerprint
 
 BATCH_ROWS = 250_000
-MEMORY = re.compile(r"\s*\d+(\.\d+)?\s*([KMGT]i?)?B\s*", re.IGNORECASE)
+MEMORY = re.compile(r"\s*(?P<number>\d+(\.\d+)?)\s*([KMGT]i?)?B\s*", re.IGNORECASE)
+MOST_THREADS = 1_024
 
 
 def ibis_module() -> Any:
@@ -153,8 +154,10 @@ class DuckDB:
                 self._load_network()
             else:
                 connection = self._connection
-                connection.execute(f"SET allowed_paths = [{sql_files(self._paths)}]")
-                connection.execute(f"SET allowed_directories = [{sql_files([folder])}]")
+                plain = ", ".join(map(sql_text, self._paths))
+                both = f"{plain}, {sql_files(self._paths)}" if self._paths else ""
+                connection.execute(f"SET allowed_paths = [{both}]")
+                connection.execute(f"SET allowed_directories = [{sql_text(folder)}]")
                 connection.execute("SET enable_external_access = false")
             self._connection.execute("SET lock_configuration = true")
             for name, rows in self._registered.items():
@@ -319,13 +322,18 @@ def _settings(memory_limit: Any, threads: Any) -> dict[str, Any]:
     """DuckDB's settings, checked here: a run file may have been written by someone else."""
     settings: dict[str, Any] = {}
     if memory_limit is not None:
-        if not isinstance(memory_limit, str) or not MEMORY.fullmatch(memory_limit):
+        size = MEMORY.fullmatch(memory_limit) if isinstance(memory_limit, str) else None
+        if size is None or float(size["number"]) == 0:
             raise UsageError(
                 f"memory_limit= must be a size such as '2GB' or '500MB'. Got {memory_limit!r} instead."
             )
         settings["memory_limit"] = memory_limit.strip()
     if threads is not None:
         check_count("threads=", threads)
+        if threads > MOST_THREADS:
+            raise UsageError(
+                f"threads= must be at most {MOST_THREADS:,}; each takes memory. Got {threads!r} instead."
+            )
         settings["threads"] = int(threads)
     return settings
 
@@ -343,6 +351,11 @@ def duckdb_errors() -> Iterator[None]:
             "room for temporary files with temp_directory=."
         ) from error
     except (duckdb.Error, OSError) as error:
+        if "state machine reached an invalid state" in str(error):
+            raise DataError(
+                "the CSV file cannot be divided into lines. Usually some of its lines end in LF and others in CRLF, or "
+                "a quote is not closed: write all line ends alike, and quotes in pairs."
+            ) from error
         raise DataError(f"DuckDB cannot read the log: {_first_line(error)}") from error
 
 

@@ -11,13 +11,14 @@ import glob
 import hashlib
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 from offpolicy.errors import DataError
+from offpolicy.logs.formats.lines import MOST_EXPANSION, plain_file
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 REMOTE = re.compile(r"^[a-zA-Z][a-zA-Z0-9+.-]+://")  # sources on the network
 TAIL = 65_536  # bytes at the end of a file that tell two versions apart
 EXACT_INTEGERS = 2**53
+NO_VALUE = "__HIVE_DEFAULT_PARTITION__"  # a folder's name where the value is missing
+LONGEST_TEXT = 1_000_000  # bytes of a cell
+MOST_TEXT = 64_000_000  # bytes of text that a file may hold, however small it is
 
 
 @dataclass(frozen=True)
@@ -89,22 +93,86 @@ def sql_text(text: str) -> str:
 
 
 def sql_files(paths: Sequence[str]) -> str:
-    """A list of files as SQL writes it."""
-    return ", ".join(sql_text(str(Path(path).absolute())) for path in paths)
+    """A list of files as SQL writes it; characters of patterns in a name stand for themselves."""
+    return ", ".join(
+        sql_text(re.sub(r"[*?\[]", r"[\g<0>]", str(Path(path).absolute()))) for path in paths
+    )
+
+
+def is_pattern(source: str) -> bool:
+    """Whether a text stands for several files; what exists by that very name is one file (``log[1].csv``)."""
+    return any(c in source for c in "*?[") and not os.path.lexists(source)
+
+
+def matching(source: str) -> list[str]:
+    """The files of a path, folder or pattern, sorted; none where there are none."""
+    pattern = source
+    if not is_pattern(source):
+        if not Path(source).is_dir():
+            return [source] if Path(source).is_file() else []
+        pattern = str(Path(glob.escape(source)) / "**" / "*")
+    return sorted(p for p in glob.glob(pattern, recursive=True) if Path(p).is_file())  # noqa: PTH207
 
 
 def listed(source: str) -> list[str]:
     """The files of a path or pattern, sorted."""
-    if not any(c in source for c in "*?["):
-        if not Path(source).is_file():
-            raise DataError(
-                f"there is no file {source!r}. Check the path; quote a pattern: 'logs/*.parquet'."
-            )
+    if not is_pattern(source):
+        plain_file(source)
         return [source]
-    found = sorted(p for p in glob.glob(source, recursive=True) if Path(p).is_file())  # noqa: PTH207
+    found = matching(source)
     if not found:
         raise DataError(f"no file matches {source!r}.")
     return found
+
+
+@dataclass(frozen=True)
+class Partitions:
+    """Folders called ``key=value`` between a source and its files, as columns of text.
+
+    Folders above the source say nothing about its rows: the name of a file's own folder is no column of it.
+    """
+
+    root: str
+    keys: tuple[str, ...]
+
+    @classmethod
+    def of(cls, source: str, paths: Sequence[str]) -> Partitions:
+        """Those of the files of a folder or pattern, which must all have the same keys."""
+        folder = Path(source)
+        if not is_pattern(source):
+            root = folder if folder.is_dir() else folder.parent
+        else:
+            first = next(i for i, part in enumerate(folder.parts) if any(c in part for c in "*?["))
+            root = Path(*folder.parts[:first])
+        own = cls(str(root.absolute()), ())
+        keys = tuple(own.values(paths[0]))
+        for path in paths:
+            if tuple(own.values(path)) != keys:
+                raise DataError(
+                    f"{path!r} lies in other folders key=value than {paths[0]!r}. Files of one log must have the "
+                    "same keys in their folders' names, in the same order."
+                )
+        if len({key.casefold() for key in keys}) < len(keys):
+            raise DataError(f"{paths[0]!r}: a key is twice among the names of its folders.")
+        return replace(own, keys=keys)
+
+    def values(self, path: str) -> dict[str, str | None]:
+        """What the folders of one file say."""
+        folders = Path(path).absolute().relative_to(self.root).parts[:-1]
+        pairs = [folder.partition("=") for folder in folders if "=" in folder.lstrip("=")]
+        if len({key for key, _, _ in pairs}) < len(pairs):
+            raise DataError(f"{path!r}: a key is twice among the names of its folders.")
+        return {unquote(k): None if v == NO_VALUE else unquote(v) for k, _, v in pairs}
+
+    def refuse_columns(self, names: Sequence[str], path: str) -> None:
+        """A key that is also a column would say two things about a row."""
+        held = {name.casefold(): name for name in names}
+        for key in self.keys:
+            if key.casefold() in held:
+                raise DataError(
+                    f"{path!r} has a column {held[key.casefold()]!r}, and lies in a folder called {key}=…. Which one "
+                    "counts is not said: rename the folders or the column, or name the files by themselves."
+                )
 
 
 def common_schema(paths: Sequence[str]) -> Any:
@@ -163,12 +231,89 @@ def _short(error: BaseException) -> str:
 
 
 def _unique(names: list[str], path: str) -> list[str]:
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
-            raise DataError(f"{path!r} has two columns {name!r}. Rename one of them.")
-        seen.add(name)
+    different_names(names, path)
     return names
+
+
+def different_names(names: Sequence[str], where: str) -> None:
+    """Refuse names that are there twice, or differ by upper and lower case only, which SQL takes for one."""
+    seen: dict[str, str] = {}
+    for name in names:
+        other = seen.get(name.casefold())
+        if other is not None:
+            two = f"two columns {name!r}" if other == name else f"columns {other!r} and {name!r}"
+            why = "" if other == name else ", which differ by upper and lower case only"
+            raise DataError(f"{where!r} has {two}{why}. Rename one of them.")
+        seen[name.casefold()] = name
+
+
+def row_bytes(path: str) -> int:
+    """Bytes that the numbers of a Parquet file take in memory, by its footer: 8 for each row and column."""
+    import pyarrow.parquet as pq
+
+    _schema(path)
+    footer = pq.read_metadata(path)
+    return int(8 * footer.num_rows * max(footer.num_columns, 1))
+
+
+def refuse_large_texts(paths: Sequence[str]) -> None:
+    """Refuse small Parquet files whose texts are not small: what is stored once may stand in every row."""
+    for path in paths:
+        size = Path(path).stat().st_size
+        for name, most in _most_text(path).items():
+            if size >= MOST_TEXT or most <= MOST_TEXT:
+                continue
+            longest, total = _texts(path, name, limit=max(MOST_TEXT, MOST_EXPANSION * size))
+            if longest > LONGEST_TEXT:
+                raise DataError(
+                    f"{path!r}: a text of column {name!r} has {longest:,} bytes; at most {LONGEST_TEXT:,} are read. "
+                    "Leave the column out, or cut it."
+                )
+            if total > max(MOST_TEXT, MOST_EXPANSION * size):
+                raise DataError(
+                    f"{path!r} has {size:,} bytes, and the texts of column {name!r} would take more than "
+                    f"{MOST_EXPANSION} times as many in memory. Leave the column out, or code it by short labels."
+                )
+
+
+def _most_text(path: str) -> dict[str, int]:
+    """Bytes that each column of texts could take at most, by the footer: no text is longer than all that is stored."""
+    import pyarrow.parquet as pq
+
+    footer = pq.read_metadata(path)
+    names = footer.schema.to_arrow_schema().names
+    most: dict[str, int] = {}
+    for g in range(footer.num_row_groups):
+        group = footer.row_group(g)
+        for chunk in map(group.column, range(group.num_columns)):
+            if chunk.physical_type == "BYTE_ARRAY":
+                leaf = f"{chunk.path_in_schema}."
+                name = next(name for name in names if leaf.startswith(f"{name}."))
+                bound = chunk.num_values * chunk.total_uncompressed_size
+                most[name] = most.get(name, 0) + bound
+    return most
+
+
+def _texts(path: str, name: str, limit: int) -> tuple[int, int]:
+    """Bytes of the longest text of a column and of all of them, counted until they are more than ``limit``."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    longest = total = 0
+    nested = pa.types.is_nested(_schema(path).field(name).type)  # not kept as a dictionary
+    with pq.ParquetFile(path, read_dictionary=None if nested else [name]) as file:
+        for batch in file.iter_batches(batch_size=64 if nested else 65_536, columns=[name]):
+            column = batch.column(0)
+            if not pa.types.is_dictionary(column.type):
+                total += batch.nbytes
+            else:
+                lengths = pc.binary_length(column.dictionary.cast(pa.large_binary()))
+                longest = max(longest, pc.max(lengths).as_py() or 0)
+                total += pc.sum(lengths.take(column.indices)).as_py() or 0
+            if total > limit or longest > LONGEST_TEXT:
+                break
+    return longest, total
 
 
 def _lossless(name: str, files: list[tuple[str, Any]], wide: Any) -> None:

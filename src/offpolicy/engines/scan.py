@@ -257,7 +257,9 @@ class LogScan(Scanned):
 
     def _rows(self, streamed: StreamedLog) -> BanditLog:
         log = streamed.schema.log(self.engine.table(streamed.rows()))
-        cluster = None if log.cluster is None else np.unique(log.cluster, return_inverse=True)[1]
+        cluster = (
+            np.unique(log.cluster, return_inverse=True)[1] if log.has_clusters else log.cluster
+        )
         return replace(log, cluster=cluster, about=self.about("rows", log.rows))
 
     def _schema(self, extra: tuple[str, ...]) -> Schema:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from urllib.parse import quote
 
 from offpolicy.engines import csv, files
 from offpolicy.engines.engine import Backend, DuckDB, Relation
@@ -97,9 +99,9 @@ def _remote(source: str, options: dict[str, Any], labels: Collection[str]) -> tu
     rows = files.sql_text(source)
     try:
         if source.removesuffix(".gz").endswith((".csv", ".tsv")):
-            sql = f"SELECT * FROM read_csv({rows}, all_varchar = true, header = true)"  # noqa: S608
+            sql = f"SELECT * FROM read_csv({rows}, all_varchar = true, header = true, hive_partitioning = false)"  # noqa: S608
             return duck, csv.typed(duck, duck.view(VIEW, sql), labels)
-        sql = f"SELECT * FROM read_parquet({rows}, union_by_name = true)"  # noqa: S608
+        sql = f"SELECT * FROM read_parquet({rows}, union_by_name = true, hive_partitioning = false)"  # noqa: S608
         return duck, duck.view(VIEW, sql)
     except BaseException:
         duck.close()
@@ -118,9 +120,12 @@ def _files(
         return duck, duck.from_name(_required(table))
     if table is not None:
         raise UsageError("table= is for DuckDB files and connections.")
-    if not suffix and Path(source).is_dir():
-        source = str(Path(source) / "**" / "*.parquet")
-    elif suffix not in {".parquet", ".pq", ".csv", ".tsv"}:
+    if Path(source).is_dir():
+        paths = [p for p in files.matching(source) if p.endswith(".parquet")]
+        if not paths:
+            raise DataError(f"the folder {source!r} holds no Parquet files (.parquet).")
+        return _view(paths, _parquet(source, paths), options)
+    if suffix not in {".parquet", ".pq", ".csv", ".tsv"}:
         raise DataError(
             f"{source!r}: the kind of file is not known. Name Parquet (.parquet) or CSV (.csv) files, "
             "or a DuckDB file (.duckdb) with table=."
@@ -128,7 +133,7 @@ def _files(
     paths = files.listed(source)
     if suffix in {".csv", ".tsv"}:
         return _csv_files(paths, options, labels)
-    return _view(paths, _parquet(paths), options)
+    return _view(paths, _parquet(source, paths), options)
 
 
 def _csv_files(
@@ -197,11 +202,30 @@ def read_csv(
     return table.to_pandas()
 
 
-def _parquet(paths: list[str]) -> str:
-    """SQL of the rows of Parquet files; their columns and types have been reconciled."""
-    files.common_schema(paths)
-    by_name = str(len(paths) > 1).lower()
-    return f"SELECT * FROM read_parquet([{files.sql_files(paths)}], union_by_name = {by_name})"  # noqa: S608
+FILE = "offpolicy_file"  # the column of the file's name, which says the keys of its folders
+
+
+def _parquet(source: str, paths: list[str]) -> str:
+    """SQL of the rows of Parquet files, whose columns and types agree; keys of their folders are columns of text."""
+    names = files.common_schema(paths).names
+    files.refuse_large_texts(paths)
+    partitions = files.Partitions.of(source, paths)
+    partitions.refuse_columns(names, paths[0])
+    options = f"union_by_name = {str(len(paths) > 1).lower()}, hive_partitioning = false"
+    rows = f"read_parquet([{files.sql_files(paths)}], {options}"
+    if not partitions.keys:
+        return f"SELECT * FROM {rows})"  # noqa: S608
+    keys = ", ".join(_key(key, partitions.root) for key in partitions.keys)
+    return f"SELECT * EXCLUDE ({FILE}), {keys} FROM {rows}, filename = '{FILE}')"  # noqa: S608
+
+
+def _key(name: str, root: str) -> str:
+    """SQL of the value that the folders below ``root`` give a key."""
+    written = "|".join(map(re.escape, (name, quote(name, safe=""))))
+    folder = files.sql_text(f"/(?:{written})=([^/]*)/")
+    value = f"regexp_extract(substr({FILE}, {len(root) + 1}), {folder}, 1)"
+    quoted = name.replace('"', '""')
+    return f"url_decode(nullif({value}, '{files.NO_VALUE}')) AS \"{quoted}\""
 
 
 def _ibis(source: Any, temp_directory: Any) -> tuple[Engine, Any]:

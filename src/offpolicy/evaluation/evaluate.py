@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
@@ -27,9 +28,11 @@ from offpolicy.evaluation.result import Evaluation, describe
 from offpolicy.evaluation.source import Specs
 from offpolicy.evaluation.streamed import Streamed
 from offpolicy.inference.score_table import ScoreTable
+from offpolicy.logs.outcome import settle
 from offpolicy.models.behavior.logging_policy import as_logging_policy
 from offpolicy.policies import target as targets
 from offpolicy.policies.coarse import CoarseRatio
+from offpolicy.policies.learned import aimed
 from offpolicy.scores import catalog
 from offpolicy.splits.folds import Folds, KFold, Plan
 from offpolicy.splits.hashing import DEFAULT_SEED
@@ -78,7 +81,8 @@ def evaluate(
     policies : policy or {name: policy}
         An object with ``probabilities(context)``, a callable giving probabilities or one label per row, a
         fitted classifier, an agent with ``predict``, a torch module giving logits, a mapping from action to
-        probability, an (n, K) array, or words: a column of the frame, "uniform", "always:x".
+        probability, an (n, K) array, or words: a column of the frame, "uniform", "always:x". An unfitted
+        scikit-learn estimator is a model of the reward that is refitted out of fold (`policies.CrossFitted`).
     estimators : list of names or `Estimator` objects, optional
         Default: the recommended "auto" beside DML, SNDR, SNIPW, IPW and DM.
     reward_model : learner, "auto", or (n, K) array, optional
@@ -154,7 +158,7 @@ def evaluate(
         raise UsageError(f"average= must be 'units' or 'folds'. Got {average!r} instead.")
     check_declarations(log, randomized, gamma)
     prepare_threads()
-    named = targets.adapted_policies(policies, log)
+    named = aimed(targets.adapted_policies(policies, log), lowest=asked.names[0] in asked.minimized)
     labels = getattr(log, "fold", None), getattr(getattr(log, "roles", None), "fold", None)
     drawn = isinstance(folds, int | np.integer | KFold) and all(own is None for own in labels)
 
@@ -209,6 +213,9 @@ def evaluate(
         float(discount),
         weighed,
     )
+    if log.in_memory:
+        drawn_folds = partial(_folds, log, plan, folds)
+        log = cast("Log", settle(log, drawn_folds, asked.models, seed))
     source = _source(log, plan, folds, specs)
     named = smoothed(source, named, chosen)
     resolved = source.resolve(named)
@@ -308,7 +315,7 @@ def _folds(log: Log, plan: Plan, asked: Any) -> Folds:
             f"repeats={plan.repeats}, but the log carries one column of fold labels. Pass folds= as a "
             "(repeats, n) array of labels, or build the log without fold=."
         )
-    counted = log.count is not None and float(log.count.max()) > 1
+    counted = float(log.count.max()) > 1
     if counted and drawn and labels is None:
         raise DataError(
             "rows of this log stand for several impressions, which folds drawn now would keep together. "
@@ -318,7 +325,7 @@ def _folds(log: Log, plan: Plan, asked: Any) -> Folds:
     if plan.stratify is not None:
         if log.kind != "bandit":
             raise UsageError("stratify= is for bandit logs.")
-        if log.cluster is not None:
+        if log.has_clusters:
             raise UsageError(
                 "folds cannot be stratified and clustered at once. Leave stratify out."
             )
@@ -330,7 +337,7 @@ def _folds(log: Log, plan: Plan, asked: Any) -> Folds:
         log.units,
         labels=labels,
         half=None if labels is None else log.half,
-        cluster=log.cluster,
+        cluster=log.cluster if log.has_clusters else None,
         strata=strata,
     )
 

@@ -17,8 +17,10 @@ from offpolicy.logs.layout import in_log_order
 from offpolicy.models.behavior.logging_policy import as_logging_policy
 from offpolicy.models.fitting.crossfit import CrossFit
 from offpolicy.models.fitting.episodes import EpisodeFit
+from offpolicy.models.fitting.policy_fits import learned_target
 from offpolicy.models.fitting.store import BEHAVIOR, MRDR, REWARD, FitStore
 from offpolicy.policies import target as targets
+from offpolicy.policies.learned import CrossFitted
 from offpolicy.policies.numbers import trial_stem
 from offpolicy.trust.sums import LogSums, log_sums
 
@@ -126,7 +128,12 @@ class InMemory:
 
     def resolve(self, named: dict[str, Any]) -> dict[str, Target]:
         """Policies, in whichever form, against this log."""
-        resolved = {name: targets.resolve(name, policy, self.log) for name, policy in named.items()}
+        resolved = {
+            name: learned_target(name, policy, self.log, self.nuisances)
+            if isinstance(policy, CrossFitted)
+            else targets.resolve(name, policy, self.log)
+            for name, policy in self.adapted(named).items()
+        }
         if not self.nuisances.targets:
             self.nuisances = replace(self.nuisances, targets=tuple(resolved.values()))
             vars(self).pop("block", None)

@@ -24,6 +24,7 @@ from offpolicy.evaluation.metrics import Asked
 from offpolicy.evaluation.pipeline import combined
 from offpolicy.logs.metrics import check_metric
 from offpolicy.policies import target as targets
+from offpolicy.policies.learned import aimed
 from offpolicy.scores.catalog import headline
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ class Evaluation:
     added: dict[str, Any] = field(default_factory=dict)
     root: Evaluation | None = None
     remake: Callable[[Evaluation], Evaluation] | None = None
+    replayed: Any = None
 
     @property
     def policies(self) -> list[str]:
@@ -239,7 +241,7 @@ class Evaluation:
                 raise PolicyError(f"a policy called {name!r} is here already. Choose another name.")
         if source.log_is_continuous:
             named = smoothed(source, source.adapted(named), self.estimators)
-        new = source.resolve(named)
+        new = source.resolve(aimed(source.adapted(named), lowest=self.minimize))
         estimates = {**self.estimates, **self.problem.run(new, self.estimators)}
         return replace(
             self,
@@ -624,6 +626,10 @@ class Evaluation:
         return str(
             door("mlflow")(self, level=level, report=report, folder=folder, decision=decision)
         )
+
+    def learning_curve(self, estimator: str | None = None, level: float = 0.95) -> Any:
+        """What each learner of `offpolicy.replay` earned block by block, as a frame."""
+        return door("learning curve")(self, estimator, level)
 
     def plot(
         self,

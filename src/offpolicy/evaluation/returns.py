@@ -102,7 +102,8 @@ def returns(
     logs = d.log_product
     highest = float(logs.max(initial=-np.inf))
     weight = d.mass * np.exp(logs - highest) if np.isfinite(highest) else np.zeros(d.n)
-    weighted = Weighted(np.asarray(d.returns), weight, units.count, units.cluster)
+    cluster = units.cluster if units.has_clusters else None
+    weighted = Weighted(np.asarray(d.returns), weight, units.count, cluster)
     effective = weighted.effective
     if effective < FEWEST:
         raise NotIdentifiedError(

@@ -87,9 +87,7 @@ class Reach:
 
 def masses(units: Units) -> tuple[Floats, Floats]:
     """(N,) mass of each row of units, and the sum of the squared masses of the units it stands for."""
-    count = np.ones(units.n_rows) if units.count is None else units.count
-    weight = np.ones(units.n_rows) if units.weight is None else units.weight
-    return count * weight, count * weight**2
+    return units.count * units.weight, units.count * units.weight**2
 
 
 def reach(block: Any, target: Target, mass: Floats, square: Floats) -> Reach:

@@ -69,24 +69,44 @@ class Log(Protocol):
         """(S, K) actions that could be taken; None: all could."""
 
     @property
-    def batch(self) -> Any:
-        """(n,) codes of the batches."""
+    def batch(self) -> Ints:
+        """(n,) codes of the batches; −1 where there are none."""
 
     @property
-    def batch_labels(self) -> Any:
+    def batch_labels(self) -> tuple[Any, ...]:
         """Labels of the batches, sorted."""
 
     @property
-    def cluster(self) -> Any:
-        """(n,) codes of the clusters."""
+    def cluster(self) -> Ints:
+        """(n,) codes of the clusters; −1 where units are independent."""
 
     @property
-    def weight(self) -> Any:
+    def weight(self) -> Floats:
         """(n,) analysis weights."""
 
     @property
-    def count(self) -> Any:
+    def count(self) -> Floats:
         """(n,) how many identical rows a row stands for."""
+
+    @property
+    def mass(self) -> Floats:
+        """(n,) weight in means: count × analysis weight."""
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether the log says how many rows each stands for."""
+
+    @property
+    def is_weighted(self) -> bool:
+        """Whether units have analysis weights."""
+
+    @property
+    def has_clusters(self) -> bool:
+        """Whether units come in clusters."""
+
+    @property
+    def has_batches(self) -> bool:
+        """Whether the log says which batch a unit is of."""
 
     @property
     def fold(self) -> Any:

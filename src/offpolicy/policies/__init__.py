@@ -10,6 +10,7 @@ from offpolicy.policies.combined import Mixture, TimeDependent
 from offpolicy.policies.context import n_rows
 from offpolicy.policies.densities import Normal, UniformRange
 from offpolicy.policies.fitted import Classifier, Predictor, TorchLogits
+from offpolicy.policies.learned import CrossFitted
 from offpolicy.policies.on_rows import ShownProbability
 from offpolicy.policies.posterior import BetaThompson, GaussianThompson
 from offpolicy.policies.protocol import Policy
@@ -24,6 +25,7 @@ __all__ = [
     "BetaThompson",
     "Classifier",
     "Constant",
+    "CrossFitted",
     "Deterministic",
     "EpsilonGreedy",
     "Fixed",

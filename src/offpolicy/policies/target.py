@@ -21,6 +21,7 @@ from offpolicy.logs.given import differing, refuse_masked, row_labels
 from offpolicy.policies.blocks import blocks, fit_together
 from offpolicy.policies.distribution import check_rows, one_hot
 from offpolicy.policies.forms import adapted, is_constant
+from offpolicy.policies.learned import needs_rows
 from offpolicy.policies.number_rows import (
     Numbers,
     distribution_numbers,
@@ -71,6 +72,8 @@ class Target:
         The same policy with other smoothings, to choose among.
     shown : (n,) array or None
         Probabilities of the logged actions, where nothing is known of the others.
+    note : str
+        What a reader of its numbers should know.
     """
 
     name: str
@@ -88,6 +91,7 @@ class Target:
     mean_distance: float = 0.0
     tried: tuple[Target, ...] = field(default=(), repr=False)
     shown: Floats | None = field(default=None, repr=False)
+    note: str = ""  # what a reader of its numbers should know
 
     @property
     def all(self) -> tuple[Target, ...]:
@@ -185,6 +189,8 @@ def resolve(name: str, policy: Any, log: Log) -> Target:
     if log.is_continuous:
         return _from_numbers(name, adapted_number(name, policy, Surface.of(log)), log)
     policy = bind(adapted(name, policy, Surface.of(log)), log.actions)
+    if getattr(policy, "by_fold", False):
+        raise needs_rows(name)
     if getattr(policy, "without_replacement", False) and not getattr(log, "excludes_above", False):
         raise PolicyError(
             f"policy {name!r} draws the items of a slate without replacement, which needs a log of slates that knows "
@@ -204,6 +210,11 @@ def resolve(name: str, policy: Any, log: Log) -> Target:
     except OffPolicyError as error:
         raise type(error)(f"policy {name!r}: {error}") from error
     return _from_array(name, values, log)
+
+
+def note_of(policy: Any) -> str:
+    """What an adapter has to say about how it reads what it was given."""
+    return str(getattr(policy, "note", ""))
 
 
 def _from_numbers(name: str, policy: Any, log: Log) -> Target:
@@ -273,7 +284,8 @@ def _from_function(name: str, policy: Any, log: Log) -> Target:
         probe(bound.choices, rows, f"policy {name!r}", reference=codes[rows])
         return Target(name, len(labels), shares, codes, None, bound.elsewhere)
     probe(bound.probabilities, some_rows(n), f"policy {name!r}")
-    return Target(name, len(labels), shares, None, bound.probabilities, bound.elsewhere)
+    ask, note = bound.probabilities, note_of(policy)
+    return Target(name, len(labels), shares, None, ask, bound.elsewhere, note=note)
 
 
 @dataclass(frozen=True, eq=False)
@@ -309,7 +321,10 @@ class _Asked:
             given, answer = self._called(at)
         except OffPolicyError:
             raise
-        except Exception as error:  # the user's own code: say whose, and keep its traceback
+        except (
+            Exception,
+            SystemExit,
+        ) as error:  # the user's own code: say whose, and keep its traceback
             row = failing_row(self._called, np.asarray(at, dtype=np.int64))
             where = f"{len(at):,} rows together" if row is None else f"row {row:,}"
             raise PolicyError(

@@ -39,6 +39,7 @@ class Word:
     written: str
     says: Callable[[str, Surface], bool]
     means: Callable[[str, Surface], Any]
+    runs_code: bool = False  # of a file that the text names
 
 
 def from_words(text: str, log: Surface) -> Any:
@@ -64,6 +65,15 @@ def unknown_words(text: str, log: Surface) -> PolicyError:
     return PolicyError(
         f"{text!r} is not a policy in words{said}.{did_you_mean(text, known)} Written are: {written}."
     )
+
+
+def _columns(text: str, log: Surface) -> LogColumns:
+    """Probability columns, each of them once."""
+    names = [part if part in log.columns else part.strip() for part in text.split(",")]
+    for name in names:
+        if names.count(name) > 1:
+            raise PolicyError(f"{text!r} names the probability column {name!r} twice.")
+    return LogColumns(tuple(names))
 
 
 def _label(text: str, log: Surface) -> Any:
@@ -93,13 +103,24 @@ def _table(path: str, log: Surface) -> Table:
     return Table(frame, context=keys, action=log.action, probability="probability")
 
 
+def names_module(text: str, log: Surface) -> bool:
+    """Whether a text is a policy that is imported: nothing else than that runs the code of a file."""
+    word = next((word for word in WORDS if word.says(text, log)), None)
+    return word is not None and word.runs_code
+
+
 def imported(text: str, _: Surface) -> Any:
     """The object that ``package.module:name`` names."""
     module_name, _colon, path = text.partition(":")
+    if not all(part.isidentifier() for part in [*module_name.split("."), *path.split(".")]):
+        raise PolicyError(
+            f"{text!r} is not package.module:function: names of modules and functions are plain words."
+        )
     try:
         value: Any = importlib.import_module(module_name)
-    except ImportError as error:
-        raise PolicyError(f"{text!r}: cannot import {module_name!r}: {error}") from error
+    except (Exception, SystemExit) as error:  # whatever the module's own code raises
+        said = f"{error}" if isinstance(error, ImportError) else f"{type(error).__name__}: {error}"
+        raise PolicyError(f"{text!r}: cannot import {module_name!r}: {said}") from error
     for part in path.split("."):
         if not hasattr(value, part):
             known = [n for n in dir(value) if not n.startswith("_")]
@@ -118,7 +139,7 @@ WORDS: tuple[Word, ...] = (
     Word(
         "'p_a,p_b'",
         lambda t, _: "," in t,
-        lambda t, _: LogColumns(tuple(part.strip() for part in t.split(","))),
+        _columns,
     ),
-    Word("'package.module:function'", lambda t, _: ":" in t, imported),
+    Word("'package.module:function'", lambda t, _: ":" in t, imported, runs_code=True),
 )

@@ -421,7 +421,7 @@ def _numbers(
     refused = verdict.level == REFUSED
     unit = (
         plural_of(ev.problem.log.names.cluster)
-        if ev.problem.units.cluster is not None
+        if ev.problem.units.has_clusters
         else f"{measure.unit}s"
     )
     return (

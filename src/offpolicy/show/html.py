@@ -130,10 +130,10 @@ def _about(evaluation: Evaluation) -> str:
     log = evaluation.problem.log
     noun = decision(log)
     parts = [f"{count(log.n)} {noun}s", actions_of(log)]
-    if log.batch_labels is not None:
+    if log.has_batches:
         batches = len(log.batch_labels)
         parts.append("1 batch" if batches == 1 else f"{count(batches)} batches")
-    if log.cluster is not None:
+    if log.has_clusters:
         parts.append(f"clustered by {log.names.cluster}")
     source = (
         "logged" if evaluation.settings["behavior_model"] == "logged propensities" else "estimated"

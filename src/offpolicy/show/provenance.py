@@ -25,8 +25,8 @@ def columns(log: Log) -> dict[str, Any]:
         "action": names.action,
         "reward": names.reward,
         "propensity": names.propensity if log.propensity is not None else None,
-        "batch": names.batch if log.batch is not None else None,
-        "cluster": names.cluster if log.cluster is not None else None,
+        "batch": names.batch if log.has_batches else None,
+        "cluster": names.cluster if log.has_clusters else None,
     }
 
 
@@ -59,8 +59,8 @@ def settings(evaluation: Evaluation) -> dict[str, str]:
         "action": names.action,
         "reward": names.reward,
         "propensity": names.propensity if log.propensity is not None else "unknown",
-        "batch": names.batch if log.batch is not None else "none",
-        "cluster": names.cluster if log.cluster is not None else "none",
+        "batch": names.batch if log.has_batches else "none",
+        "cluster": names.cluster if log.has_clusters else "none",
         "context": ", ".join(log.context.names or ()) or "an array",
     }
     if evaluation.origin is not None:

@@ -150,7 +150,7 @@ def lift_of(e: Estimate, base: Estimate, level: float) -> Row:
 def number_of_clusters(evaluation: Evaluation) -> int | None:
     """Different clusters, None where units are independent."""
     units = evaluation.problem.units
-    return None if units.cluster is None else units.clusters[0]
+    return units.clusters[0] if units.has_clusters else None
 
 
 def by_group(
@@ -198,13 +198,13 @@ def against_log(gap: Estimate | None, level: float) -> Row:
 
 
 def _mass(e: Estimate) -> Any:
-    return np.ones(e.units.n_rows) if e.units.mass is None else e.units.mass
+    return e.units.mass
 
 
 def batches(evaluation: Evaluation, policy: str, level: float = 0.95) -> list[Row]:
     """The estimate inside each batch, in the order of time; neighbors are merged beyond 60 batches."""
     log = evaluation.problem.log
-    if log.batch is None:
+    if not log.has_batches:
         return []
     names = [str(label) for label in log.batch_labels]
     codes, labels = merged(log.batch, names)

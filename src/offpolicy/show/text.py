@@ -197,7 +197,8 @@ def table(evaluation: Evaluation, level: float = 0.95) -> str:
     about = [settings["estimand"]] if "estimand" in settings else []
     if len(evaluation.policies) > 1:
         about.append("Intervals in this table are not corrected for comparing several policies.")
-    return "\n".join([text, "", *about, foot, *notes_of(evaluation, level)])
+    of_policies = [f"{name}: {t.note}" for name, t in evaluation.targets.items() if t.note]
+    return "\n".join([text, "", *about, foot, *of_policies, *notes_of(evaluation, level)])
 
 
 def wrapped(text: str, indent: str = "", first: str | None = None) -> str:

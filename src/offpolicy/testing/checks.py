@@ -246,10 +246,8 @@ def _decisions(layout: Layout, estimator: Estimator) -> Decisions:
         drawn(-1, 1) if "value" in needs else undeclared("q", "value", steps),
         drawn(-1, 1) if "value" in needs else undeclared("v", "value", steps),
         0.9,
-        None,
-        drawn(0.5, 2.0) if "marginal" in needs else None,
-        None,
-        np.arange(layout.n_units) % 2 if estimator.split == "crossfit" else None,
+        marginal=drawn(0.5, 2.0) if "marginal" in needs else None,
+        fold=np.arange(layout.n_units) % 2 if estimator.split == "crossfit" else None,
     )
 
 

@@ -36,7 +36,7 @@ def attraction(log: Slates) -> Floats | None:
         rows, others = np.flatnonzero(~side)[:MOST_ROWS], np.flatnonzero(side)
         if len(rows) == 0 or len(others) == 0:
             return None
-        weight = None if log.weight is None else log.weight[log.layout.unit[rows]]
+        weight = log.weight[log.layout.unit[rows]] if log.is_weighted else None
         data = RewardData(
             table.rows(rows),
             log.action[rows],

@@ -177,7 +177,7 @@ def design_effects(log: Log) -> tuple[Floats, float]:
     """
     k = len(log.actions)
     count, weight = counts_and_weights(log)
-    if log.cluster is None or not log.layout.is_single:
+    if not log.has_clusters or not log.layout.is_single:
         return np.ones(k), float(count.sum())
     mass, inverse = count * weight, 1.0 / log.propensity
     size = int(log.cluster.max()) + 1

@@ -53,7 +53,7 @@ class Draws:
 def draws_of(log: Log) -> Draws:
     """The draws of a log; its columns ``action``, ``cluster``, ``batch``, ``count`` and ``weight`` tell."""
     count, weight = counts_and_weights(log)
-    if log.cluster is None or not log.layout.is_single:
+    if not log.has_clusters or not log.layout.is_single:
         return Draws(count, weight)
     _, group = np.unique(log.cluster, return_inverse=True)
     size = int(group.max()) + 1
@@ -63,7 +63,7 @@ def draws_of(log: Log) -> Draws:
     if (lowest < highest).any() or size >= count.sum():
         return Draws(count, weight)
     taking_part = count
-    if log.batch is not None:
+    if log.has_batches:
         earliest = np.full(size, int(log.batch.max()))
         np.minimum.at(earliest, group, log.batch)
         taking_part = np.where(log.batch == earliest[group], count, 0.0)
@@ -80,8 +80,7 @@ def decision_mass(log: Log) -> Floats:
 
 def counts_and_weights(log: Log) -> tuple[Floats, Floats]:
     """(S,) how many decisions each row stands for, and the analysis weight of each."""
-    n = len(log.action)
-    count = np.ones(n) if log.count is None else log.count
-    if log.weight is None:
-        return count, np.ones(n)
-    return count, log.weight if log.layout.is_single else log.weight[log.layout.unit]
+    if log.layout.is_single:
+        return log.count, log.weight
+    unit = log.layout.unit
+    return log.count[unit], log.weight[unit]

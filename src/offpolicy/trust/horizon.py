@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from offpolicy.inference.intervals.tails import effective_size
-from offpolicy.inference.reach import masses
 from offpolicy.inference.units import Units
 from offpolicy.logs.words import decision_word, unit_word
 from offpolicy.scores.blend import ENOUGH_EPISODES, ENOUGH_SHARE
@@ -100,9 +99,8 @@ def horizon_curve(d: Decisions, units: Units | None = None) -> HorizonCurve:
     [2.0, 1.0]
     """
     if units is None:
-        units = Units(d.n, d.count, d.mass if d.count is None else d.mass / d.count)
-    count = np.ones(d.n) if units.count is None else units.count
-    mass, _ = masses(units)
+        units = Units(d.n, d.count, d.mass / d.count)
+    count, mass = units.count, units.mass
     steps: list[tuple[float, ...]] = []
     for _, active, _, log_now in d.log_rho_by_step():
         running = float(mass[active].sum() / mass.sum())

@@ -50,7 +50,7 @@ def finding(log: Log, levels: Levels) -> Finding:
     """The text column with most levels for its rows."""
     if not levels:
         return not_applicable(NAME, "the context has no text columns.")
-    rows = float(len(log.action) if log.count is None else log.count.sum())
+    rows = float(log.count.sum()) if log.is_counted else float(len(log.action))
     shares = {n: c.distinct / rows for n, c in levels.items() if c.distinct > MANY}
     if not shares:
         return judged(NAME, 0.0, f"no text column of the context has more than {MANY} levels.")

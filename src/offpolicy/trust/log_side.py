@@ -94,7 +94,7 @@ def duplicates(log: Log, sums: LogSums) -> list[Finding]:
             _repeated_rows(log, sums),
             not_applicable(names[1], "looked for among labels only."),
         ]
-    if log.cluster is not None:
+    if log.has_clusters:
         why = "rows of a cluster may be alike; the standard error allows for it."
         return [not_applicable(name, why) for name in names]
     agreement = None if log.propensity is not None else _agreement(log)
@@ -120,7 +120,7 @@ def _copies(name: str, found: list[tuple[str | None, float, float]]) -> Finding:
 
 def _agreement(log: Log) -> float:
     """Chance that two rows of one context agree in action and reward: half way from chance to always."""
-    count = np.ones(len(log.action)) if log.count is None else log.count
+    count = log.count
     chance = 1.0
     for place in (log.action, levels(log.reward)[1]):
         share = np.bincount(place, weights=count) / count.sum()
@@ -157,7 +157,7 @@ def _repeated_episodes(log: Log, sums: LogSums) -> Finding:
 def rare_rewards(log: Log) -> Finding:
     """How many units earned something else than the usual reward."""
     reward = log.layout.sum(log.reward)
-    count = np.ones(len(reward)) if log.count is None else log.count
+    count = log.count
     values, place = levels(reward)
     usual = np.bincount(place, weights=count)
     number = float(count.sum() - usual.max())
@@ -172,7 +172,7 @@ def rare_rewards(log: Log) -> Finding:
 def maturity(log: Log) -> Finding:
     """Mean reward of the latest tenth of the batches against the lowest for as long before."""
     name = "reward_maturity"
-    if log.batch is None:
+    if not log.has_batches:
         return not_applicable(
             name, "the log has no batches, so rewards cannot be looked at by time."
         )
@@ -204,15 +204,14 @@ def _window(log: Log, last: int, size: int) -> Bools:
 
 
 def _mean(log: Log, rows: Bools) -> tuple[float, float]:
-    count = np.ones(int(rows.sum())) if log.count is None else log.count[rows]
-    weight = np.ones(len(count)) if log.weight is None else log.weight[rows]
+    count, weight = log.count[rows], log.weight[rows]
     reward: Floats = log.reward[rows]
     total = float(count @ weight)
     if total == 0:
         return 0.0, 0.0
     mean = float((count * weight) @ reward) / total
     spread = weight * (reward - mean)
-    if log.cluster is None:
+    if not log.has_clusters:
         return mean, math.sqrt(float(count @ spread**2)) / total
     _, group = np.unique(log.cluster[rows], return_inverse=True)
     return mean, math.sqrt(float(np.sum(np.bincount(group, weights=count * spread) ** 2))) / total

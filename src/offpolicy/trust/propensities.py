@@ -164,7 +164,7 @@ def mismatch(log: Log, draws: Draws, sums: DistributionSums | None) -> Finding:
     effects = _effects(log, draws)
     if sums is not None:
         return _by_distribution(log, draws, sums, effects)
-    alone = log.weight is None and log.eligible is None and bool((effects == 1).all())
+    alone = not log.is_weighted and log.eligible is None and bool((effects == 1).all())
     if alone and (cells := _constant_cells(log, draws)) is not None:
         return _by_batch(log, *cells)
     return _by_inverse(log, draws, effects)
@@ -172,7 +172,7 @@ def mismatch(log: Log, draws: Draws, sums: DistributionSums | None) -> Finding:
 
 def _effects(log: Log, draws: Draws) -> Floats:
     """(K,) design effects of clusters; 1 where a cluster is one draw already."""
-    one_each = log.cluster is not None and not draws.are_rows
+    one_each = log.has_clusters and not draws.are_rows
     return np.ones(len(log.actions)) if one_each else design_effects(log)[0]
 
 
@@ -278,7 +278,7 @@ def _from_z(
 def _constant_cells(log: Log, draws: Draws) -> tuple[Floats, Floats] | None:
     """(B, K) counts and propensities, where propensities are constant by batch and action."""
     part = draws.number > 0
-    batch = np.zeros(len(part), dtype=np.int64) if log.batch is None else log.batch
+    batch = np.maximum(log.batch, 0)[log.layout.unit]
     shape = (len(_batches(log)), len(log.actions))
     if math.prod(shape) > LARGEST_TABLE:
         return None
@@ -294,7 +294,7 @@ def _constant_cells(log: Log, draws: Draws) -> tuple[Floats, Floats] | None:
 
 def _batches(log: Log) -> tuple[Any, ...]:
     """Names of the batches; a log without any is one."""
-    return ("all",) if log.batch is None else tuple(log.batch_labels)
+    return tuple(log.batch_labels) or ("all",)
 
 
 def _by_batch(log: Log, counts: Floats, shares: Floats) -> Finding:
@@ -315,7 +315,7 @@ def _by_batch(log: Log, counts: Floats, shares: Floats) -> Finding:
     p = min(1.0, number * float(p_values[worst]))
     flagged = int((p_values[testable] < THRESHOLDS["sample_ratio_mismatch"].alarm).sum())
     labels = _batches(log)
-    where = "" if log.batch is None else f" in batch {labels[worst]!r}"
+    where = "" if not log.has_batches else f" in batch {labels[worst]!r}"
     if THRESHOLDS["sample_ratio_mismatch"].level(p) == "ok":
         sentence = f"actions were logged as often as their propensities say (p = {p:.2g})."
     else:
@@ -323,7 +323,9 @@ def _by_batch(log: Log, counts: Floats, shares: Floats) -> Finding:
             f"actions were logged at other rates than their propensities{where}: off by up to "
             f"{100 * tests[worst].deviation:.3g}% (p = {p:.2g})"
         )
-        sentence += "." if log.batch is None else f"; {flagged} of {number} batches fail at 0.001."
+        sentence += (
+            "." if not log.has_batches else f"; {flagged} of {number} batches fail at 0.001."
+        )
     return judged(
         "sample_ratio_mismatch",
         p,

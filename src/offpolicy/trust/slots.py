@@ -126,11 +126,11 @@ class _Moments:
     @classmethod
     def of(cls, columns: _Columns, units: Units, terms: list[tuple[int, int]]) -> _Moments:
         n = units.n_rows
-        if units.cluster is not None:
+        if units.has_clusters:
             samples = [units.sample(columns.of(j, a, slice(None))) for j, a in terms]
             table = np.column_stack([s.numerator for s in samples])
             return cls._from(table.sum(axis=0), table.T @ table, float(len(table)))
-        weight = np.ones(n) if units.weight is None else units.weight / units.weight.mean()
+        weight = units.weight / units.weight.mean()
         first, second = np.zeros(len(terms)), np.zeros((len(terms), len(terms)))
         for start in range(0, n, BLOCK):
             part = slice(start, start + BLOCK)
@@ -183,7 +183,7 @@ def _residual(log: Slates) -> Floats:
     """(S,) rewards as logged, less their mean over slots of the same position and item."""
     assert log.slot_reward is not None
     cell = log.layout.step * len(log.actions) + log.action
-    mass = np.ones(log.rows) if log.weight is None else log.weight[log.layout.unit]
+    mass = log.weight[log.layout.unit]
     total, size = (np.bincount(cell, weights=w)[cell] for w in (mass * log.slot_reward, mass))
     # Where only slates of weight 0 show an item, nothing is taken off.
     mean = np.divide(total, size, out=np.zeros_like(total), where=size > 0)

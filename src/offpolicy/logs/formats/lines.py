@@ -89,6 +89,24 @@ class Reading:
         return BanditLog.from_frame(self.frame, **{**roles, **options})
 
 
+def plain_file(path: str | Path) -> Path:
+    """The path of a file that can be read twice; a folder, a pipe or a device is none."""
+    file = Path(path)
+    if file.is_file():
+        return file
+    if file.is_dir():
+        raise DataError(
+            f"{str(path)!r} is a folder. Name a file, or a pattern: '{file}/*.parquet'."
+        )
+    if file.exists():
+        raise DataError(
+            f"{str(path)!r} is a pipe or a device, which can be read once at most. Write it to a file first."
+        )
+    raise DataError(
+        f"there is no file {str(path)!r}. Check the path; quote a pattern: 'logs/*.parquet'."
+    )
+
+
 def open_text(path: str | Path, mode: Literal["r", "w"] = "r") -> Any:
     """Open a text file, gzipped or not."""
     file = Path(path)
@@ -112,7 +130,7 @@ def refuse_bomb(path: str | Path) -> None:
 
 def numbered_lines(path: str | Path) -> Iterator[tuple[int, bytes | None]]:
     """Lines that are not blank with their numbers, counted from 1; None for one that is too long to hold."""
-    file = Path(path)
+    file = plain_file(path)
     name = file.name
     try:
         if file.suffix == ".gz":

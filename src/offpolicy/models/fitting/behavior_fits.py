@@ -238,7 +238,7 @@ class BehaviorFits:
         weight, count = self.tables.mass(rows), self.tables.count(rows)
         groups = groups_of(model, log, rows)
         if self.tables.merges(model) and not getattr(model, "sees_targets", False):
-            columns = (self.tables.codes, log.action, *(() if log.batch is None else (log.batch,)))
+            columns = (self.tables.codes, log.action, *((log.batch,) if log.has_batches else ()))
             rows = rows[np.lexsort([column[rows] for column in reversed(columns)])]
             each = merged(columns, rows, *self.tables.both(rows))
             rows, weight, count = each.rows, each.weight, each.count
@@ -309,7 +309,7 @@ def groups_of(model: Any, log: Log, rows: Ints) -> Ints | None:
     if declared is not None:
         groups: Ints | None = declared(log, rows)
         return groups
-    return None if log.batch is None else np.asarray(log.batch[rows])
+    return np.asarray(log.batch[rows]) if log.has_batches else None
 
 
 def given_behavior(array: Floats, log: Log) -> Floats:

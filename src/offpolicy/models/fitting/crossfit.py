@@ -15,6 +15,7 @@ import numpy as np
 
 from offpolicy._threads import few_threads
 from offpolicy.errors import ModelError
+from offpolicy.logs.outcome import learned
 from offpolicy.models.fitting.behavior_fits import behaviors_of_cells
 from offpolicy.models.fitting.predicted import Values
 from offpolicy.models.fitting.predictions import predict_numbers, predict_values
@@ -148,15 +149,18 @@ class CrossFit:
     ) -> tuple[list[Key], list[Callable[[], Any]]]:
         """Keys of the reward fits of some parts, and functions that make them."""
         kind = MRDR if tag else REWARD
-        fit_part = partial(self._fit_reward, model, emphasis=emphasis, kind=kind)
+        fit_part = partial(self.fit_reward, model, emphasis=emphasis, kind=kind)
         keys = [(kind, tag, *part.key) for part in parts]
         return keys, [partial(fit_part, part) for part in parts]
 
-    def _fit_reward(
+    def fit_reward(
         self, model: Any, part: Part, emphasis: Floats | None, kind: int
     ) -> FittedReward:
+        """A reward model fitted on the training units of a part, to rewards made of these units alone."""
+        log = learned(self.log, part)
+        if log is not self.log:
+            return self.with_reward(log, None).fit_reward(model, part, emphasis, kind)
         rows, weight, count = self._training_rows(model, part.training, emphasis)
-        log = self.log
         action, cells = part_of(log.action, rows), self._modeled
         data = RewardData(
             self.tables.pairs(model, log.context.positions(rows), action),
@@ -178,7 +182,7 @@ class CrossFit:
         log, tables = self.log, self.tables
         rows = log.layout.rows_of(train)
         index: Any = log.context.index
-        counted = index is not None and log.count is not None
+        counted = index is not None and log.is_counted
         if tables.merges(model):
             rows = tables.in_order(rows)
         elif counted:  # cells that differ in another metric only are alike here

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from offpolicy._arrays import is_constant
 from offpolicy.models.fitting.action_columns import ActionColumns
 from offpolicy.models.fitting.encode import encode_table
 from offpolicy.models.fitting.predictions import take_rows
@@ -85,8 +86,8 @@ class Tables:
 
     def _each(self, name: str, rows: Ints) -> Floats | None:
         values = getattr(self.log, name)
-        if values is None:
-            return None
+        if is_constant(values):
+            return None  # a learner gets weights only where they differ
         return np.asarray(part_of(values, rows if self._single else self.log.layout.unit[rows]))
 
     @property
@@ -104,7 +105,7 @@ class Tables:
     @cached_property
     def _coarse(self) -> bool:
         log = self.log
-        units = float(len(log.action) if log.count is None else log.count.sum())
+        units = float(log.count.sum()) if log.is_counted else float(len(log.action))
         return is_coarse(self.of(encoded=True).matrix, units)
 
     @cached_property

@@ -126,7 +126,7 @@ def resting(
 
 CELLS = SimpleNamespace(features=("genre", "size"), n=1200, code=np.zeros(5000))
 OF_CELLS = (
-    "assumes that actions of one cell (same genre, size; 1,200 cells of 5,000 actions) earn the same beyond what the "
+    "assumes that actions of one cell (same genre, size; 1,200 cells of 5,000 actions) earn the same, apart from what the "
     "reward model says of each"
 )
 
@@ -140,7 +140,7 @@ OF_CELLS = (
         ({"randomized": True}, rests.DECLARED),
         (
             {"gamma": 1.5},
-            "assumes that nothing unseen changes the odds of an action by more than a factor 1.5",
+            "assumes that no unrecorded cause changes the odds of an action by more than a factor of 1.5",
         ),
         ({"gamma": 1.5, "randomized": True}, rests.DECLARED),
         ({"known": True, "cells": CELLS}, OF_CELLS),
@@ -152,7 +152,7 @@ def test_what_numbers_assume(options, expected):
 
 
 LOG = "Log propensities; or say randomized=True if actions were drawn at random given these columns"
-BOUND = f"{LOG}; or accept a bound on hidden causes with gamma=."
+BOUND = f"{LOG}, or accept a bound on unrecorded causes with gamma=."
 
 
 @pytest.mark.parametrize(
@@ -160,16 +160,16 @@ BOUND = f"{LOG}; or accept a bound on hidden causes with gamma=."
     [
         ({"known": True}, []),
         ({"randomized": True}, []),
-        ({}, [f"Propensities were fitted, not logged: the number {rests.ASSUMES}. {BOUND}"]),
-        ({"given": True}, [f"Propensities were given, not logged: the number {rests.GIVEN}. {BOUND}"]),
-        ({"kind": "trajectories"}, [f"Propensities were fitted, not logged: the number {rests.ASSUMES}. {LOG}."]),
-        ({"continuous": True}, [f"Propensities were fitted, not logged: the number {rests.ASSUMES}. {LOG}."]),
+        ({}, [f"Propensities were fitted, not logged, so the estimate {rests.ASSUMES}. {BOUND}"]),
+        ({"given": True}, [f"Propensities were given, not logged, so the estimate {rests.GIVEN}. {BOUND}"]),
+        ({"kind": "trajectories"}, [f"Propensities were fitted, not logged, so the estimate {rests.ASSUMES}. {LOG}."]),
+        ({"continuous": True}, [f"Propensities were fitted, not logged, so the estimate {rests.ASSUMES}. {LOG}."]),
         ({"known": True, "cells": CELLS}, []),
         ({"known": True, "cells": CELLS, "ran": False}, [rests.UNTESTED.format(OF_CELLS)]),
         ({"cells": CELLS, "propensity": 1, "ran": False},
-         [f"{rests.OF_CELLS}: the number {rests.ASSUMES}. Give the logging policy as behavior_model=. {BOUND}",
+         [f"{rests.OF_CELLS}, so the estimate {rests.ASSUMES}. Give the logging policy as behavior_model=. {BOUND}",
           rests.UNTESTED.format(OF_CELLS)]),
-        ({"cells": CELLS}, [f"Propensities were fitted, not logged: the number {rests.ASSUMES}. {BOUND}"]),
+        ({"cells": CELLS}, [f"Propensities were fitted, not logged, so the estimate {rests.ASSUMES}. {BOUND}"]),
     ],
 )  # fmt: skip
 def test_reasons_that_follow_from_an_assumption(options, expected):
@@ -195,14 +195,14 @@ def test_reasons_that_follow_from_an_assumption(options, expected):
             2,
             "bandit",
             True,
-            "gamma= bounds odds of actions that are labels; of numbers there are none.",
+            "gamma= bounds the odds of labels. These actions are numbers: leave gamma= out.",
         ),
         (
             False,
             2,
             "slates",
             False,
-            "gamma= is for single decisions; there is no such bound for episodes.",
+            "gamma= works for single decisions only. Leave it out for episodes.",
         ),
     ],
 )
@@ -252,7 +252,7 @@ def test_a_bound_on_hidden_causes():
     ev, _ = accepted(1.2 * breaks)
     low, high = bounds.difference(1.2 * breaks, 0.95)
     why = (
-        f"If something unseen changes the odds of an action by a factor {1.2 * breaks:g}, the difference to the logged "
+        f"If an unrecorded cause changes the odds of an action by a factor of {1.2 * breaks:g}, the difference from the "
         f"value is between {low:.3g} and {high:.3g}: it may be 0."
     )
     assert rests.grounds(ev, "p", 0.95) == ([why], True)

@@ -77,4 +77,4 @@ class Ev:
         )
 
 
-RESTS = "This rests on the logged propensities being those the actions were drawn with."
+RESTS = "This assumes the logged propensities are the ones actually used."

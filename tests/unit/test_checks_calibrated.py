@@ -253,7 +253,7 @@ def test_fitted_propensities_need_more_than_a_fit_to_be_trusted():
     frame["r"] += 1.0 * (frame["a"] == 1)
     plain = evaluated(frame, {"propensity": None})
     assert plain.verdict().level == "caution"
-    assert "nothing but the context columns" in plain.assumption
+    assert "nothing outside the context columns" in plain.assumption
     assert any(plain.assumption in reason for reason in plain.verdict().reasons[:-1])
     declared = evaluated(frame, {"propensity": None}, randomized=True)
     assert declared.verdict().level == "trust"

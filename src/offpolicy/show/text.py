@@ -188,11 +188,12 @@ def table(evaluation: Evaluation, level: float = 0.95) -> str:
     """The table of estimates, then how they were made, on one line each."""
     text = align(headings(level), cells(evaluation, level))
     settings = evaluation.settings
-    model = settings["reward_model"] or settings["value_model"]
+    kind = "reward model" if settings["reward_model"] else "value model"
+    model = settings[kind.replace(" ", "_")]
     repeats = f" × {settings['repeats']}" if settings["repeats"] != 1 else ""
     foot = (
         f"{sizes(evaluation)} · propensities: {settings['behavior_model'].removesuffix(' propensities')} · "
-        f"reward model: {model} · {settings['folds']} folds{repeats} · seed {settings['seed']}"
+        f"{kind}: {model} · {settings['folds']} folds{repeats} · seed {settings['seed']}"
     )
     about = [settings["estimand"]] if "estimand" in settings else []
     if len(evaluation.policies) > 1:

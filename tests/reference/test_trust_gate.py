@@ -80,7 +80,10 @@ def test_lifts_and_differences():
     lift = e.lift(ev.logged)
     low, high = lift.interval(0.9)
     said = check(ev, "lift > 0", 0.9)
-    assert f"is {100 * lift.value:+.3g}%, 90% interval {100 * low:+.3g}% to {100 * high:+.3g}%" in said.sentence
+    assert (
+        f"is {100 * lift.value:+.3g}%, 90% interval {100 * low:+.3g}% to {100 * high:+.3g}%"
+        in said.sentence
+    )
     gap = ev.logged - e
     low, high = gap.interval(0.95)
     assert (

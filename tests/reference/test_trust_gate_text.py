@@ -139,10 +139,7 @@ def test_the_gates_that_were_asked_for():
     for blank in ("  ", 5, ""):
         with pytest.raises(UsageError) as error:
             expressions([blank], TWO)
-        assert (
-            str(error.value)
-            == f"gate {blank!r}: it is empty. {EXAMPLES}"
-        )
+        assert str(error.value) == f"gate {blank!r}: it is empty. {EXAMPLES}"
     with pytest.raises(UsageError, match="no policy is called"):
         expressions(["new > 0", "nobody > 0"], TWO)
     with pytest.raises(UsageError, match="metric"):

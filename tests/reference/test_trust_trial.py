@@ -88,7 +88,9 @@ def test_a_difference_that_stood_out_is_shrunken(value, level):
     assert test.estimated == pytest.approx(value)
     assert test.per_arm == each
     assert test.relative == pytest.approx(difference / 2.0)
-    assert f"{difference:+.3g} (the estimate, {value:+.3g}, shrunk to offset selection)" in str(test)
+    assert f"{difference:+.3g} (the estimate, {value:+.3g}, shrunk to offset selection)" in str(
+        test
+    )
     word = "gain" if value > 0 else "drop"
     assert test.effect.startswith(f"a {word} of ")
 

@@ -15,7 +15,7 @@ from offpolicy.inference.change import Change
 from offpolicy.inference.estimate import Estimate
 from offpolicy.inference.intervals.sample import Interval
 from offpolicy.trust import verdict
-from offpolicy.trust.assumption import ASSUMES
+from offpolicy.trust.assumption import ASSUMES, UNSEEN
 from offpolicy.trust.thresholds import OVERLAP
 from offpolicy.trust.trial import ab_test
 from offpolicy.trust.verdict import judge
@@ -24,7 +24,8 @@ from offpolicy.trust.verdict import judge
 def summary(e, ev, ends=None):
     interval = e.interval(0.95)
     ends = ends or f"{interval.low:.4g} to {interval.high:.4g}, {interval.method}"
-    return f"{e.label} is {e.value:.4g} (95% interval {ends}); the logged value is {ev.logged.value:.4g}."
+    value = f"{e.label} is {e.value:.4g} (95% interval {ends})"
+    return f"{value}; the logged value is {ev.logged.value:.4g}; this {UNSEEN}."
 
 
 @pytest.mark.parametrize(
@@ -74,9 +75,7 @@ def test_what_the_conclusion_says():
     assert judge(dear).reasons[1] == (
         "It is not worth an A/B test: it costs more than the current policy."
     )
-    assert (
-        judge(Judged({"new": worse}, minimize=True)).reasons[1].startswith("Worth an A/B test: ")
-    )
+    assert judge(Judged({"new": worse}, minimize=True)).reasons[1].startswith("Worth an A/B test: ")
     same = scores(1.01)
     ev = Judged({"new": same})
     found = judge(ev)
@@ -125,15 +124,15 @@ def test_a_difference_that_hardly_stands_out_is_not_to_be_planned():
     change = Change(gap, gap.interval(0.95), is_lift=False)
     assert change.sign == 1
     test = replace(judge(Judged({"new": scores(2.0)})).test, logs=11.0)
-    said = verdict._conclusion(ev, e, e.interval(0.95), change, test, decided=False)
+    said = verdict._conclusion(ev, "new", e, e.interval(0.95), change, test, decided=False)
     assert said[1] == (
         f"It looks better, but by how much is uncertain: {test}. Log more data before planning one."
     )
-    none = verdict._conclusion(ev, e, e.interval(0.95), change, None, decided=True)
-    assert none[1] == "The log cannot tell whether it is better. No test size follows from them."
-    assert verdict._conclusion(ev, e, e.interval(0.95), change, None, decided=False)[1].startswith(
-        "The difference"
-    )
+    none = verdict._conclusion(ev, "new", e, e.interval(0.95), change, None, decided=True)
+    assert none[1] == "The log cannot tell whether it is better."
+    assert verdict._conclusion(ev, "new", e, e.interval(0.95), change, None, decided=False)[
+        1
+    ].startswith("There may be no difference")
 
 
 def test_an_interval_that_is_refused_decides():
@@ -186,7 +185,7 @@ def test_propensities_that_were_fitted_or_declared():
         "if actions were drawn at random given these columns, or accept a bound on unrecorded causes with gamma=."
     )
     assert found.grounds == (found.reasons[0],)
-    assert found.reasons[1] == f"{summary(e, ev)[:-1]}; this {ASSUMES}."
+    assert found.reasons[1] == summary(e, ev).replace(UNSEEN, f"{ASSUMES} and {UNSEEN}")
     declared = judge(Judged({"new": e}, known=False, randomized=True))
     assert declared.level == "trust"
     assert declared.grounds == ()
@@ -201,9 +200,7 @@ def test_room_for_smoothing_is_said():
     e = replace(scores(2.0), finer=half, extrapolation=1.0)
     ev = Judged({"new": e})
     method = e.interval(0.95).method
-    room = (
-        f"{method}, including {e.allowance:.2g} on each side for smoothing bias); the logged"
-    )
+    room = f"{method}, including {e.allowance:.2g} on each side for smoothing bias); the logged"
     assert room in judge(ev).reasons[0]
 
 

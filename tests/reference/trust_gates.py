@@ -77,4 +77,6 @@ class Ev:
         )
 
 
-RESTS = "This assumes the logged propensities are the ones actually used."
+KNOWN = "This assumes the logged propensities are the ones actually used."
+UNSEEN = "It assumes that the policy was not learned from these rows."
+RESTS = f"{KNOWN} {UNSEEN}"

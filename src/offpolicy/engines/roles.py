@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from offpolicy.engines.engine import ibis_module
 from offpolicy.errors import DataError, UsageError, did_you_mean
 from offpolicy.logs.metrics import check_metric
+from offpolicy.logs.roles import check_apart
 from offpolicy.splits.folds import in_half
 from offpolicy.splits.hashing import fold_of, hash_constants
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
     from offpolicy.engines.engine import Engine
     from offpolicy.splits.folds import Plan
+
+OPTIONAL = ("batch", "cluster", "weight", "keep_probability", "id", "fold")
 
 
 @dataclass(frozen=True)
@@ -69,7 +72,7 @@ class Roles:
         if isinstance(self.propensity, str):
             named.append((self.propensity, "propensity"))
         named += [(c, "propensity") for c in self.distribution]
-        for role in ("batch", "cluster", "weight", "keep_probability", "id", "fold"):
+        for role in OPTIONAL:
             if getattr(self, role) is not None:
                 named.append((getattr(self, role), role))
         for name, role in named:
@@ -79,6 +82,14 @@ class Roles:
                 raise DataError(
                     f"{role}={name!r}: the source has no such column.{did_you_mean(name, columns)}"
                 )
+        check_apart(
+            {
+                "action": self.action,
+                "reward": self.rewards,
+                "propensity": self.propensity,
+                **{role: getattr(self, role) for role in OPTIONAL},
+            }
+        )
         if len(set(self.context)) != len(self.context):
             raise DataError(
                 f"context= lists a column twice: {list(self.context)}. List each column once."

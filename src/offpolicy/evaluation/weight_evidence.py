@@ -36,6 +36,7 @@ def evidence_columns(
         p.table.put(name, np.asarray(p.columns["pi_e", target.name] / p.columns[source]))
     p.logged()
     bound = p.source.largest_weight(target) if p.weights_known else None
+    sizes = None if bound is None else p.source.reach(target, half=False).size_shares
     # With one draw of the folds the score is weight × reward, and no mean of such.
     product = estimator.is_product and p.draws(split) == 1
     modeled = "value" in estimator.needs
@@ -49,6 +50,7 @@ def evidence_columns(
         scored=scored,
         residual=p.residual(q, share),
         is_plain=p.units.are_plain,
+        sizes=sizes,
     )
 
 

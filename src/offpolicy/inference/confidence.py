@@ -35,12 +35,22 @@ ALIASES = {
     "percentile": "bootstrap",
 }
 FROM_SCORES = ("normal", "t", "empirical-likelihood", "cautious-likelihood")
+FROM_RANGES = ("bounded-likelihood",)
 FROM_WEIGHTS = ("cressie-read", "clopper-pearson", "confidence-sequence")
 BOUNDED = ("empirical-bernstein", "hoeffding")
 RESAMPLED = ("bootstrap", "bca")
 BATCHED = ("batch-pooled", "batch-stabilized")
 RATIOS = ("delta", "fieller", "log-scale")
-METHODS = ("auto", *FROM_SCORES, *FROM_WEIGHTS, *BOUNDED, *RESAMPLED, *BATCHED, *RATIOS)
+METHODS = (
+    "auto",
+    *FROM_SCORES,
+    *FROM_RANGES,
+    *FROM_WEIGHTS,
+    *BOUNDED,
+    *RESAMPLED,
+    *BATCHED,
+    *RATIOS,
+)
 NEAR_ZERO = 10.0
 PLENTIFUL = ("normal", "t")
 
@@ -90,6 +100,10 @@ def _from_sample(
 
 
 def _need_range(name: str, evidence: Evidence | None) -> None:
+    if name in FROM_RANGES and (evidence is None or not evidence.completed().bounded_rewards):
+        raise UsageError(
+            f"method={name!r} needs weights, rewards and the range of these: reward_range=(low, high)."
+        )
     if name in FROM_WEIGHTS:
         assert evidence is not None
         evidence = evidence.completed()
@@ -110,7 +124,28 @@ def _auto(estimate: Estimate, sample: Sample, evidence: Evidence | None, level: 
         return _referred(estimate, level)
     if estimate.relation == "lift":
         return _lift(estimate, sample, evidence, level)
-    return _ruled(estimate, automatic(sample, evidence, level), level)
+    return _possible(
+        _ruled(estimate, automatic(sample, evidence, level), level), estimate, evidence
+    )
+
+
+def _possible(interval: Interval, estimate: Estimate, evidence: Evidence | None) -> Interval:
+    """The part of an interval that the range of the rewards allows: a share of clicks is not above 1."""
+    ends = None if evidence is None else evidence.completed()
+    if ends is None or ends.reward_low is None or ends.reward_high is None:
+        return interval
+    low, high = ends.reward_low, ends.reward_high
+    if estimate.relation == "difference":
+        low, high = low - high, high - low
+    if not interval.sufficient or interval.low >= high or interval.high <= low:
+        return interval
+    cut = [f"{end:g}" for end in (low, high) if interval.low < end < interval.high]
+    if not cut:
+        return interval
+    note = (
+        f"{interval.note}; cut at {' and '.join(cut)}, beyond which no mean of these rewards lies"
+    )
+    return replace(interval, low=max(interval.low, low), high=min(interval.high, high), note=note)
 
 
 def _ruled(estimate: Estimate, interval: Interval, level: float) -> Interval:

@@ -588,6 +588,8 @@ def _joint_evidence(
     worse = min(known, key=lambda e: a.table.effective_size(e.weight))
     bounds = [e.weight_high for e in known]
     high = None if None in bounds else max(w for w in bounds if w is not None)
+    # Where both put mass beyond the weights seen, what one leaves out the other mostly does as well.
+    sizes = [e.sizes for e in known if e.weight_high != 1.0]
     carried, residual = worse.carried, worse.residual
     if len(known) == 2:
         # What a model leaves of a reward enters both: one's residual stands for the other's as well.
@@ -602,7 +604,15 @@ def _joint_evidence(
         is_product=False,
         carried=carried,
         residual=residual,
+        sizes=_largest(sizes),
+        largest=max(float(a.table.columns[e.weight].max()) for e in known),
     )
+
+
+def _largest(sizes: list[Floats | None]) -> Floats | None:
+    """The larger share of each size; None where one is not known."""
+    given = [shares for shares in sizes if shares is not None]
+    return np.max(given, axis=0) if given and len(given) == len(sizes) else None
 
 
 def embedded(psi: Floats, units: Units, rows: Ints) -> tuple[Floats, Bools]:

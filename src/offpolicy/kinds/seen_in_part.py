@@ -26,7 +26,7 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 
@@ -96,7 +96,7 @@ class SeenInPart:
     remedy: str = ""
     noun: str = "labels"
 
-    def take(self, rows: Ints) -> SeenInPart:
+    def take(self, rows: Ints) -> Self:
         """The same for some rows."""
         proxies = None if self.proxies is None else self.proxies.take(rows)
         return replace(
@@ -315,27 +315,26 @@ def predicted(
 def convex(parts: Floats, target: Floats, weight: Floats) -> Floats:
     """(P,) shares that are not negative, add up to 1 and minimize Σ weight (target − shares @ parts)².
 
-    >>> convex(np.array([[0.0, 0.0], [2.0, 4.0]]), np.array([1.0, 2.0]), np.ones(2)).tolist()
+    >>> convex(np.array([[0.0, 0.0], [2.0, 4.0]]), np.array([1.0, 2.0]), np.ones(2)).round(9).tolist()
     [0.5, 0.5]
     """
     n_parts = len(parts)
     if n_parts == 1:
         return np.ones(1)
-    root = np.sqrt(weight)
-    error = (parts - target) * root
+    error = (parts - target) * np.sqrt(weight)
     gram = error @ error.T
     if not gram.any():  # nothing is left to choose by
         return np.asarray(np.eye(n_parts)[-1])
+    gram = gram / np.abs(gram).max()
     best, least = np.eye(n_parts)[0], np.inf
     for chosen in range(1, 2**n_parts):
         at = [j for j in range(n_parts) if chosen >> j & 1]
-        inner = gram[np.ix_(at, at)]
-        solved = np.linalg.lstsq(inner, np.ones(len(at)), rcond=None)[0]
-        if solved.sum() <= 0 or (solved < -1e-12 * np.abs(solved).max()).any():
-            # A prediction without any error is the answer where the system has none.
-            solved = (np.diag(inner) == 0).astype(np.float64)
-            if solved.sum() == 0:
-                continue
+        system = np.ones((len(at) + 1, len(at) + 1))
+        system[-1, -1] = 0.0
+        system[:-1, :-1] = gram[np.ix_(at, at)]
+        solved = np.linalg.lstsq(system, np.eye(len(at) + 1)[-1], rcond=None)[0][:-1]
+        if (solved < -1e-9).any():
+            continue
         shares = np.zeros(n_parts)
         shares[at] = np.maximum(solved, 0) / np.maximum(solved, 0).sum()
         loss = float(shares @ gram @ shares)

@@ -237,6 +237,9 @@ TOPICS: dict[str, Topic] = {
         "The window around the policy's number is wide enough to bias the estimate."
     ),
     "break_at_policy": Topic("Rewards bend or jump exactly at the policy's number."),
+    "learned_from_log": Topic(
+        "The policy seems to have been learned from the rewards it is judged by."
+    ),
     "cell_leaning": Topic(
         "Actions that share a cell earn different rewards, and the policy favors some of them."
     ),
@@ -259,6 +262,8 @@ TOPICS: dict[str, Topic] = {
     "effective_labels": Topic("Few labeled rows match the new policy."),
     "proxy_skill": Topic("The proxies predict the reward poorly."),
     "proxy_preference": Topic("The proxies favor some actions."),
+    "history_overlap": Topic("Some rows are unlike any row of the older log."),
+    "surrogacy": Topic("The older log predicts the reward poorly."),
     "rare_rewards": Topic("Rewards are rare, so a few rows drive the estimate."),
     "duplicates": Topic("Some rows appear more than once."),
     "near_duplicates": Topic("Some rows are near copies of others."),

@@ -211,6 +211,13 @@ THRESHOLDS: dict[str, Threshold] = {
         "to it and give a small bandwidth=.",
         decides=True, false_alarms=0.01,
     ),
+    # The policy against the log: how much better it does than a copy that has not seen the rewards, in standard errors.
+    "learned_from_log": Threshold(
+        4.5, 4.5, "above",
+        "If so, evaluate the learner with op.policies.CrossFitted(learner), or on rows that it has not seen. If it was "
+        "learned elsewhere, or knows columns outside the context, say so with learned_elsewhere=.",
+        decides=True, false_alarms=0.001,
+    ),
     # Rewards seen in part: who has one (a p-value), how many count, what proxies add.
     "label_balance": Threshold(
         0.002, 0.0001, "below",
@@ -230,6 +237,15 @@ THRESHOLDS: dict[str, Threshold] = {
     "proxy_preference": Threshold(
         4.0, math.inf, "above", "Never take these proxies for the reward: they prefer an action.",
         advice=True, false_alarms=0.001,
+    ),
+    # Rewards of an older log: rows unlike any of its own, and predictions where rewards are seen (a p-value).
+    "history_overlap": Threshold(
+        0.01, 0.1, "above", "Use an older log of rows like these, or fewer proxies.", decides=True,
+    ),
+    "surrogacy": Threshold(
+        0.002, 0.0001, "below",
+        "The proxies miss part of what the action does to the reward: add proxies, or wait for the reward.",
+        decides=True, false_alarms=0.002,
     ),
     # Stability of the number.
     "reward_tail": Threshold(

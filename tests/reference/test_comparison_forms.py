@@ -103,8 +103,8 @@ def test_sentences_about_the_best():
         assert (found.statement, found.settled) == (words, len(names) == 1)
     partly = multiple.BestPolicy(("a",), "a", 0.95, 0.1, ("c", "d"))
     assert (
-        partly.statement
-        == "a is the best of the policies with enough evidence (5% error rate). There is not enough evidence about c, d."
+        partly.statement == "a is the best of the policies with enough evidence (5% error rate). "
+        "There is not enough evidence about c, d."
     )
     assert not partly.settled
 

@@ -104,7 +104,7 @@ def test_several_policies_are_corrected_for():
     )
     found = judge(ev, "new")
     assert found.reasons[1].startswith(
-        "There may be no difference from the current policy (-0.25 to 0.75, corrected for 2 policies). To find out, an A/B"
+        "There may be no difference from the current policy (-0.25 to 0.75, corrected for 2 policies). To find out, an"
     )
     assert verdict.difference_to_log(ev, "old", "DML", 0.9).interval == Interval(
         0.25, 0.75, 0.9, "joint"

@@ -121,13 +121,14 @@ def resting(
         settings=settings,
         diagnostics={"p": Findings([found])},
         targets={"p": None},
+        metric_name="r",
     )
 
 
 CELLS = SimpleNamespace(features=("genre", "size"), n=1200, code=np.zeros(5000))
 OF_CELLS = (
-    "assumes that actions of one cell (same genre, size; 1,200 cells of 5,000 actions) earn the same, apart from what the "
-    "reward model says of each"
+    "assumes that actions of one cell (same genre, size; 1,200 cells of 5,000 actions) earn the same, apart from what "
+    "the reward model predicts"
 )
 
 
@@ -151,7 +152,7 @@ def test_what_numbers_assume(options, expected):
     assert rests.assumption(resting(**options)) == expected
 
 
-LOG = "Log propensities; or say randomized=True if actions were drawn at random given these columns"
+LOG = "Log propensities, or pass randomized=True if actions were drawn at random given these columns"
 BOUND = f"{LOG}, or accept a bound on unrecorded causes with gamma=."
 
 
@@ -232,7 +233,10 @@ def accepted(gamma, effect=0.4, target=1.0):
     )
     view.problem.made = lambda kind: []
     ev = SimpleNamespace(
-        problem=view.problem, settings={"gamma": gamma}, targets={"p": view.target}
+        problem=view.problem,
+        settings={"gamma": gamma},
+        targets={"p": view.target},
+        metric_name="r",
     )
     return ev, View.of(view.problem, view.target)
 
@@ -247,13 +251,13 @@ def test_a_bound_on_hidden_causes():
     assert rests.grounds(ev, "p", 0.95) == ([], False)
     low, high = bounds.ends(1.2, 0.9)
     assert rests.bounds_sentence(ev, "p", 0.9) == [
-        f"With odds of actions off by up to 1.2 the value is between {low:.4g} and {high:.4g} (90%)."
+        f"With odds of actions off by a factor of up to 1.2, the value is between {low:.4g} and {high:.4g} (90%)."
     ]
     ev, _ = accepted(1.2 * breaks)
     low, high = bounds.difference(1.2 * breaks, 0.95)
     why = (
-        f"If an unrecorded cause changes the odds of an action by a factor of {1.2 * breaks:g}, the difference from the "
-        f"value is between {low:.3g} and {high:.3g}: it may be 0."
+        f"If an unrecorded cause changes the odds of an action by a factor of {1.2 * breaks:g}, the difference "
+        f"from the logged value is between {low:.3g} and {high:.3g}, so it may be 0."
     )
     assert rests.grounds(ev, "p", 0.95) == ([why], True)
     assert rests.grounds(accepted(9.0, effect=0.0)[0], "p", 0.95) == ([], False)

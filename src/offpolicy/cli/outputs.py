@@ -91,7 +91,7 @@ def write(
             gates,
             title=options.title,
             segments=options.segments,
-            traffic=options.traffic,
+            traffic=getattr(options, "traffic", None),
         )
 
     tasks: list[tuple[Any, Callable[[], object]]] = [
@@ -102,7 +102,7 @@ def write(
                 level=level,
                 gates=gates,
                 segments=options.segments,
-                traffic=options.traffic,
+                traffic=getattr(options, "traffic", None),
             ),
         ),
         (options.report, lambda: _report(ev, options, level, gates)),
@@ -128,7 +128,7 @@ def _report(
         segments=options.segments,
         command=None if ev.origin is None else ev.origin.command,
         gates=gates,
-        traffic=options.traffic,
+        traffic=getattr(options, "traffic", None),
     )
 
 

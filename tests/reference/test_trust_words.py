@@ -152,7 +152,9 @@ def test_what_numbers_assume(options, expected):
     assert rests.assumption(resting(**options)) == expected
 
 
-LOG = "Log propensities, or pass randomized=True if actions were drawn at random given these columns"
+LOG = (
+    "Log propensities, or pass randomized=True if actions were drawn at random given these columns"
+)
 BOUND = f"{LOG}, or accept a bound on unrecorded causes with gamma=."
 
 

@@ -273,8 +273,8 @@ def test_horizons_and_discounts_are_for_episodes():
         op.evaluate(log, "uniform", horizon=2)
     with pytest.raises(UsageError, match="DRL is not defined for a slates log"):
         op.evaluate(log, "uniform", estimators=["DRL"])
-    with pytest.raises(UsageError, match="ratio_model= is for trajectories"):
-        op.evaluate(log, "uniform", ratio_model=np.ones(180))
+    with pytest.raises(UsageError, match="is for trajectories"):
+        op.evaluate(log, "uniform", ratio=np.ones(180))
 
 
 def test_which_masks_are_products_up_to_a_slot():

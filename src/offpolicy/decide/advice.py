@@ -86,11 +86,15 @@ class Forecast:
         Standard error of the width, as a share of it: this log is a sample. NaN where it is not known.
     luck : float
         √n times the standard deviation of the widths of logs of n rows, as a share of them.
+    tail : float
+        √n times the skewness of the estimate, where the range of the rewards is not known: larger rewards than any of
+        this log may widen the interval of the next.
     """
 
     curve: Curve
     uncertainty: float = math.nan
     luck: float = math.nan
+    tail: float = 0.0
 
     def width(self, n: float) -> float:
         """Of the interval of a log of n rows."""
@@ -100,7 +104,8 @@ class Forecast:
         """(low, high): where the width of one log of n rows is to be expected; NaN where that is not known.
 
         Two standard deviations on each side, of this log and of that one; the excess over a normal interval may be
-        off by half. Models may learn nothing more, or twice as much as expected.
+        off by half. Models may learn nothing more, or twice as much as expected. Rewards of unknown range may be larger
+        in that log than any seen here, which widens its interval by up to twice the skewness of the estimate.
 
         >>> low, high = Forecast(Curve(2.0), 0.03, 0.8).between(1600)
         >>> round(low, 4), round(high, 4)
@@ -110,7 +115,8 @@ class Forecast:
         bend = 1 - 1 / (1 + (self.curve.excess / n) ** 2)
         off = 2 * math.hypot(self.uncertainty, self.luck / math.sqrt(n), bend / 4)
         most, least = max(learned, 1 / learned), min(learned, 1 / learned)
-        return width * max(0.0, 1 - off) * least, width * (1 + off) * most
+        larger = 1 + 2 * self.tail / math.sqrt(n)
+        return width * max(0.0, 1 - off) * least, width * (1 + off) * most * larger
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from offpolicy.decide.learned import LEARNED, NAIVE, SCORE, Learned
 from offpolicy.decide.learners import LEARNERS, LONG, Material, Task, default_reward_model
 from offpolicy.errors import UsageError, did_you_mean
 from offpolicy.evaluation.evaluate import evaluate
-from offpolicy.evaluation.metrics import Asked
+from offpolicy.evaluation.question import Asked
 from offpolicy.logs.layout import in_frame_order
 from offpolicy.policies.by_preference import Greedy
 from offpolicy.policies.context import n_rows
@@ -161,6 +161,7 @@ def _rows(log: BanditLog) -> Any:
 def _only(ev: Evaluation, policy: str) -> Evaluation:
     return replace(
         ev,
+        question=ev.question.but(policies={policy: ev.question.policies[policy]}),
         targets={policy: ev.targets[policy]},
         estimates={key: e for key, e in ev.estimates.items() if key[0] == policy},
     )

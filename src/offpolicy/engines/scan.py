@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, cast
 
 import numpy as np
 
 from offpolicy._visible import printable
 from offpolicy.engines.codes import codes_of
 from offpolicy.engines.compress import TooManyCellsError, compress
+from offpolicy.engines.outcome_rows import read_rows
 from offpolicy.engines.roles import Roles, normalized
 from offpolicy.engines.rows import Schema
 from offpolicy.engines.scanned import Scanned
@@ -256,7 +257,7 @@ class LogScan(Scanned):
         )
 
     def _rows(self, streamed: StreamedLog) -> BanditLog:
-        log = streamed.schema.log(self.engine.table(streamed.rows()))
+        log = streamed.schema.log(self.engine.table(streamed.table()))
         cluster = (
             np.unique(log.cluster, return_inverse=True)[1] if log.has_clusters else log.cluster
         )
@@ -309,6 +310,7 @@ def scan(
     fold: str | None = None,
     action_features: Any = None,
     action_kind: ActionKind = "discrete",
+    outcome: Any = None,
     table: str | None = None,
     engine: str | None = None,
     way: Way = "auto",
@@ -332,6 +334,8 @@ def scan(
     context, action, reward, propensity, batch, cluster, weight, actions, keep_probability, fold, action_features,
     action_kind
         As in `BanditLog.from_frame`.
+    outcome : `Labeled`, `Delayed`, `LongTerm` or {metric: outcome}, optional
+        As in `BanditLog.from_frame`. Its rows are read into memory at once, up to ``max_rows``.
     id : column name, optional
         Integer or text that tells rows apart. Folds are a hash of it (of ``cluster`` where given), so
         they are the same on every engine. Without it folds are a hash of the row's number, where rows have
@@ -365,6 +369,7 @@ def scan(
     Returns
     -------
     LogScan
+        Or, where ``outcome`` is given, a `BanditLog`.
 
     Examples
     --------
@@ -423,7 +428,7 @@ def scan(
         runner.close()
         raise
     described = str(source) if isinstance(source, str) else type(source).__name__
-    return LogScan(
+    made = LogScan(
         runner,
         rows,
         roles,
@@ -434,6 +439,15 @@ def scan(
         described,
         given_features=action_features,
     )
+    if outcome is None:
+        return made
+    columns = {
+        "context": names, "action": action, "reward": list(rewards), "propensity": propensity, "batch": batch,
+        "cluster": cluster, "weight": weight, "actions": actions, "id": id, "keep_probability": keep_probability,
+        "fold": fold, "action_features": action_features, "action_kind": action_kind,
+    }  # fmt: skip
+    # A log of rows answers all that a scan is asked by `evaluate`, `check` and the command line.
+    return cast("LogScan", read_rows(made, outcome, **columns))
 
 
 def policy_columns(named: dict[str, Any]) -> tuple[str, ...]:

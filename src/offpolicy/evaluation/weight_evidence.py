@@ -31,7 +31,7 @@ def evidence_columns(
     source = behavior_name(p.folds, p.columns, split, repeat, 0)
     if not p.log.layout.is_single:
         return _episode_evidence(p, target, source, scored)
-    name = ("weight", p.weighting, target.name, *source[1:])
+    name = weight_name(p, target, source)
     if name not in p.table.columns:
         p.table.put(name, np.asarray(p.columns["pi_e", target.name] / p.columns[source]))
     p.logged()
@@ -54,6 +54,12 @@ def evidence_columns(
     )
 
 
+def weight_name(p: Pipeline, target: Target, source: Any) -> Any:
+    """The column of importance weights: of one π_e and one π_b, whatever the reward is."""
+    keys = p.source.keys
+    return ("weight", keys(("pi_e", target.name)), keys(source), p.discount)
+
+
 def _episode_evidence(
     p: Pipeline, target: Target, source: Any, scored: Any
 ) -> EvidenceColumns | None:
@@ -61,8 +67,8 @@ def _episode_evidence(
 
     Their product is Σ γ^t ρ_t R_t: a reward early in an episode is not charged with the weights that came later.
     """
-    name = ("weight", p.weighting, target.name, *source[1:])
-    earned = ("earned", p.number, *name[2:])
+    name = weight_name(p, target, source)
+    earned = ("earned", p.earning, name)
     if earned not in p.table.columns:
         pi_e, pi_b = p.columns["pi_e", target.name], p.columns[source]
         blank = np.zeros_like(pi_e)

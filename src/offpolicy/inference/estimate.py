@@ -8,9 +8,11 @@ stands for c identical ones counts c times.
 from __future__ import annotations
 
 import math
+import weakref
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -20,10 +22,13 @@ from offpolicy.inference import arithmetic
 from offpolicy.inference.intervals.sample import Interval, Sample
 from offpolicy.inference.score_table import MOST_ROWS, SMALL, Affine, EvidenceColumns, ScoreTable
 from offpolicy.inference.units import Units
+from offpolicy.scores.control_variates import best_difference
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from offpolicy._arrays import Bools, Floats, Ints
-    from offpolicy.inference.columns import Name
+    from offpolicy.columns.store import Name
     from offpolicy.inference.intervals.evidence import Evidence
 
 # The bias of a symmetric window grows with the square of its width, of one cut at the end of the range with the width:
@@ -72,6 +77,8 @@ class Estimate:
         The same with half the smoothing, for an estimate that values a smoothed policy in place of the policy itself.
     extrapolation : float
         What the step from ``finer`` to this estimate is multiplied by to be all of the bias.
+    models : tuple of column names
+        w q − v of each unit, one for each repetition, with which differences get coefficients of their own.
     corner : float
         What a corner of the mean reward at the policy's number, where one was found, moves the estimate by.
 
@@ -101,6 +108,7 @@ class Estimate:
     finer: Estimate | None = field(default=None, repr=False)
     extrapolation: float = 1.0
     corner: float = 0.0
+    models: tuple[Name, ...] = ()
 
     @classmethod
     def from_scores(
@@ -148,6 +156,15 @@ class Estimate:
 
     @cached_property
     def std_error(self) -> float:
+        """Standard error: that of the scores' mean and, of a smoothed policy, of what its smoothing is off by.
+
+        How much was smoothed was chosen on the same rows. What half the smoothing moves the estimate by, and the error
+        of that, are part of what it may be off by.
+        """
+        return math.hypot(self.score_error, *self.smoothing)
+
+    @cached_property
+    def score_error(self) -> float:
         """Standard error of the mean of the scores, averaged over repetitions unit by unit.
 
         The scores of one repetition carry the noise of its folds; their average carries what is left of it.
@@ -155,7 +172,7 @@ class Estimate:
         if not self.is_defined:
             return math.nan
         if self.relation == "scaled" and self.parts is not None:
-            return abs(self.factors[0]) * self.parts[0].std_error
+            return abs(self.factors[0]) * self.parts[0].score_error
         return self.units.sample(self.table.scores(Affine.mean(self.rows))).std_error
 
     @cached_property
@@ -215,12 +232,12 @@ class Estimate:
     @property
     def variance(self) -> float:
         """σ̂², the variance of one unit's score: n · std_error²."""
-        return self.n * self.std_error**2
+        return self.n * self.score_error**2
 
     def sample(self) -> Sample:
         """The scored units (clusters) and their scores, averaged over repetitions.
 
-        Residuals are scaled so that the sample has the standard error of the estimate, which for half-sample
+        Residuals are scaled so that the sample has the standard error of the scores' mean, which for half-sample
         splits counts the scored half only.
         """
         if "sample" in self._kept:
@@ -228,7 +245,7 @@ class Estimate:
         psi = self.table.scores(Affine.mean(self.rows))
         sample = self.table.sample(psi, self._scored)
         spread = sample.std_error
-        factor = self.std_error / spread if spread > 0 else 1.0
+        factor = self.score_error / spread if spread > 0 else 1.0
         if abs(factor - 1) >= 1e-12:
             center = sample.estimate * sample.denominator
             scores = center + factor * (sample.numerator - center)
@@ -292,6 +309,10 @@ class Estimate:
     def _kept(self) -> dict[object, object]:
         return {}
 
+    def __getstate__(self) -> dict[str, object]:
+        """Without intervals, which are made again."""
+        return {name: value for name, value in vars(self).items() if name != "_kept"}
+
     def known(self) -> Evidence | None:
         """Weights, rewards and their ranges; None where units are clusters or carry analysis weights."""
         plain = self.evidence is not None and self.evidence.is_plain
@@ -350,17 +371,60 @@ class Estimate:
         """Estimate of the difference: scores paired unit by unit."""
         if not isinstance(other, Estimate):
             return NotImplemented
-        key = ("minus", other)
-        if key not in self._kept:
-            # One object for one difference: its intervals are made once.
-            self._kept[key] = self._minus(other)
-        return self._kept[key]  # type: ignore[return-value]
+        return self._paired_with(other, "minus", partial(self._minus, other))
+
+    def _paired_with(
+        self, other: Estimate, relation: str, make: Callable[[], Estimate]
+    ) -> Estimate:
+        """One derived estimate for as long as somebody has it, with the intervals that were made of it before.
+
+        The intervals are kept and not the estimate: it refers to both it was made from, and would keep them for ever.
+        """
+        pairs: Any = self._kept.setdefault("pairs", WeakKeyDictionary())
+        known, intervals = pairs.setdefault(other, {}).get(relation, (None, {}))
+        made: Estimate | None = None if known is None else known()
+        if made is None:
+            made = make()
+            vars(made)["_kept"] = intervals
+            pairs[other][relation] = (weakref.ref(made), intervals)
+        return made
 
     def _minus(self, other: Estimate) -> Estimate:
         if not arithmetic.is_difference(self, other):
             return arithmetic.summed(self, other, -1.0)
+        best = self._best_rows(other)
+        if best is None:
+            return self.plain_difference(other)
+        gap = self._derived(other, best[0], f"{self.label} − {other.label}", "difference")
+        return replace(gap, notes=(*gap.notes, *best[1]))
+
+    def plain_difference(self, other: Estimate) -> Estimate:
+        """The difference of the two scores as they are, whose value is the difference of the values."""
         rows = tuple(a - b for a, b in self.paired(other))
         return self._derived(other, rows, f"{self.label} − {other.label}", "difference")
+
+    def _best_rows(self, other: Estimate) -> tuple[tuple[Affine, ...], tuple[str, ...]] | None:
+        """Scores of the difference by coefficients chosen for the pair, and notes; None where there are none."""
+        one, two = self.evidence, other.evidence
+        paired = one is not None and two is not None and len(self.models) == len(other.models) > 0
+        if not paired or self.table is not other.table or self.is_same_as(other):
+            return None
+        assert one is not None
+        assert two is not None
+        table, units = self.table, self.units
+        mass, single = units.mass, units.mass / units.count
+        weight = table.columns[one.weight] - table.columns[two.weight]
+        rows, notes = [], []
+        for mine, theirs in zip(self.models, other.models, strict=True):
+            name = ("pair", mine, theirs)
+            model = table.columns[mine] - table.columns[theirs]
+            best = best_difference(weight, model, table.columns[one.reward], mass, single)
+            if best is None:
+                return None
+            table.put(name, best[0])
+            rows.append(Affine.column(name))
+            notes.append(best[1])
+        return tuple(rows), tuple(dict.fromkeys(notes))
 
     def __add__(self, other: Estimate) -> Estimate:
         """Estimate of the sum: scores paired unit by unit."""
@@ -401,9 +465,9 @@ class Estimate:
         >>> round(a.lift(b).value, 12), a.lift(b).std_error
         (1.0, 0.0)
         """
-        key = ("over", other)
-        if key in self._kept:
-            return self._kept[key]  # type: ignore[return-value]
+        return self._paired_with(other, "over", partial(self._over, other))
+
+    def _over(self, other: Estimate) -> Estimate:
         if self.relation == other.relation == "scaled" and self.factors == other.factors:
             assert self.parts is not None
             assert other.parts is not None
@@ -417,8 +481,7 @@ class Estimate:
             # The linearized score (a − ratio·b)/|b| has mean 0; the lift itself is its constant.
             rows.append((a - b.scaled(ratio)).scaled(1 / size, (top - bottom) / size))
         label = f"lift of {self.label} over {other.label}"
-        self._kept[key] = self._derived(other, tuple(rows), label, "lift")
-        return self._kept[key]  # type: ignore[return-value]
+        return self._derived(other, tuple(rows), label, "lift")
 
     def within(self, members: Bools) -> Estimate | None:
         """The mean of the same score over some units alone; None where the split leaves nothing to average.
@@ -472,6 +535,7 @@ class Estimate:
             factors=(),
             reference=reference,
             finer=finer,
+            models=(),
         )
 
     def is_same_as(self, other: Estimate) -> bool:
@@ -556,6 +620,7 @@ class Estimate:
             finer=finer,
             extrapolation=max(self.extrapolation, other.extrapolation),
             corner=(self.corner - ratio * other.corner) / scale,
+            models=(),
         )
 
     @printable
@@ -630,19 +695,3 @@ def embedded(psi: Floats, units: Units, rows: Ints) -> tuple[Floats, Bools]:
     out = np.full(units.n_rows, value)
     out[rows] = value + (float(mass.sum()) / held) * (psi - value)
     return out, scored
-
-
-def over_folds(psi: Floats, units: Units, fold: Ints) -> Floats:
-    """Scores whose mean over units is the mean over folds of the folds' means.
-
-    ψ_i → value + (Σω / K Σ_fold ω)(ψ_i − value): where folds have the same size nothing changes.
-
-    >>> float(over_folds(np.array([0.0, 2.0, 4.0]), Units(3), np.array([0, 0, 1])).mean())
-    2.5
-    """
-    mass = units.mass
-    size = np.bincount(fold, weights=mass)
-    means = np.bincount(fold, weights=mass * psi)[size > 0] / size[size > 0]
-    value = float(means.mean())
-    stretch = float(mass.sum()) / (len(means) * np.where(size > 0, size, 1.0))
-    return np.asarray(value + stretch[fold] * (psi - value))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from offpolicy.inference.columns import Columns
+from offpolicy.columns.store import Columns
 from offpolicy.inference.condense import condense, condense_evidence
 from offpolicy.inference.intervals.evidence import (
     Evidence,
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from offpolicy._arrays import Bools, Floats
-    from offpolicy.inference.columns import Name
+    from offpolicy.columns.store import Name
     from offpolicy.inference.intervals.sample import Sample
     from offpolicy.inference.units import Units
 

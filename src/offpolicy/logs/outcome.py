@@ -210,3 +210,13 @@ def learned(log: Any, part: Any) -> Any:
     """The log whose rewards the reward model of one part learns from."""
     own = next(iter(settled_of(log)), None)
     return log if own is None else replace(log, reward=own.training(part), outcomes={})
+
+
+def need_seen(log: Any, what: str) -> None:
+    """Refuse a log whose rewards are seen in part, where each is needed as it is."""
+    held = getattr(log, "outcomes", {}).get(log.names.reward)
+    if held is not None and not held.seen.all():
+        raise UsageError(
+            f"{what} needs every reward, and {log.names.reward!r} is seen in {int(held.seen.sum()):,} of "
+            f"{len(held.seen):,} rows. Keep the rows that have it, or use another metric."
+        )

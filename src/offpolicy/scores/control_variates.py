@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from offpolicy.scores.decisions import Decisions
 
 UNITS_PER_COEFFICIENT = 50
+UNITS_OF_PAIR = 3.0  # effective units that a difference needs for coefficients of its own
 MOST_LEVERAGE = 1 - 1e-9
 ROUNDING = 1e-12
 # Where one unit carries more than half, no jackknife helps: the verdict refuses from 30% on.
@@ -131,7 +132,9 @@ def best_combination(d: Decisions) -> Scored:
         f"{DETAIL}β = {mix.beta:.3g} between SNIPW (0) and SNDR (1) by the smallest variance, coefficient of the "
         f"mean weight δ = {mix.delta:.3g}"
     )
-    return Scored(center + stretched - d.mean(stretched), note, model_share=mix.beta)
+    psi = center + stretched - d.mean(stretched)
+    model_part = d.ratio * d.q - d.v if d.layout.is_single else None
+    return Scored(psi, note, model_share=mix.beta, model=model_part)
 
 
 def _beyond_rounding(centered: Floats, size: float) -> Floats:
@@ -144,6 +147,46 @@ def _weight_control(d: Decisions) -> Floats:
     if float(d.log_rho.max(initial=-np.inf)) > LARGEST_LOG_WEIGHT:
         return np.zeros(d.n)
     return d.sum(d.gamma * (d.rho - d.rho_before))
+
+
+def best_difference(
+    weight: Floats, model: Floats, reward: Floats, mass: Floats, single: Floats
+) -> tuple[Floats, str] | None:
+    """Scores of a difference of two policies, with the coefficients of smallest variance for the pair.
+
+    With u = w − w' and m = (w q − v) − (w' q' − v'), both of mean 0: ψ = u R − α u − β m. The difference of two best
+    combinations is not the best difference. Deviations count 1/√(1 − h) times, h being a unit's leverage (HC2).
+
+    Parameters
+    ----------
+    weight, model, reward : (N,) arrays
+        u, m and R.
+    mass, single : (N,) arrays
+        Mass of the units a row stands for, and of one of them.
+
+    Returns
+    -------
+    (N,) array and str, or None
+        The scores and a note; None where too few units carry u to choose anything.
+    """
+    square = mass * weight**2
+    if float(square.sum()) ** 2 < UNITS_OF_PAIR * float((single * square) @ weight**2):
+        return None
+    X = np.column_stack([np.ones(len(reward)), weight, model])
+    scale = np.sqrt(mass @ (X * X) / mass.sum())
+    X = X / np.where(scale > 0, scale, 1.0)
+    inverse = np.linalg.pinv((mass[:, None] * X).T @ X, rcond=1e-12, hermitian=True)
+    slopes = inverse @ (X.T @ (mass * weight * reward))
+    residual = weight * reward - X @ slopes
+    leverage = np.minimum(single * np.einsum("ij,jk,ik->i", X, inverse, X), MOST_SHARE)
+    away = residual / np.sqrt(1 - leverage)
+    value = float(slopes[0] / scale[0])
+    alpha, beta = (slopes[1:] / np.where(scale > 0, scale, 1.0)[1:]).tolist()
+    note = (
+        f"coefficients of smallest variance for the difference: {alpha:.3g} of the weights, {beta:.3g} of the model; "
+        "it need not be the difference of the two values"
+    )
+    return value + away - float(away @ mass) / float(mass.sum()), note
 
 
 @dataclass(frozen=True, eq=False)

@@ -87,7 +87,7 @@ def page(
         grouped = groupings(evaluation, segments)
         ordered = answers(evaluation, level, None if traffic is None else Traffic.parse(traffic))
         advance(note="estimates")
-        several = evaluation.asked.are_several and evaluation.root is None
+        several = evaluation.asked.are_several and evaluation.is_whole
         parts = [] if decision is None else decision.sections()
         parts += [each(evaluation) if callable(each) else each for each in own]
         parts += [metrics.section(evaluation, level)] if several else []

@@ -291,7 +291,7 @@ THRESHOLDS: dict[str, Threshold] = {
     "interaction_bias": Threshold(3.3, 5.0, "above", WIDER, decides=True, false_alarms=0.01),
     "marginal_ratios": Threshold(
         3.0, 5.0, "above",
-        "Give better ratios (ratio_model=), or states that say all that matters for what follows.",
+        "Give better ratios (ratio=), or states that say all that matters for what follows.",
         decides=True, about_marginals=True,
     ),
 }  # fmt: skip

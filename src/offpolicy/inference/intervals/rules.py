@@ -148,7 +148,7 @@ def choose(sample: Sample, evidence: Evidence | None = None, level: float = 0.95
         )
         return Choice(_least_bad(sample), reason, sufficient=False)
     units, (seen, worst) = effective_units(sample, evidence), lumps(sample, evidence)
-    carriers = f"about {max(1 / worst**2, 1):.2g} large scores carry the estimate"
+    carriers = f"about {max(1 / max(worst, 1e-9) ** 2, 1):.2g} large scores carry the estimate"
     why = f"{carriers} (skewness {worst:.2f})"
     if units < FEW_UNITS:
         why = f"only {units:.3g} independent units count"

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from offpolicy._arrays import MOST_LOG
 from offpolicy.errors import UsageError, check_choice
 from offpolicy.models.fitting.learners import fitted, is_learner
 from offpolicy.models.fitting.predictions import take_rows
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from offpolicy.logs.log import Log
     from offpolicy.models.values.values import ValueData
 
-MOST_LOG = 200.0
 FEW_ROWS = 20
 
 

@@ -14,7 +14,18 @@ from pathlib import Path
 HERE = Path(__file__).parent
 SOURCE = HERE.parent / "src" / "offpolicy"
 PAGE = HERE / "reference" / "sentences.md"
-ROOMS = ("show", "cli", "trust", "inference", "decide", "evaluation", "logs", "policies", "models", "engines")
+ROOMS = (
+    "show",
+    "cli",
+    "trust",
+    "inference",
+    "decide",
+    "evaluation",
+    "logs",
+    "policies",
+    "models",
+    "engines",
+)
 #: Habits of translated English; rooms whose sentences were rewritten must not fall back into them.
 BANNED = {
     "as it seems": "probably",
@@ -22,7 +33,6 @@ BANNED = {
     "shrunken for": "shrunk to",
     "speaks for": "is the headline of",
     "speak for many": "stand in for many",
-    "than the log ": "than the current policy",
     "not to be relied on": "do not rely on",
     "are no dates": "are not dates",
     "hangs on": "depends on",
@@ -32,7 +42,7 @@ BANNED = {
 HEAD = """# Sentences
 
 What the library says, read from its source, so that the sentences can be judged together. `{…}` stands for a value.
-Made by `python docs/make_sentences.py`; a test keeps it current.
+Made anew with every build of the docs (`docs/make_sentences.py`).
 """
 
 
@@ -43,7 +53,9 @@ def sentences(tree: ast.AST) -> list[str]:
         for node in ast.walk(tree)
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
     }
-    parts = {id(v) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for v in node.values}
+    parts = {
+        id(v) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for v in node.values
+    }
     found: list[tuple[int, int, str]] = []
     for node in ast.walk(tree):
         if id(node) in silent or id(node) in parts:
@@ -93,6 +105,11 @@ def habits() -> list[str]:
                 if habit in text
             ]
     return out
+
+
+def on_pre_build(config: object) -> None:
+    """MkDocs writes the page anew before every build."""
+    main()
 
 
 def main() -> int:

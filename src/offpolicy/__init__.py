@@ -30,7 +30,6 @@ _NAMES = {
     "replay": "offpolicy.decide.replay",
     "select": "offpolicy.decide.select",
     "scan": "offpolicy.engines.scan",
-    "scan_slates": "offpolicy.engines.slate_scan",
     "CoarseRatio": "offpolicy.policies.coarse",
     "Trajectories": "offpolicy.logs.trajectories",
     "Slates": "offpolicy.logs.slates",
@@ -59,7 +58,6 @@ if TYPE_CHECKING:
     from offpolicy.decide.replay import replay as replay
     from offpolicy.decide.select import select as select
     from offpolicy.engines.scan import scan as scan
-    from offpolicy.engines.slate_scan import scan_slates as scan_slates
     from offpolicy.evaluation.evaluate import evaluate as evaluate
     from offpolicy.evaluation.result import Evaluation as Evaluation
     from offpolicy.inference.estimate import Estimate as Estimate

@@ -55,7 +55,7 @@ def test_lifts_of_the_paired_differences_have_their_intervals():
         assert row["lift_refused"] is None
     cells = re.findall(r"[+−][\d.]+% \([+−][\d.]+% to [+−][\d.]+%\)", section.body)
     assert len(cells) == len(rows)
-    assert "stands alone" in section.about
+    assert "not corrected for comparing several" in section.about
 
 
 def test_a_table_of_several_policies_says_that_its_intervals_stand_alone():

@@ -215,3 +215,20 @@ def test_a_delay_needs_all_its_flags(tmp_path, capsys):
     flags = ["--context", "x", "--action", "arm", "--reward", "label", "--policy", "uniform"]
     code, _ = command(capsys, "evaluate", path, *flags, "--age", "x")
     assert code == 1
+
+
+def test_a_plan_says_how_many_labels_and_on_which_rows():
+    frame = world()
+    log = log_of(frame, op.Labeled(proxies=["judge"], probability="p_label"))
+    advice = op.advise(log, {"new": "always:new"}, width=0.1)
+    plan = advice.labels["new"]
+    assert plan.now == frame["label"].notna().sum()
+    assert 0 < plan.best < plan.evenly <= 3000
+    assert plan.probability.sum() == pytest.approx(plan.best, abs=2)
+    new = (frame["arm"] == "new").to_numpy()
+    assert plan.probability[new].mean() > 2 * plan.probability[~new].mean()
+    assert json.loads(advice.to_json())["labels"]["new"]["best"] == plan.best
+    assert "labels: " in str(advice)
+    impossible = op.advise(log, {"new": "always:new"}, width=0.001).labels["new"]
+    assert impossible.best is None
+    assert "log more rows" in str(impossible)

@@ -41,7 +41,7 @@ def open_log(options: argparse.Namespace) -> Any:
     if not options.log:
         raise UsageError(NO_LOG)
     check_flags(options)
-    if not options.episode and _wants_engine(options):
+    if options.engine or (not options.episode and _wants_engine(options)):
         return scanned(options)
     table = table_of(options)
     if options.episode:
@@ -91,7 +91,7 @@ def check_flags(options: argparse.Namespace) -> None:
     single += ["bandwidth", *IN_PART]
     wrong = {}
     if options.episode:
-        refused = [*single, "engine", "memory_limit", "table", "slate"]
+        refused = [*single, "slate", *([] if options.engine else ["memory_limit", "table"])]
         refused += ["context"] if options.state else []
         wrong = dict.fromkeys(refused, "is not for episodes (--episode)")
     else:
@@ -156,11 +156,19 @@ def _scan_of(options: argparse.Namespace) -> Any:
         "network": bool(options.network),
         "progress": _stages(),
     }
+    if options.episode:
+        from offpolicy.logs.trajectories import Trajectories
+
+        shared["state"] = options.state or shared.pop("context")
+        shared.pop("context", None)
+        ends = {"terminated": options.terminated, "truncated": options.truncated or "raise"}
+        keys = {"episode": options.episode, "step": options.step, "horizon": options.horizon}
+        return Trajectories.scan(options.log, **keys, **ends, **shared)
     if options.slate:
-        from offpolicy.engines.slate_scan import scan_slates
+        from offpolicy.logs.slates import Slates
 
         given = {"interaction": options.interaction or "cascade", "reward_of": options.reward_of}
-        return scan_slates(
+        return Slates.scan(
             options.log, slate=options.slate, position=options.position, **given, **shared
         )
     from offpolicy.engines.scan import scan

@@ -96,13 +96,17 @@ class Source:
         self.columns = self.store.columns.under(self.keys)
         fits = self.store.fits
         self.fits = FitStore(fits, None if self.streams else self.specs.n_jobs, key=self.keys)
-        if self.streams and not self._by_rows:
-            model = as_value_model(self.specs.model, self.opened)
-            if not getattr(model, "moves", False):
-                raise UsageError(
-                    f"value_model={model!r} predicts the rows it was fitted on only, and a streamed log is predicted "
-                    "block by block. Use FittedQ(…), or read the log into memory with way='rows'."
-                )
+        if self.streams and not self._by_rows and self.specs.model is not None:
+            self._need_moving()
+
+    def _need_moving(self) -> None:
+        """Refuse a model of values that predicts only the rows it was fitted on."""
+        model = as_value_model(self.specs.model, self.opened)
+        if not getattr(model, "moves", False):
+            raise UsageError(
+                f"value_model={model!r} predicts the rows it was fitted on only, and a streamed log is predicted block "
+                "by block. Use FittedQ(…), or read the log into memory with way='rows'."
+            )
 
     def __getstate__(self) -> dict[str, Any]:
         """Without what follows from the rest."""
@@ -480,6 +484,8 @@ class Source:
         """Fit what is missing, then predict what is missing, in one pass over the log."""
         if not self._by_rows:
             _refuse(estimators)
+            if any("value" in estimator.needs for estimator in estimators):
+                self._need_moving()
         missing = [e for e in estimators if not self._has(e, targets)]
         new = [t for t in targets if ("pi_e", t.name) not in self.columns]
         if not missing and not new:
@@ -685,6 +691,6 @@ def _refuse(estimators: Sequence[Estimator]) -> None:
     for estimator in estimators:
         if estimator.emphasis is not None or "marginal" in estimator.needs:
             raise UsageError(
-                f"{estimator.name} fits models to the weights of all slates at once, which a streamed log does not "
+                f"{estimator.name} fits models to the weights of all units at once, which a streamed log does not "
                 "hold. Leave it out, or read the log into memory with way='rows'."
             )

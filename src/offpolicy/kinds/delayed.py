@@ -108,6 +108,7 @@ class Delayed:
             weighs=True,
             words=ASSUMES,
             noun="settled rewards",
+            is_drawn=False,
             naive=np.where(came & (time <= window), reward, 0.0),
             old=age >= window,
         )

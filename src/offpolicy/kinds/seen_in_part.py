@@ -32,6 +32,7 @@ import numpy as np
 
 from offpolicy._threads import few_threads
 from offpolicy.kinds import label_checks
+from offpolicy.kinds.label_plan import label_plan
 from offpolicy.logs.frame import Context
 from offpolicy.models.fitting.store import REWARD, seed_of
 from offpolicy.models.fitting.tables import Tables
@@ -40,6 +41,7 @@ from offpolicy.models.rewards.reward import RewardData
 
 if TYPE_CHECKING:
     from offpolicy._arrays import Bools, Floats, Ints
+    from offpolicy.kinds.label_plan import LabelPlan
     from offpolicy.splits.folds import Folds, Part
     from offpolicy.trust.finding import Finding
     from offpolicy.trust.view import View
@@ -84,6 +86,8 @@ class SeenInPart:
         What would make that more than an assumption; empty where it is a fact of the design.
     noun : str
         What rewards that are seen are called.
+    is_drawn : bool
+        Whether somebody decides which rewards are seen, so that more can be asked for.
     """
 
     seen: Bools
@@ -95,6 +99,7 @@ class SeenInPart:
     words: str = ""
     remedy: str = ""
     noun: str = "labels"
+    is_drawn: bool = True
 
     def take(self, rows: Ints) -> Self:
         """The same for some rows."""
@@ -278,6 +283,19 @@ class PseudoRewards:
         weight = np.zeros(len(self.seen))
         weight[view.rows] = view.weight
         return [label_checks.effective_labels(self, weight)]
+
+    @cached_property
+    def prediction(self) -> Floats:
+        """(n,) m, out of fold."""
+        return np.asarray(self.shares(np.arange(len(self.seen))) @ self.out_of_fold[0].parts)
+
+    def label_plan(
+        self, weight: Floats, std_error: float, width_now: float, width: float | None, level: float
+    ) -> LabelPlan | None:
+        """How many labels a wanted width takes, and on which rows; None where rewards are not drawn."""
+        if not self.held.is_drawn or self.seen.all() or self.log.row_order is not None:
+            return None
+        return label_plan(self, weight, std_error, width_now, width, level)
 
     @property
     def note(self) -> str:

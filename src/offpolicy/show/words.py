@@ -250,6 +250,7 @@ TOPICS: dict[str, Topic] = {
     "reward_model_calibration": REWARD_MODEL,
     "efficiency_ratio": REWARD_MODEL,
     "value_model_skill": REWARD_MODEL,
+    "reward_model_by_batch": Topic("The rewards of one batch do not fit the rows they are in."),
     "behavior_log_loss": BEHAVIOR_MODEL,
     "floored": BEHAVIOR_MODEL,
     "horizon": Topic("Late steps of the episodes carry little information about this policy."),

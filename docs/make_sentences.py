@@ -109,7 +109,8 @@ def habits() -> list[str]:
 
 def on_pre_build(config: object) -> None:
     """MkDocs writes the page anew before every build."""
-    main()
+    del config
+    PAGE.write_text(page(), "utf-8")
 
 
 def main() -> int:

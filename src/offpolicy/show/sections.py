@@ -154,8 +154,8 @@ def estimates(ev: Evaluation, level: float) -> Section:
     biased = ", ".join(e.name for e in ev.estimators if ev[first, e.name].bias)
     if biased:
         about += (
-            f" Some ({biased}) can be biased; they are shown with a sounder method's interval, widened to include their "
-            "own estimate."
+            f" Some ({biased}) can be biased; they are shown with a sounder method's interval, widened to include "
+            "their own estimate."
         )
     if cut:
         about += " Intervals that reach the edge continue beyond it."
@@ -200,8 +200,8 @@ def differences(ev: Evaluation, level: float, leader: str) -> Section:
     )
     if len(ev.policies) > 1:
         about += (
-            " Intervals here are not corrected for comparing several policies: some exclude zero by chance. Those above "
-            "are corrected."
+            " Intervals here are not corrected for comparing several policies: some exclude zero by chance. Those "
+            "above are corrected."
         )
     if not few:
         about += f" Policies are compared with the current policy and with {leader}."

@@ -159,6 +159,7 @@ class DelayedReward(SeenInPart):
 
     def settled(self, log: Any, folds: Any, model: Any, seed: int) -> DelayedRewards:
         """Pseudo-rewards of all rows."""
+        self.refuse_classifier(model)
         return DelayedRewards(self, replace(log, outcomes={}), folds, model, seed)
 
 

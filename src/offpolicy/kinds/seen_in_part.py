@@ -31,9 +31,11 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 import numpy as np
 
 from offpolicy._threads import few_threads
+from offpolicy.errors import DataError, ModelError
 from offpolicy.kinds import label_checks
 from offpolicy.kinds.label_plan import label_plan
 from offpolicy.logs.frame import Context
+from offpolicy.models.fitting.learners import is_classifier, is_learner
 from offpolicy.models.fitting.store import REWARD, seed_of
 from offpolicy.models.fitting.tables import Tables
 from offpolicy.models.rewards.resolve import as_reward_model
@@ -114,7 +116,16 @@ class SeenInPart:
 
     def settled(self, log: Any, folds: Folds, model: Any, seed: int) -> PseudoRewards:
         """Pseudo-rewards of all rows."""
+        self.refuse_classifier(model)
         return PseudoRewards(self, replace(log, outcomes={}), folds, model, seed)
+
+    def refuse_classifier(self, model: Any) -> None:
+        """Pseudo-rewards are numbers between and beyond the values of the reward: no classes."""
+        if not self.seen.all() and is_learner(model) and is_classifier(model):
+            raise ModelError(
+                f"reward_model= is a classifier ({type(model).__name__}), and rewards seen in part are learned from as "
+                "numbers. Give a regressor; the classifier can predict the reward itself: Labeled(…, model=…)."
+            )
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,7 +200,10 @@ class PseudoRewards:
     ) -> Floats:
         labeled = rows[self.seen[rows]]
         if len(labeled) == 0:
-            return np.zeros(len(self.seen))
+            raise DataError(
+                f"all {int(self.seen.sum()):,} rows with a reward are in one fold, and no model can be fitted for it. "
+                "Label more rows, or use another seed."
+            )
         weight = tables.mass(labeled)
         if self.held.weighs:
             weight = (1.0 if weight is None else weight) / chance[labeled]

@@ -22,6 +22,7 @@ WHAT = {
     "coarse_ratio": "p-value: paired test between estimates with ratios of cells and of actions",
     "reward_model_r2": "out-of-fold R² of the reward model",
     "reward_model_calibration": "z of its calibration",
+    "reward_model_by_batch": "largest z of a batch whose rewards follow their predictions less than those of others do",
     "behavior_log_loss": "z of the log-loss of π_b above that of plain shares",
     "floored": "share of the weighted rows whose fitted propensity was 0 and was replaced by 1/(n + K)",
     "efficiency_ratio": "variance of the doubly robust score over the estimated efficiency bound",

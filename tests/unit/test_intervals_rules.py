@@ -278,3 +278,18 @@ def test_counted_rows_with_a_heavy_tail_are_judged_as_the_rows_they_stand_for():
     counted = lumpiness(Sample.of_mean(weights * rewards, count), evidence)
     w, r = np.repeat(weights, count), np.repeat(rewards, count)
     assert counted == pytest.approx(lumpiness(Sample.of_mean(w * r), Evidence(w, r)), rel=1e-9)
+
+
+def test_a_heavy_tail_that_one_unit_more_would_not_decide_is_no_refusal():
+    """Weights of a softmax are bounded, whatever index is fitted to them: many units stand behind the estimate."""
+    rng = np.random.default_rng(0)
+    w = np.where(rng.random(12_000) < 0.2, np.exp(rng.normal(1.0, 1.3, 12_000)), 0.0)
+    r = (rng.random(12_000) < 0.4) * 1.0
+    sample = Sample.of_mean(0.4 + w * (r - 0.4))
+    assert choose(sample, Evidence(w, r, tail=0.9)).sufficient
+    one, last = np.append(w, 2 * w.max()), np.append(r, 1.0)
+    few = choose(Sample.of_mean(0.4 + one * (last - 0.4)), Evidence(one, last, tail=2.0))
+    assert not few.sufficient
+    assert "Pareto" in few.reason
+    unknown = Evidence(w, r + rng.normal(size=12_000), tail=0.9)
+    assert not choose(sample, unknown).sufficient

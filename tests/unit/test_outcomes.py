@@ -5,9 +5,10 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.linear_model import LogisticRegression
 
 import offpolicy as op
-from offpolicy.errors import DataError, UsageError
+from offpolicy.errors import DataError, ModelError, UsageError
 
 
 def world(seed=0, n=3000, labels=None, judge=None):
@@ -215,3 +216,42 @@ def test_a_delay_needs_all_its_flags(tmp_path, capsys):
     flags = ["--context", "x", "--action", "arm", "--reward", "label", "--policy", "uniform"]
     code, _ = command(capsys, "evaluate", path, *flags, "--age", "x")
     assert code == 1
+
+
+def test_a_classifier_predicts_the_label_and_not_the_pseudo_reward():
+    frame = world(n=600)
+    with pytest.raises(ModelError, match="Give a regressor"):
+        op.evaluate(
+            log_of(frame, op.Labeled(probability="p_label")), "always:new", estimators=["DML"],
+            reward_model=LogisticRegression(),
+        )  # fmt: skip
+    outcome = op.Labeled(proxies=["judge"], probability="p_label", model=LogisticRegression())
+    ev = op.evaluate(log_of(frame, outcome), "always:new", estimators=["DML"])
+    assert 0 < ev["DML"].value < 1
+
+
+def test_labels_in_one_fold_are_too_few():
+    frame = world(n=200).assign(fold=lambda f: f.index % 2)
+    frame["label"] = np.where(frame["fold"] == 0, frame["truth"], np.nan)
+    log = op.BanditLog.from_frame(
+        frame, context=["x"], action="arm", reward="label", propensity="p", fold="fold", outcome=op.Labeled()
+    )  # fmt: skip
+    with pytest.raises(DataError, match="are in one fold"):
+        op.evaluate(log, "always:new", estimators=["DML"])
+
+
+def test_a_plan_says_how_many_labels_and_on_which_rows():
+    frame = world()
+    log = log_of(frame, op.Labeled(proxies=["judge"], probability="p_label"))
+    advice = op.advise(log, {"new": "always:new"}, width=0.1)
+    plan = advice.labels["new"]
+    assert plan.now == frame["label"].notna().sum()
+    assert 0 < plan.best < plan.evenly <= 3000
+    assert plan.probability.sum() == pytest.approx(plan.best, abs=2)
+    new = (frame["arm"] == "new").to_numpy()
+    assert plan.probability[new].mean() > 2 * plan.probability[~new].mean()
+    assert json.loads(advice.to_json())["labels"]["new"]["best"] == plan.best
+    assert "labels: " in str(advice)
+    impossible = op.advise(log, {"new": "always:new"}, width=0.001).labels["new"]
+    assert impossible.best is None
+    assert "log more rows" in str(impossible)

@@ -33,12 +33,15 @@ def evaluated(df: pd.DataFrame, **options):
     return op.evaluate(log, POLICIES, estimators=["auto", "DML"], reward_model=Ridge(), **options)
 
 
-def test_the_scores_of_a_pair_are_a_regression():
+@pytest.mark.parametrize(("share", "kept"), [(0.4, 2), (-0.5, 1)])
+def test_the_scores_of_a_pair_are_a_regression(share, kept):
     rng = np.random.default_rng(0)
-    u, m, r = rng.normal(size=200), rng.normal(size=200), rng.normal(size=200) + 2
-    ones = np.ones(200)
+    u, m, ones = rng.normal(size=200), rng.normal(size=200), np.ones(200)
+    r = np.divide(share * m + 0.1 * rng.normal(size=200), u) + 2
     psi, note = best_difference(u, m, r, ones, ones)
-    X = np.column_stack([ones, u, m])
+    X = np.column_stack([ones, u, m])[
+        :, : kept + 1
+    ]  # of a model that only adds noise nothing is taken
     slopes, *_ = np.linalg.lstsq(X, u * r, rcond=None)
     leverage = np.einsum("ij,jk,ik->i", X, np.linalg.inv(X.T @ X), X)
     away = (u * r - X @ slopes) / np.sqrt(1 - leverage)
@@ -47,6 +50,7 @@ def test_the_scores_of_a_pair_are_a_regression():
     two, _ = best_difference(u[:100], m[:100], r[:100], 2 * ones[:100], ones[:100])
     twice = np.r_[u[:100], u[:100]], np.r_[m[:100], m[:100]], np.r_[r[:100], r[:100]]
     assert two == pytest.approx(best_difference(*twice, ones, ones)[0][:100])
+    assert best_difference(0 * u, m, r, ones, ones) is None
 
 
 def test_a_pair_varies_less_than_the_difference_of_two_best_combinations():

@@ -270,7 +270,7 @@ def test_horizons_and_discounts_are_for_episodes():
     with pytest.raises(UsageError, match="discount"):
         op.evaluate(log, "uniform", discount=0.9)
     with pytest.raises(UsageError, match="episodes"):
-        op.evaluate(log, "uniform", horizon=2)
+        op.evaluate(log.up_to(2), "uniform")
     with pytest.raises(UsageError, match="DRL is not defined for a slates log"):
         op.evaluate(log, "uniform", estimators=["DRL"])
     with pytest.raises(UsageError, match="is for trajectories"):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
 
 from scipy.optimize import brentq
 
@@ -243,12 +244,15 @@ class Advice:
     randomness : float or None
         Probability that a second draw would have taken another action; None for episodes.
     policies : tuple of PolicyAdvice
+    labels : {policy: LabelPlan}
+        How many labels the width takes, and on which rows, where rewards are labels.
     """
 
     n: float
     unit: str
     randomness: float | None
     policies: tuple[PolicyAdvice, ...]
+    labels: dict[str, Any] = field(default_factory=dict)
 
     def __getitem__(self, policy: str) -> PolicyAdvice:
         """Advice on one policy, by its name."""
@@ -269,7 +273,12 @@ class Advice:
 
     def to_json(self) -> str:
         """All of it; what is not finite is null."""
-        return write({**asdict(self), "explores": self.explores, "answered": self.answered})
+        facts: dict[str, Any] = {"explores": self.explores, "answered": self.answered}
+        if self.labels:
+            facts["labels"] = {name: plan.summary() for name, plan in self.labels.items()}
+        own = asdict(replace(self, labels={}))
+        del own["labels"]
+        return write({**own, **facts})
 
     @printable
     def __str__(self) -> str:
@@ -281,7 +290,10 @@ class Advice:
         elif not self.explores:
             said = [NO_EXPLORATION]
         parts = [line for p in self.policies for line in ["", *p.lines(self.unit, self.n)]]
-        return "\n".join([*said, *parts]).strip()
+        plans = [
+            line for name, plan in self.labels.items() for line in ("", f"{name}, labels: {plan}")
+        ]
+        return "\n".join([*said, *parts, *plans]).strip()
 
     @printable
     def __repr__(self) -> str:

@@ -32,6 +32,7 @@ from offpolicy.errors import UsageError
 from offpolicy.evaluation.evaluate import evaluate
 from offpolicy.inference.intervals.evidence import lumpiness
 from offpolicy.inference.intervals.sample import check_level
+from offpolicy.logs.outcome import settled_of
 from offpolicy.logs.words import unit_word
 from offpolicy.scores.catalog import headline
 
@@ -118,7 +119,23 @@ def advise(
         for policy in ev.policies
     )
     random = randomness(ev) if is_single else None
-    return Advice(n, _unit(ev.problem.log), random, advice)
+    return Advice(n, _unit(ev.problem.log), random, advice, _labels(ev, width, level))
+
+
+def _labels(ev: Evaluation, width: float | None, level: float) -> dict[str, Any]:
+    """For each policy how many labels the width takes, where rewards are labels."""
+    plans = {}
+    for own in settled_of(ev.problem.log):
+        for policy, target in ev.targets.items():
+            e = ev[policy, scored(ev.estimators).name]
+            interval = e.interval(level)
+            if not e.is_defined or not interval.sufficient:
+                continue
+            weight = ev.problem.decisions(target, scored(ev.estimators)).ratio
+            plan = own.label_plan(weight, e.std_error, interval.width, width, level)
+            if plan is not None:
+                plans[policy] = plan
+    return plans
 
 
 def _unit(log: Log) -> str:

@@ -201,7 +201,7 @@ def _spelled(ratio: Any) -> Any:
 def _opening(question: Question, named: dict[str, Any], behavior: Any) -> Any:
     """All that the log looks at when it is opened; equal ones share a store."""
     log = question.log
-    fixed: tuple[Any, ...] = (Same(log), question.horizon)
+    fixed: tuple[Any, ...] = (Same(log),)
     pseudo = getattr(log, "outcomes", None)
     if pseudo:  # pseudo-rewards are made with the models of the question
         fixed = (*fixed, key_of(question.metrics.models))
@@ -218,9 +218,8 @@ def _opening(question: Question, named: dict[str, Any], behavior: Any) -> Any:
 
 def _opened(question: Question, plan: Plan, named: dict[str, Any], behavior: Any) -> Any:
     """The log in the form in which it is evaluated."""
-    asked = question.log if question.horizon is None else question.log.up_to(question.horizon)
     model = getattr(question, question.argument)
-    log: Any = asked.opened(plan, named, model, behavior)
+    log: Any = question.log.opened(plan, named, model, behavior)
     if log.undecided:
         log = settled(log, question.folds, question.seed)
     if not log.in_memory:

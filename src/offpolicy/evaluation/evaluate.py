@@ -28,7 +28,6 @@ def evaluate(
     folds: int | KFold | Array = 2,
     repeats: int = 1,
     discount: float = 1.0,
-    horizon: int | None = None,
     seed: int = DEFAULT_SEED,
     n_jobs: int | None = None,
     minimize: bool | str | Sequence[str] = False,
@@ -72,10 +71,7 @@ def evaluate(
         How often to redraw the folds. Scores are averaged over repetitions unit by unit; the estimate and its
         standard error are those of the averaged scores.
     discount : float
-        γ, for trajectories.
-    horizon : int, optional
-        Trajectories: asks for the value of up to so many steps. Default: what the ends of the logged episodes say
-        (see `Trajectories`). The settings of the result, its text, JSON and report say which value it is.
+        γ, for trajectories. The value of fewer steps than the log says is that of ``log.up_to(steps)``.
     seed : int
         Every random choice follows from it, on any number of workers.
     n_jobs : int, optional
@@ -121,7 +117,6 @@ def evaluate(
         folds,
         repeats,
         discount,
-        horizon,
         seed,
         n_jobs,
         minimize,

@@ -124,7 +124,6 @@ class Question:
     folds: Any = 2
     repeats: int = 1
     discount: float = 1.0
-    horizon: int | None = None
     seed: int = DEFAULT_SEED
     n_jobs: int | None = None
     minimize: bool | str | Sequence[str] = False

@@ -89,7 +89,7 @@ class Evaluation:
         """The same question but for some arguments of `evaluate`, or for its ``metric``.
 
         What both questions have in common is not made again: predictions and fits are kept by all that they depend
-        on. Estimates of both are paired unit by unit, unless the log, its horizon or its folds of cells differ.
+        on. Estimates of both are paired unit by unit, unless the log differs, or has to be opened anew for other folds.
 
         Parameters
         ----------

@@ -108,6 +108,7 @@ class Delayed:
             weighs=True,
             words=ASSUMES,
             noun="settled rewards",
+            is_drawn=False,
             naive=np.where(came & (time <= window), reward, 0.0),
             old=age >= window,
         )
@@ -158,6 +159,7 @@ class DelayedReward(SeenInPart):
 
     def settled(self, log: Any, folds: Any, model: Any, seed: int) -> DelayedRewards:
         """Pseudo-rewards of all rows."""
+        self.refuse_classifier(model)
         return DelayedRewards(self, replace(log, outcomes={}), folds, model, seed)
 
 

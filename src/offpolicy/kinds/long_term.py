@@ -296,6 +296,9 @@ class LongTermRewards:
         )
         return [judged("effective_labels", size, sentence, remedy="Give a longer history.")]
 
+    def label_plan(self, *_: Any) -> None:
+        """None: rewards come with time, and are not drawn."""
+
     def _overlap(self) -> Finding:
         _, far, near = self._matched
         share = float(np.mean(far > near + 10 * JITTER))

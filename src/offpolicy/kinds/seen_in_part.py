@@ -31,8 +31,11 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 import numpy as np
 
 from offpolicy._threads import few_threads
+from offpolicy.errors import DataError, ModelError
 from offpolicy.kinds import label_checks
+from offpolicy.kinds.label_plan import label_plan
 from offpolicy.logs.frame import Context
+from offpolicy.models.fitting.learners import is_classifier, is_learner
 from offpolicy.models.fitting.store import REWARD, seed_of
 from offpolicy.models.fitting.tables import Tables
 from offpolicy.models.rewards.resolve import as_reward_model
@@ -40,6 +43,7 @@ from offpolicy.models.rewards.reward import RewardData
 
 if TYPE_CHECKING:
     from offpolicy._arrays import Bools, Floats, Ints
+    from offpolicy.kinds.label_plan import LabelPlan
     from offpolicy.splits.folds import Folds, Part
     from offpolicy.trust.finding import Finding
     from offpolicy.trust.view import View
@@ -84,6 +88,8 @@ class SeenInPart:
         What would make that more than an assumption; empty where it is a fact of the design.
     noun : str
         What rewards that are seen are called.
+    is_drawn : bool
+        Whether somebody decides which rewards are seen, so that more can be asked for.
     """
 
     seen: Bools
@@ -95,6 +101,7 @@ class SeenInPart:
     words: str = ""
     remedy: str = ""
     noun: str = "labels"
+    is_drawn: bool = True
 
     def take(self, rows: Ints) -> Self:
         """The same for some rows."""
@@ -109,7 +116,16 @@ class SeenInPart:
 
     def settled(self, log: Any, folds: Folds, model: Any, seed: int) -> PseudoRewards:
         """Pseudo-rewards of all rows."""
+        self.refuse_classifier(model)
         return PseudoRewards(self, replace(log, outcomes={}), folds, model, seed)
+
+    def refuse_classifier(self, model: Any) -> None:
+        """Pseudo-rewards are numbers between and beyond the values of the reward: no classes."""
+        if not self.seen.all() and is_learner(model) and is_classifier(model):
+            raise ModelError(
+                f"reward_model= is a classifier ({type(model).__name__}), and rewards seen in part are learned from as "
+                "numbers. Give a regressor; the classifier can predict the reward itself: Labeled(…, model=…)."
+            )
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,7 +200,10 @@ class PseudoRewards:
     ) -> Floats:
         labeled = rows[self.seen[rows]]
         if len(labeled) == 0:
-            return np.zeros(len(self.seen))
+            raise DataError(
+                f"all {int(self.seen.sum()):,} rows with a reward are in one fold, and no model can be fitted for it. "
+                "Label more rows, or use another seed."
+            )
         weight = tables.mass(labeled)
         if self.held.weighs:
             weight = (1.0 if weight is None else weight) / chance[labeled]
@@ -278,6 +297,19 @@ class PseudoRewards:
         weight = np.zeros(len(self.seen))
         weight[view.rows] = view.weight
         return [label_checks.effective_labels(self, weight)]
+
+    @cached_property
+    def prediction(self) -> Floats:
+        """(n,) m, out of fold."""
+        return np.asarray(self.shares(np.arange(len(self.seen))) @ self.out_of_fold[0].parts)
+
+    def label_plan(
+        self, weight: Floats, std_error: float, width_now: float, width: float | None, level: float
+    ) -> LabelPlan | None:
+        """How many labels a wanted width takes, and on which rows; None where rewards are not drawn."""
+        if not self.held.is_drawn or self.seen.all() or self.log.row_order is not None:
+            return None
+        return label_plan(self, weight, std_error, width_now, width, level)
 
     @property
     def note(self) -> str:

@@ -77,6 +77,12 @@ class Settled(Protocol):
         """Checks of one policy."""
         ...
 
+    def label_plan(
+        self, weight: Floats, std_error: float, width_now: float, width: float | None, level: float
+    ) -> Any:
+        """How many rewards a wanted width takes, and in which rows; None where they are not drawn."""
+        ...
+
     @property
     def note(self) -> str:
         """What every estimate says of it; empty where all rewards are seen."""

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from offpolicy.scores.decisions import Decisions
 
 UNITS_PER_COEFFICIENT = 50
-UNITS_OF_PAIR = 3.0  # effective units that a difference needs for coefficients of its own
 MOST_LEVERAGE = 1 - 1e-9
 ROUNDING = 1e-12
 # Where one unit carries more than half, no jackknife helps: the verdict refuses from 30% on.
@@ -153,8 +152,9 @@ def best_difference(
 ) -> tuple[Floats, str] | None:
     """Scores of a difference of two policies, with the coefficients of smallest variance for the pair.
 
-    With u = w − w' and m = (w q − v) − (w' q' − v'), both of mean 0: ψ = u R − α u − β m. The difference of two best
-    combinations is not the best difference. Deviations count 1/√(1 − h) times, h being a unit's leverage (HC2).
+    With u = w − w' and m = (w q − v) − (w' q' − v'), both of mean 0: ψ = u R − α u − β m, β ∈ [0, 1]. The difference of
+    two best combinations is not the best difference. Deviations count 1/√(1 − h) times, h being a unit's leverage
+    (HC2).
 
     Parameters
     ----------
@@ -166,26 +166,34 @@ def best_difference(
     Returns
     -------
     (N,) array and str, or None
-        The scores and a note; None where too few units carry u to choose anything.
+        The scores and a note; None where no unit carries u.
     """
-    square = mass * weight**2
-    if float(square.sum()) ** 2 < UNITS_OF_PAIR * float((single * square) @ weight**2):
+    if not weight.any():
         return None
-    X = np.column_stack([np.ones(len(reward)), weight, model])
-    scale = np.sqrt(mass @ (X * X) / mass.sum())
-    X = X / np.where(scale > 0, scale, 1.0)
-    inverse = np.linalg.pinv((mass[:, None] * X).T @ X, rcond=1e-12, hermitian=True)
-    slopes = inverse @ (X.T @ (mass * weight * reward))
-    residual = weight * reward - X @ slopes
-    leverage = np.minimum(single * np.einsum("ij,jk,ik->i", X, inverse, X), MOST_SHARE)
-    away = residual / np.sqrt(1 - leverage)
-    value = float(slopes[0] / scale[0])
-    alpha, beta = (slopes[1:] / np.where(scale > 0, scale, 1.0)[1:]).tolist()
+    product = weight * reward
+    slopes, away = _least_squares(product, [weight, model], mass, single)
+    beta = _within(float(slopes[2]))
+    if beta != slopes[2]:
+        slopes, away = _least_squares(product - beta * model, [weight], mass, single)
     note = (
-        f"coefficients of smallest variance for the difference: {alpha:.3g} of the weights, {beta:.3g} of the model; "
-        "it need not be the difference of the two values"
+        f"coefficients of smallest variance for the difference: {slopes[1]:.3g} of the weights, {beta:.3g} of the "
+        "model; it need not be the difference of the two values"
     )
-    return value + away - float(away @ mass) / float(mass.sum()), note
+    return slopes[0] + away - float(away @ mass) / float(mass.sum()), note
+
+
+def _least_squares(
+    y: Floats, controls: list[Floats], mass: Floats, single: Floats
+) -> tuple[Floats, Floats]:
+    """Intercept and slopes of a regression, and its residuals times 1/√(1 − leverage)."""
+    X = np.column_stack([np.ones(len(y)), *controls])
+    scale = np.sqrt(mass @ (X * X) / mass.sum())
+    scale = np.where(scale > 0, scale, 1.0)
+    X = X / scale
+    inverse = np.linalg.pinv((mass[:, None] * X).T @ X, rcond=1e-12, hermitian=True)
+    slopes = inverse @ (X.T @ (mass * y))
+    leverage = np.minimum(single * np.einsum("ij,jk,ik->i", X, inverse, X), MOST_SHARE)
+    return slopes / scale, (y - X @ slopes) / np.sqrt(1 - leverage)
 
 
 @dataclass(frozen=True, eq=False)

@@ -64,6 +64,7 @@ TOPICS: dict[str, Topic] = {
     ),
     "reward_model_r2": REWARD_MODEL,
     "reward_model_calibration": REWARD_MODEL,
+    "reward_model_by_batch": Topic("Rewards of one batch do not fit the rows they stand in."),
     "efficiency_ratio": REWARD_MODEL,
     "value_model_skill": REWARD_MODEL,
     "behavior_log_loss": BEHAVIOR_MODEL,

@@ -122,6 +122,11 @@ THRESHOLDS: dict[str, Threshold] = {
     # Nuisances.
     "reward_model_r2": Threshold(-0.01, -math.inf, "below", MODEL, advice=True),
     "reward_model_calibration": Threshold(4.0, 8.0, "above", MODEL, false_alarms=0.0001),
+    "reward_model_by_batch": Threshold(
+        4.0, math.inf, "above",
+        "Check how rewards were joined to the rows of this batch, or leave it out.",
+        false_alarms=0.0001,
+    ),
     "behavior_log_loss": Threshold(4.0, 6.0, "above", BEHAVIOR, false_alarms=0.0001),
     "floored": Threshold(
         0.0, 0.01, "above",
@@ -143,13 +148,13 @@ THRESHOLDS: dict[str, Threshold] = {
     ),
     # The log against itself. Values are p-values, adjusted for the number of actions and batches.
     "sample_ratio_mismatch": Threshold(
-        0.002, 0.001, "below",
+        0.002, 0.0001, "below",
         "Find out why actions were logged at other rates than their propensities: lost rows, filters "
         "after assignment, bots, redirects, or wrong propensities.",
         decides=True, false_alarms=0.002,
     ),
     "balance": Threshold(
-        0.001, 0.001, "below",
+        0.001, 0.0001, "below",
         "Logged propensities are not those that the actions were drawn with, or a context column was "
         "written after the action: check both, column by column.",
         decides=True, false_alarms=0.001,

@@ -209,9 +209,11 @@ class Evidence:
             return self
         largest, up, down = self.carried or carried_by(self.weights, self.count)
         top = self.weight_high
-        if top is not None and self.sizes is not None:
+        if largest == 0 and top is not None:  # nothing was seen of the weights but what they can be
+            up, down = top, 0.0 if self.is_value else top
+        elif top is not None and self.sizes is not None:
             beyond = float(self.sizes[int(size_of(np.array([largest]))[0]) + 1 :].sum())
-            negligible = beyond * _weighted_spread(self) <= NEGLIGIBLE * sample.std_error
+            negligible = beyond * weighted_spread(self) <= NEGLIGIBLE * sample.std_error
             top = min(top, max(largest, 1.0)) if negligible else None
         return replace(self, feared=(up, down), weight_high=top)
 
@@ -376,7 +378,7 @@ def _weighted_mean(evidence: Evidence, otherwise: float) -> float:
     return float(mass @ r) / total if total > 0 else float(r.mean())
 
 
-def _weighted_spread(evidence: Evidence) -> float:
+def weighted_spread(evidence: Evidence) -> float:
     """Standard deviation of the rewards by their weights."""
     w, r = evidence.weights, evidence.rewards
     if w is None or r is None:

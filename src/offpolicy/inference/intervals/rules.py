@@ -13,9 +13,11 @@ from offpolicy.inference.intervals.binary import clopper_pearson
 from offpolicy.inference.intervals.concentration import empirical_bernstein
 from offpolicy.inference.intervals.evidence import (
     Evidence,
+    carried_by,
     effective_units,
     extremes,
     lumps,
+    weighted_spread,
 )
 from offpolicy.inference.intervals.likelihood import (
     bounded_likelihood,
@@ -37,6 +39,7 @@ DOMINATED = 0.50
 FEW_UNITS = 10
 MANY_UNITS = 200
 UNITS_UNBOUNDED = 30
+DECIDES = 1.5  # standard errors by which one unit decides a value
 INSUFFICIENT = "insufficient evidence"
 CONSTANT = (
     "every reward of the log is the same, so that it does not say how far other rewards may lie. Give their range: "
@@ -95,7 +98,8 @@ def choose(sample: Sample, evidence: Evidence | None = None, level: float = 0.95
     0. Every reward of the whole log is the same and no range is given: insufficient evidence, whatever
        that reward is.
     1. Weights without a known bound whose Pareto tail index exceeds 0.7, the largest of which
-       carries at least what such a tail would give it: insufficient evidence.
+       carries at least what such a tail would give it: insufficient evidence, unless rewards have a known range and
+       the largest weight of a log twice as long would not move the estimate by more than 1.5 standard errors.
     2. Fewer than 10 units (discounted for unequal sizes and weights) or κ > 0.25 (fewer than about
        16 large scores carry the estimate): an interval that needs no large sample.
        Where the range of the rewards is known and 10 units count (30 of weights without a known bound):
@@ -141,7 +145,7 @@ def choose(sample: Sample, evidence: Evidence | None = None, level: float = 0.95
     evidence = (evidence or Evidence()).completed().settled(sample)
     if evidence.constant and not evidence.bounded_rewards:
         return Choice("none", f"{INSUFFICIENT}: {CONSTANT}", sufficient=False)
-    if (tail := _unbounded_tail(evidence)) is not None:
+    if (tail := _unbounded_tail(evidence)) is not None and _would_decide(sample, evidence, tail):
         reason = (
             f"{INSUFFICIENT}: the weights have no known bound and a Pareto tail index of "
             f"{tail:.2f}, so weights larger than any seen may decide the value"
@@ -226,6 +230,19 @@ def _unbounded_tail(evidence: Evidence) -> float | None:
         return None
     tail = tail_index(w, count) if evidence.tail is None else evidence.tail
     return tail if tail > HEAVY_TAIL and tail_is_visible(w, count) else None
+
+
+def _would_decide(sample: Sample, evidence: Evidence, tail: float) -> bool:
+    """Whether the largest weight of a log twice as long, 2^k times that of this one, would decide the estimate.
+
+    That is, move it by more than a standard error and a half, at a reward as far from the mean as rewards are. Where it
+    would not, and the range of the rewards is known, what has not been seen of the tail is no reason to refuse.
+    """
+    if not evidence.bounded_rewards or evidence.weights is None or _is_thin(sample, evidence):
+        return True
+    largest = (evidence.carried or carried_by(evidence.weights, evidence.count))[0]
+    total = float(sample.counts @ sample.denominator) * sample.std_error
+    return bool(2.0**tail * largest * weighted_spread(evidence) > DECIDES * total)
 
 
 def _exact(sample: Sample, evidence: Evidence, why: str, *, few: bool) -> Choice | None:

@@ -1,8 +1,7 @@
-"""The default nuisances: the simplest model that a validation part of the training fold prefers.
+"""The default reward model: the simplest one that a validation part of the training fold prefers.
 
-Rewards: a constant, a ridge or logistic model with context × action interactions, or LightGBM, by squared
-error. Behavior: action shares (per batch), or a multinomial logistic model of the context, by log-loss. The
-winner is refitted on the whole training fold.
+A constant, a ridge or logistic model with context × action interactions, or LightGBM, by squared error. The winner is
+refitted on the whole training fold.
 """
 
 from __future__ import annotations

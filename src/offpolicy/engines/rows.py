@@ -11,6 +11,7 @@ import numpy as np
 from offpolicy.engines.codes import codes_of
 from offpolicy.logs.bandit import BanditLog, Names, name_of
 from offpolicy.logs.frame import Context
+from offpolicy.logs.identity import signed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -127,7 +128,7 @@ def _clusters(rows: Any) -> Ints | None:
 
 def _cluster_number(label: Any) -> int:
     if isinstance(label, int):
-        return label
+        return signed(label)
     digest = hashlib.blake2b(str(label).encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big") >> 1
 

@@ -10,6 +10,7 @@ from urllib.parse import quote
 from offpolicy.engines import csv, files
 from offpolicy.engines.engine import Backend, DuckDB, Relation
 from offpolicy.errors import DataError, UsageError
+from offpolicy.logs.formats.parquet import different_names, refuse_large_texts
 from offpolicy.logs.frame import LARGEST_WHOLE
 
 if TYPE_CHECKING:
@@ -82,6 +83,7 @@ def _in_memory(
         duck = DuckDB(source, **options)
         return duck, duck.from_name(_required(table))
     if kind.startswith(("pyarrow.", "pandas.", "polars.")) and "LazyFrame" not in kind:
+        different_names(_names_in(source), "the frame")
         duck = DuckDB(**options)
         rows = source.to_arrow() if kind.startswith("polars.") else source
         lying = files.on_this_machine(getattr(source, "files", ()))  # of an Arrow dataset
@@ -91,6 +93,12 @@ def _in_memory(
         f"cannot scan a {kind}. Give a path or pattern of Parquet or CSV files, a DuckDB file, relation "
         "or connection, an Arrow dataset, an Ibis table, or a Spark DataFrame."
     )
+
+
+def _names_in(source: Any) -> list[str]:
+    """Column names of a frame, an Arrow table or a dataset."""
+    names = source.schema.names if hasattr(source, "schema") else source.columns
+    return [str(name) for name in names]
 
 
 def _remote(source: str, options: dict[str, Any], labels: Collection[str]) -> tuple[Engine, Any]:
@@ -208,7 +216,7 @@ FILE = "offpolicy_file"  # the column of the file's name, which says the keys of
 def _parquet(source: str, paths: list[str]) -> str:
     """SQL of the rows of Parquet files, whose columns and types agree; keys of their folders are columns of text."""
     names = files.common_schema(paths).names
-    files.refuse_large_texts(paths)
+    refuse_large_texts(paths)
     partitions = files.Partitions.of(source, paths)
     partitions.refuse_columns(names, paths[0])
     options = f"union_by_name = {str(len(paths) > 1).lower()}, hive_partitioning = false"

@@ -17,7 +17,15 @@ from offpolicy.logs.action_features import (
     of_frame,
     of_table,
 )
-from offpolicy.logs.actions import Label, action_list, encode, label_array, refuse_continuous
+from offpolicy.logs.actions import (
+    Label,
+    action_list,
+    encode,
+    label_array,
+    refuse_continuous,
+    refuse_other_actions,
+    refuse_twice,
+)
 from offpolicy.logs.continuous import ActionKind, action_range, are_numbers
 from offpolicy.logs.frame import Columns, Context
 from offpolicy.logs.given import check_given, own_copy, row_labels
@@ -513,7 +521,9 @@ def _distribution_columns(
             raise DataError(
                 f"propensity= names no column for action {missing[0]!r}. Name one for each."
             )
+        refuse_other_actions(propensity, labels)
         return [propensity[label] for label in labels]
+    refuse_twice(propensity)
     if len(propensity) != len(labels):
         raise DataError(
             f"propensity= lists {len(propensity)} columns for {len(labels)} actions. Give one column for "

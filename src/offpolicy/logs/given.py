@@ -78,6 +78,14 @@ def differing(mine: Any, theirs: Any) -> str:
     )
 
 
+def refuse_other_rows(answer: Any, given: Any, who: str, kind: type[OffPolicyError]) -> None:
+    """An answer about rows has their index, or a fresh one, which says nothing about rows: 0, 1, 2, …."""
+    mine, theirs = row_labels(answer), row_labels(given)
+    fresh = mine is not None and mine.equals(type(mine)(range(len(mine))))
+    if mine is not None and theirs is not None and not fresh and not mine.equals(theirs):
+        raise kind(f"{who}: its answer has another index than the context{differing(mine, theirs)}")
+
+
 def own_copy(values: Any) -> Array:
     """An array that shares nothing with what it was made from."""
     return np.array(detached(values), copy=True)

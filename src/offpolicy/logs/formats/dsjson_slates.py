@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from offpolicy.errors import DataError
-from offpolicy.logs.formats.dsjson import label_of
+from offpolicy.logs.formats.dsjson import cost_in, label_of
 from offpolicy.logs.formats.lines import OnError, Reading, flatten, number_in, read_lines, whole_in
 from offpolicy.logs.slates import Slates
 
@@ -144,7 +144,7 @@ def _slot(
     return {
         "position": k,
         "action": names[chosen],
-        "reward": 0.0 - number_in(cost, "cost"),
+        "reward": 0.0 - cost_in(cost),
         "propensity": probability,
         "candidates": labels,
     }

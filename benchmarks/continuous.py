@@ -112,7 +112,7 @@ def main() -> None:
     clock = Clock()
     start, cpu = time.perf_counter(), time.process_time()
     names = [f"x{j}" for j in range(COLUMNS)]
-    model = op.BoostedReward(rounds=args.rounds, validation=0, threads=args.threads)
+    model = op.models.BoostedReward(rounds=args.rounds, validation=0, threads=args.threads)
     with op.scan(
         str(args.folder / "*.parquet"),
         context=names,

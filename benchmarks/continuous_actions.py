@@ -129,7 +129,7 @@ def ours(path: Path, way: str) -> dict[str, float]:
         log,
         {"new": policy},
         estimators=["DML", "SNIPW", "IPW"],
-        reward_model=op.BoostedReward(rounds=ROUNDS, validation=0.0),
+        reward_model=op.models.BoostedReward(rounds=ROUNDS, validation=0.0),
         ratio=op.KernelRatio("auto" if way.endswith("chosen") else H),
     )
     values = {e.name: ev["new", e.name].value for e in ev.estimators}

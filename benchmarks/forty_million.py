@@ -60,7 +60,7 @@ def evaluate_campaign(folder: Path, world: Any, rounds: int, threads: int, clock
     """All estimates of one campaign: (estimator, π_b, value, interval, verdict)."""
     import offpolicy as op
 
-    model = op.BoostedReward(rounds=rounds, validation=0, threads=1)
+    model = op.models.BoostedReward(rounds=rounds, validation=0, threads=1)
     with op.scan(
         str(folder / f"campaign{world.number}.parquet"),
         **paper_log.ROLES,

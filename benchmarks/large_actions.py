@@ -74,7 +74,7 @@ def evaluated(log: Any) -> dict[str, float]:
         target,
         estimators=ESTIMATORS,
         ratio=op.CoarseRatio(),
-        reward_model=op.BoostedReward(rounds=100, validation=0),
+        reward_model=op.models.BoostedReward(rounds=100, validation=0),
     )
     e = ev["DML"]
     return {

@@ -65,7 +65,7 @@ def target(rows: pd.DataFrame) -> Any:
 def model(name: str, threads: int) -> Any:
     """The reward model to time."""
     if name == "built-in":
-        return op.BoostedReward(rounds=100, validation=0, threads=threads)
+        return op.models.BoostedReward(rounds=100, validation=0, threads=threads)
     from lightgbm import LGBMClassifier
 
     return LGBMClassifier(n_estimators=100, num_leaves=31, verbosity=-1, n_jobs=threads)

@@ -25,7 +25,7 @@ world = paper_log.make_campaign(0)
 prepared = time.process_time() - cpu
 with op.scan(sys.argv[1] + "/campaign0.parquet", **paper_log.ROLES, way="cells", memory_limit="400MB") as log:
     ev = op.evaluate(log, world.policy, estimators=["DML", "IPW"],
-                     reward_model=op.BoostedReward(rounds=100, validation=0))
+                     reward_model=op.models.BoostedReward(rounds=100, validation=0))
     e, ipw = ev["DML"], ev["IPW"]
     print(e.value, e.std_error, ipw.value, world.truth, time.perf_counter() - start,
           time.process_time() - cpu - prepared, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)

@@ -60,7 +60,7 @@ def one(folder: Path, setting: dict[str, int]) -> dict[str, float]:
             log,
             policies,
             estimators=["IPW", "SNIPW", "DML"],
-            reward_model=op.BoostedReward(rounds=50, validation=0),
+            reward_model=op.models.BoostedReward(rounds=50, validation=0),
         )
         cells = ev.settings["engine"]["held"]
     return {

@@ -24,9 +24,9 @@ PICTURE = HERE / "pictures" / "architecture.svg"
 
 # From left to right. A room imports from rooms further left only; rooms of one place do not know each other.
 ORDER: tuple[tuple[str, ...], ...] = (
-    ("errors", "_version", "_arrays", "_threads", "_progress", "_visible"),
+    ("errors", "_version", "_arrays", "_threads", "_progress", "_visible", "_doors"),
     ("_output",),
-    ("_workspace",),
+    ("_workspace", "_json"),
     ("logs",),
     ("policies",),
     ("splits",),
@@ -34,10 +34,10 @@ ORDER: tuple[tuple[str, ...], ...] = (
     ("scores",),
     ("inference",),
     ("trust",),
-    ("report",),
     ("engines", "evaluation"),
     ("decide",),
-    ("cli",),
+    ("show",),
+    ("cli", "testing"),
     ("__init__", "__main__"),
 )
 PLACE = {room: i for i, rooms in enumerate(ORDER) for room in rooms}

@@ -231,7 +231,8 @@ def value_curve(n: int = 4_000) -> None:
     log = op.BanditLog.from_arrays(
         income[:, None], price, revenue, np.full(n, 0.1), action_kind="continuous"
     )
-    curve = op.value_curve(log, np.linspace(3, 11, 17), reward_model=op.SplineReward())
+    ev = op.evaluate(log, {"7 for all": 7.0}, reward_model=op.models.SplineReward())
+    curve = ev.value_curve(np.linspace(3, 11, 17))
     axes = plt.gca()
     many = np.linspace(-1, 1, 2001)
     truth = [float(np.mean(p * chance(p, many))) for p in curve.action]

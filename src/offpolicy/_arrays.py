@@ -33,6 +33,35 @@ def read_only(values: Any) -> Any:
     return view
 
 
+def constant(value: float, n: int) -> Any:
+    """(n,) the same number everywhere, held once; it cannot be written to.
+
+    >>> constant(1.0, 3).tolist(), constant(-1, 3).strides
+    ([1.0, 1.0, 1.0], (0,))
+    """
+    return np.broadcast_to(np.float64(value) if isinstance(value, float) else np.int64(value), n)
+
+
+def is_constant(values: Array) -> bool:
+    """Whether an array was made by `constant`.
+
+    >>> is_constant(constant(1.0, 3)), is_constant(np.array([1.0, 1.0]))
+    (True, False)
+    """
+    return values.strides == (0,)
+
+
+def some_of(values: Array, at: Any) -> Array:
+    """Some entries, by a mask or positions; of a constant, a constant.
+
+    >>> some_of(constant(1.0, 3), np.array([0, 2])).strides
+    (0,)
+    """
+    if not is_constant(values):
+        return np.asarray(values[at])
+    return np.broadcast_to(values[:1].reshape(()) if len(values) else 0, len(values[at]))
+
+
 def detached(values: Any) -> Any:
     """A torch tensor as an array, whatever device it is on and whether or not it has a gradient; else unchanged."""
     if hasattr(values, "detach") and hasattr(values, "cpu"):

@@ -1,7 +1,8 @@
-"""Text that cannot steer a terminal, nor the CI job whose output it is part of."""
+"""Text that cannot steer a terminal, a page, or the CI job whose output it is part of."""
 
 from __future__ import annotations
 
+import html
 import re
 import unicodedata
 from functools import wraps
@@ -33,6 +34,15 @@ def visible(text: str, *, lines: bool = False) -> str:
     return "".join(
         c if c in kept or unicodedata.category(c) not in CONTROL else _escape(c) for c in text
     )
+
+
+def esc(text: object) -> str:
+    """Text for an element or a quoted attribute.
+
+    >>> esc('<img onerror="x">')
+    '&lt;img onerror=&quot;x&quot;&gt;'
+    """
+    return html.escape(visible(str(text), lines=True), quote=True)
 
 
 def _escape(character: str) -> str:

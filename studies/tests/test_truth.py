@@ -68,7 +68,7 @@ def test_the_variance_of_an_arm_is_what_its_rewards_have(name):
     means, units = [], 0
     for i in range(200):
         q = SHOPS[name].ask(np.random.default_rng([6, i]))
-        units = q.log.n if q.log.cluster is None else int(q.log.cluster.max()) + 1
+        units = int(q.log.cluster.max()) + 1 if q.log.has_clusters else q.log.n
         means.append(q.log.reward.mean())
     assert units * np.var(means) == pytest.approx(q.spread(None), rel=0.35)
 

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import offpolicy as op
-from offpolicy.report.answer import answers
+from offpolicy.show.answer import answers
 
 pytestmark = pytest.mark.browser
 

@@ -167,7 +167,7 @@ def test_learners_that_give_something_else(learner, words):
     if learner.fails:
         assert isinstance(caught.value.__cause__, (ZeroDivisionError, IndexError))
     with pytest.raises(ModelError, match=words):
-        op.check_reward_model(learner)
+        op.testing.check_reward_model(learner)
 
 
 class Unsure(ClassifierMixin, BaseEstimator):
@@ -190,10 +190,10 @@ def test_probabilities_of_a_classifier_sum_to_one(total, role):
 
 
 def test_checkers_pass_what_is_sound():
-    op.check_reward_model(LinearRegression())
-    op.check_reward_model(LogisticRegression())
-    op.check_policy(lambda x: half(len(x)), X, (0, 1))
-    op.check_score(
+    op.testing.check_reward_model(LinearRegression())
+    op.testing.check_reward_model(LogisticRegression())
+    op.testing.check_policy(lambda x: half(len(x)), X, (0, 1))
+    op.testing.check_score(
         op.Estimator("ipw", lambda d: d.sum(d.gamma * d.rho * d.reward), linear_in_reward=True)
     )
 
@@ -227,7 +227,7 @@ class Ranks(Redraws):
 )
 def test_check_reward_model_finds(learner, words):
     with pytest.raises(ModelError, match=words):
-        op.check_reward_model(learner)
+        op.testing.check_reward_model(learner)
 
 
 # -- scores ------------------------------------------------------------------------------------------------
@@ -239,14 +239,25 @@ def test_a_score_gets_only_what_it_declares(name):
     with pytest.raises(UsageError, match=f"uses d.{name}, but its needs= does not name 'value'"):
         op.evaluate(log(), lambda x: half(len(x)), estimators=[undeclared])
     with pytest.raises(UsageError, match=f"uses d.{name}"):
-        op.check_score(undeclared)
+        op.testing.check_score(undeclared)
 
 
 def test_a_score_without_behavior_gets_no_weights():
     with pytest.raises(UsageError, match=r"uses d.pi_b"):
-        op.check_score(
+        op.testing.check_score(
             op.Estimator("mine", lambda d: d.rho * d.reward, needs={"value"}), trajectories=False
         )
+
+
+def test_a_score_of_single_decisions_is_told_what_it_works_for():
+    def clipped(d):
+        return np.minimum(d.rho, 10.0) * d.reward
+
+    with pytest.warns(UserWarning, match="works for single decisions, not for episodes"):
+        op.testing.check_score(clipped)
+    op.testing.check_score(op.Estimator("clipped", clipped, kinds={"bandit"}))
+    with pytest.raises(UsageError, match="one number per unit"):
+        op.testing.check_score(clipped, trajectories=True)
 
 
 @pytest.mark.parametrize(
@@ -268,7 +279,7 @@ def test_a_score_without_behavior_gets_no_weights():
 @pytest.mark.filterwarnings("ignore:(divide|invalid)")
 def test_check_score_finds(score, declared, words):
     with pytest.raises(UsageError, match=words):
-        op.check_score(op.Estimator("mine", score, **declared))
+        op.testing.check_score(op.Estimator("mine", score, **declared))
 
 
 def test_tensors_with_a_gradient_are_numbers():

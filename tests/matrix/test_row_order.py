@@ -14,7 +14,7 @@ SAID = ("values", "table", "gates")
 
 
 def boosted(**settings):
-    return op.BoostedReward(rounds=8, threads=1, **settings)
+    return op.models.BoostedReward(rounds=8, threads=1, **settings)
 
 
 MODELS = {

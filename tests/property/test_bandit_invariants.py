@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import LinearRegression
 
-from offpolicy import BanditLog, PerAction, evaluate
+from offpolicy import BanditLog, evaluate
+from offpolicy.models import PerAction
 
 SETTINGS = settings(max_examples=30, deadline=None)
 FITTED = settings(max_examples=10, deadline=None)

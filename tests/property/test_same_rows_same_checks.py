@@ -8,9 +8,9 @@ import pytest
 from sklearn.linear_model import LinearRegression
 
 import offpolicy as op
-from offpolicy.report import calibration, curves, segments, tables
-from offpolicy.report.answer import answers
-from offpolicy.report.schema import document
+from offpolicy.show import calibration, curves, segments, tables
+from offpolicy.show.answer import answers
+from offpolicy.show.schema import document
 from offpolicy.trust import check_log
 from offpolicy.trust.view import View
 

@@ -14,13 +14,13 @@ from offpolicy.logs.layout import Layout
 from offpolicy.logs.link import Link
 from offpolicy.scores import (
     catalog,
-    check,
     formulas,
     normalized,
 )
 from offpolicy.scores.catalog import Estimator, apply, named, resolve
 from offpolicy.scores.decisions import Decisions, Ledger, undeclared, variance_emphasis
 from offpolicy.scores.formulas import Scored
+from offpolicy.testing import check_score
 
 # -- catalog -----------------------------------------------------------------------------------------------
 
@@ -125,7 +125,7 @@ def test_scores_that_are_not_identified_pass():
 
 
 def breaks(**declared):
-    return lambda score: said(lambda: check.check_score(Estimator("s", score, **declared)))
+    return lambda score: said(lambda: check_score(Estimator("s", score, **declared)))
 
 
 def test_promises_of_scores():
@@ -166,9 +166,9 @@ def test_promises_of_scores():
             kinds=frozenset({"trajectories"}),
         ),
     ):
-        check.check_score(fine)
+        check_score(fine)
     seen = []
-    check.check_score(Estimator("s", lambda d: seen.append(d.layout.is_single) or d.sum(d.reward)))
+    check_score(Estimator("s", lambda d: seen.append(d.layout.is_single) or d.sum(d.reward)))
     assert set(seen) == {True, False}
     for kinds, trajectories in (
         (frozenset({"bandit"}), True),
@@ -178,10 +178,10 @@ def test_promises_of_scores():
         score = Estimator(
             "s", lambda d: seen.append(d.layout.is_single) or d.sum(d.reward), kinds=kinds
         )
-        check.check_score(score, trajectories=trajectories)
+        check_score(score, trajectories=trajectories)
         assert set(seen) == {True}
     seen.clear()
-    check.check_score(
+    check_score(
         Estimator(
             "s",
             lambda d: seen.append(d.layout.is_single) or d.sum(d.reward),
@@ -190,7 +190,7 @@ def test_promises_of_scores():
     )
     assert set(seen) == {False}
     for split, has in (("crossfit", True), ("full", False)):
-        check.check_score(
+        check_score(
             Estimator(
                 "s", lambda d, has=has: d.sum(d.reward) + 0 * (1 / ((d.fold is None) != has)), split
             )
@@ -216,9 +216,10 @@ def test_units_that_stand_for_several_unfold():
         Layout.single(2), np.array([1.0, 2.0]), half, half, half, half, count=np.array([2.0, 1.0])
     )
     assert d.unfolded().reward.tolist() == [1.0, 1.0, 2.0]
-    assert d.unfolded().weight is None
+    assert d.unfolded().weight.tolist() == [1.0, 1.0, 1.0]
     weighted = replace(d, weight=np.array([6.0, 1.0])).unfolded()
-    assert (weighted.weight.tolist(), weighted.count) == ([3.0, 3.0, 1.0], None)
+    assert weighted.weight.tolist() == [3.0, 3.0, 1.0]
+    assert not weighted.is_counted
     plain = replace(d, count=None)
     assert plain.unfolded() is plain
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from offpolicy import BanditLog, PerAction, evaluate, policies
+from offpolicy import BanditLog, evaluate, policies
+from offpolicy.models import PerAction
 
 HERE = Path(__file__).parent
 MADE = runpy.run_path(str(HERE / "make_doubleml.py"))

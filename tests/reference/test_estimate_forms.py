@@ -65,12 +65,8 @@ def test_units_by_weights_counts_and_clusters():
     assert Units(4, count=np.ones(4)).are_plain
     assert not Units(4, weight=np.ones(4)).are_plain
     part = u.part(np.array([True, False, True, False]))
-    assert (part.n_rows, part.count.tolist(), part.cluster.tolist(), part.batch) == (
-        2,
-        [2.0, 1.0],
-        [5, 9],
-        None,
-    )
+    assert (part.n_rows, part.count.tolist(), part.cluster.tolist()) == (2, [2.0, 1.0], [5, 9])
+    assert not part.has_batches
     assert u.part(np.array([3, 0])).weight.tolist() == [0.5, 1.0]
     assert Units(4, weight=u.weight).mass is u.weight
     scored = u.sample(psi, np.array([True, True, False, False]))

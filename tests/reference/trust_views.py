@@ -61,9 +61,8 @@ def view_of(
         actions=roles.pop("actions", range(k)),
         **roles,
     )
-    ones = np.ones(n)
-    count = ones if log.count is None else log.count
-    weight = ones if log.weight is None else log.weight
+    count = log.count
+    weight = log.weight
     units = Units(n, log.count, log.weight, log.cluster, log.batch)
     own = pi_b if pi_b.ndim == 1 else pi_b[np.arange(n), action]
     taken = pi[np.arange(n), action] if ratio is None else np.asarray(ratio) * own

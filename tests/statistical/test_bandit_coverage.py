@@ -14,7 +14,8 @@ from lightgbm import LGBMRegressor
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.tree import DecisionTreeRegressor
 
-from offpolicy import BanditLog, PerAction, evaluate, policies
+from offpolicy import BanditLog, evaluate, policies
+from offpolicy.models import PerAction
 
 TRUTH = {"linear": 1.5, "boosted": 0.75}
 LEARNERS = {

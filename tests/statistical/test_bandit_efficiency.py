@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LinearRegression
 
-from offpolicy import BanditLog, PerAction, evaluate
+from offpolicy import BanditLog, evaluate
+from offpolicy.models import PerAction
 from offpolicy.trust.models import efficiency_bound
 
 P_S = np.array([0.4, 0.3, 0.2, 0.1])

@@ -191,7 +191,7 @@ def test_reward_models_borrow_strength_from_features(learner):
     x, a, r, quality = catalogue(1500, 150)
     model = {
         "auto": "auto",
-        "lightgbm": op.BoostedReward(rounds=60, validation=0),
+        "lightgbm": op.models.BoostedReward(rounds=60, validation=0),
         "forest": RandomForestRegressor(6, min_samples_leaf=5, random_state=0),
         "array": RandomForestRegressor(6, min_samples_leaf=5, random_state=0),
     }[learner]

@@ -1,6 +1,7 @@
 """`BanditLog`: what comes in, and what is refused with the column, the first bad row and the remedy."""
 
 import datetime as dt
+import pickle
 
 import numpy as np
 import pandas as pd
@@ -8,7 +9,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from offpolicy import BanditLog
+from offpolicy import BanditLog, Trajectories
 from offpolicy.errors import DataError
 
 
@@ -201,3 +202,26 @@ def test_dates_are_labels_like_any_other():
     days = np.array(["2024-01-02", "2024-01-01"], dtype="M8[ns]")
     log = BanditLog.from_arrays(None, days, [1.0, 2.0])
     assert log.actions == (dt.datetime(2024, 1, 1), dt.datetime(2024, 1, 2))  # noqa: DTZ001
+
+
+def test_columns_of_units_are_arrays_whether_or_not_they_were_given():
+    plain = BanditLog.from_arrays(None, [0, 1, 1], [1.0, 0.0, 2.0])
+    given = BanditLog.from_arrays(
+        None, [0, 1, 1], [1.0, 0.0, 2.0], cluster=["a", "a", "b"], batch=[1, 1, 1], weight=[1, 1, 1], count=[1, 2, 1],
+    )  # fmt: skip
+    for log in (plain, plain.take([0, 2]), pickle.loads(pickle.dumps(plain))):
+        assert (log.count.tolist(), log.weight.tolist()) == ([1.0] * log.rows, [1.0] * log.rows)
+        assert (log.cluster.tolist(), log.batch.tolist()) == ([-1] * log.rows, [-1] * log.rows)
+        facts = (log.is_counted, log.is_weighted, log.has_clusters, log.has_batches)
+        assert facts == (False,) * 4
+        assert log.count.strides == (0,)
+        assert not log.count.flags.writeable
+    for log in (given, given.take([0, 2]), pickle.loads(pickle.dumps(given))):
+        assert log.is_counted
+        assert log.is_weighted
+        assert log.has_clusters
+        assert log.has_batches
+    assert given.mass.tolist() == [1.0, 2.0, 1.0]
+    episodes = Trajectories.from_arrays([[0, 1], [1]], [[0, 1], [1]], [[1.0, 0.0], [2.0]])
+    assert (episodes.count.tolist(), episodes.batch.tolist()) == ([1.0, 1.0], [-1, -1])
+    assert not episodes.take([1]).has_clusters

@@ -5,8 +5,9 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
-from offpolicy import BanditLog, Shares, Trajectories, evaluate, policies
+from offpolicy import BanditLog, Trajectories, evaluate, policies
 from offpolicy.errors import ModelError, UsageError
+from offpolicy.models import Shares
 from offpolicy.models.behavior.behavior import (
     BehaviorData,
     ClassifierBehavior,

@@ -7,9 +7,8 @@ import pyarrow as pa
 import pytest
 
 import offpolicy as op
-from offpolicy.inference.reach import largest_weight, masses, reach
+from offpolicy.inference.reach import calibration_sums, largest_weight, masses, reach
 from offpolicy.policies import target as targets
-from offpolicy.report.calibration import calibration_sums
 from offpolicy.trust import hashes
 from offpolicy.trust.draws import Draws, draws_of
 from offpolicy.trust.log_side import log_findings

@@ -30,7 +30,7 @@ ROLES = {
 }
 
 
-SPLINE = op.SplineReward()
+SPLINE = op.models.SplineReward()
 
 
 def frame(seed=0, n=1500):
@@ -588,7 +588,10 @@ def test_fitted_densities_stand_for_logged_ones():
 def test_models_of_labels_are_refused():
     with pytest.raises(ModelError, match="PerAction"):
         op.evaluate(
-            log(), {"p": policy}, reward_model=op.PerAction(LinearRegression()), estimators=["DM"]
+            log(),
+            {"p": policy},
+            reward_model=op.models.PerAction(LinearRegression()),
+            estimators=["DM"],
         )
     with pytest.raises(ModelError, match="'logged'"):
         op.evaluate(log(), {"p": policy}, reward_model={"p": np.zeros(1500)}, estimators=["DM"])
@@ -597,8 +600,12 @@ def test_models_of_labels_are_refused():
 # -- value curves ----------------------------------------------------------------------------------
 
 
+def of_five():
+    return op.evaluate(log(), {"five": 5.0}, estimators=["auto"], reward_model=SPLINE)
+
+
 def test_a_value_curve_has_a_band_that_holds_together():
-    made = op.value_curve(log(), np.linspace(4, 6.5, 4), reward_model=SPLINE)
+    made = of_five().value_curve(np.linspace(4, 6.5, 4))
     truth = [float(expected(frame(), a).mean()) for a in made.action]
     assert ((made.low <= truth) & (truth <= made.high)).all()
     single = made.evaluation["4", "auto"].interval()
@@ -611,10 +618,12 @@ def test_a_value_curve_has_a_band_that_holds_together():
 
 
 def test_value_curves_are_for_numbers():
+    labels = op.BanditLog.from_arrays(None, [0, 1] * 9, [0.0, 1.0] * 9, [0.5] * 18)
+    ev = op.evaluate(labels, "always:1", estimators=["IPW"])
     with pytest.raises(UsageError, match="action_kind='continuous'"):
-        op.value_curve(op.BanditLog.from_arrays(None, [0, 1] * 9, [0.0, 1.0] * 9, [0.5] * 18))
+        ev.value_curve()
     with pytest.raises(UsageError, match="twice"):
-        op.value_curve(log(), [5, 5])
+        of_five().value_curve([5, 5])
 
 
 def test_the_command_line_takes_numbers(tmp_path, capsys):

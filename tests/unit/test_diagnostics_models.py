@@ -29,7 +29,11 @@ def better(x):
 
 def test_skill_is_r2_out_of_fold():
     ev = op.evaluate(
-        LOG, better, reward_model=op.PerAction(LinearRegression()), folds=FOLD, estimators=["DML"]
+        LOG,
+        better,
+        reward_model=op.models.PerAction(LinearRegression()),
+        folds=FOLD,
+        estimators=["DML"],
     )
     q = np.empty(N)
     for k in (0, 1):

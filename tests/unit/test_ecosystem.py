@@ -15,7 +15,9 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.tree import DecisionTreeClassifier
 
 import offpolicy as op
+from offpolicy.decide.search import PolicyLearner
 from offpolicy.errors import DataError, UsageError
+from offpolicy.evaluation.scorer import policy_scorer
 from offpolicy.logs.formats import from_exposures
 
 N = 900
@@ -90,8 +92,8 @@ def test_a_learned_policy_and_a_choice_go_to_mlflow_with_their_report(tracking):
 
 
 def test_grid_search_over_learned_policies():
-    model = op.PolicyLearner(LOG, reward_model=DummyRegressor())
-    search = GridSearchCV(model, {"max_depth": [0, 1]}, scoring=op.policy_scorer(LOG), cv=2)
+    model = PolicyLearner(LOG, reward_model=DummyRegressor())
+    search = GridSearchCV(model, {"max_depth": [0, 1]}, scoring=policy_scorer(LOG), cv=2)
     search.fit(FRAME[["x", "z"]])
     assert search.best_params_ == {"max_depth": 1}
     assert search.best_score_ > 0.95
@@ -105,7 +107,7 @@ def test_grid_search_finds_the_policy_that_earns_most():
     search = GridSearchCV(
         DecisionTreeClassifier(random_state=0),
         {"max_depth": [1, 4], "max_features": [1, 2]},
-        scoring=op.policy_scorer(LOG),
+        scoring=policy_scorer(LOG),
         cv=3,
     )
     search.fit(FRAME[["x", "z"]], FRAME["a"], sample_weight=FRAME["r"] / FRAME["p"])
@@ -115,7 +117,7 @@ def test_grid_search_finds_the_policy_that_earns_most():
     rest = FRAME.iloc[300:]
     model.fit(rest[["x", "z"]], rest["a"], sample_weight=rest["r"] / rest["p"])
     by_hand = op.evaluate(LOG.take(held), model, estimators=["SNIPW"])["SNIPW"].value
-    assert op.policy_scorer(LOG)(model, FRAME[["x", "z"]].iloc[:300]) == by_hand
+    assert policy_scorer(LOG)(model, FRAME[["x", "z"]].iloc[:300]) == by_hand
 
 
 def test_scores_by_the_lower_end_and_by_other_estimators():
@@ -123,16 +125,16 @@ def test_scores_by_the_lower_end_and_by_other_estimators():
     X = FRAME[["x", "z"]].iloc[::2]
     part = LOG.take(np.arange(0, N, 2))
     e = op.evaluate(part, model, estimators=["DML"], reward_model=Ridge())["DML"]
-    scorer = op.policy_scorer(LOG, estimator="DML", level=0.9, reward_model=Ridge())
+    scorer = policy_scorer(LOG, estimator="DML", level=0.9, reward_model=Ridge())
     assert scorer(model, X) == pytest.approx(e.interval(0.9).low)
 
 
 def test_rows_that_cannot_be_found_are_refused():
     model = DecisionTreeClassifier(max_depth=1).fit(FRAME[["x", "z"]], FRAME["a"])
     with pytest.raises(UsageError, match="'other'"):
-        op.policy_scorer(LOG)(model, FRAME[["x", "z"]].rename(index={"row 0": "other"}))
+        policy_scorer(LOG)(model, FRAME[["x", "z"]].rename(index={"row 0": "other"}))
     with pytest.raises(UsageError, match="index of a pandas frame"):
-        op.policy_scorer(LOG)(model, FRAME[["x", "z"]].to_numpy())
+        policy_scorer(LOG)(model, FRAME[["x", "z"]].to_numpy())
 
 
 def test_a_search_is_a_reward_model_as_it_is():

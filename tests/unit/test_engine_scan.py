@@ -202,7 +202,7 @@ def test_folds_of_a_column_are_used():
     frame = make().assign(part=lambda f: np.where(f["key"] % 3 == 0, "one", "two"))
     log = op.BanditLog.from_frame(frame, **NAMED, fold="part")
     rows = op.evaluate(
-        log, soft, estimators=["DML"], reward_model=op.BoostedReward(5, validation=0)
+        log, soft, estimators=["DML"], reward_model=op.models.BoostedReward(5, validation=0)
     )
     with op.scan(frame, **NAMED, fold="part", way="cells") as scanned:
         cells = op.evaluate(scanned, soft, estimators=["DR-half"], reward_model=Zero())
@@ -221,7 +221,7 @@ class Zero:
 
 def test_another_behavior_model_refits_no_reward_model():
     log = op.BanditLog.from_frame(make(), **NAMED, batch="hour")
-    model = op.BoostedReward(rounds=5, validation=0, threads=1)
+    model = op.models.BoostedReward(rounds=5, validation=0, threads=1)
     known = op.evaluate(log, soft, estimators=["DML", "IPW"], reward_model=model)
     estimated = known.with_behavior("shares")
     direct = op.evaluate(
@@ -286,7 +286,7 @@ def test_temporary_files_go_after_an_interrupt(tmp_path):
 
 @pytest.mark.parametrize("way", ["cells", "rows", "stream"])
 def test_the_default_set_is_the_same_on_every_path(way):
-    model = op.BoostedReward(rounds=3, validation=0, threads=1)
+    model = op.models.BoostedReward(rounds=3, validation=0, threads=1)
     with op.scan(make(), **NAMED, id="key", way=way) as log:
         ev = op.evaluate(log, op.policies.Uniform(), reward_model=model)
     names = [name for _, name in ev.estimates]

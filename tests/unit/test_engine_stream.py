@@ -120,7 +120,7 @@ def test_shares_of_a_streamed_log_are_those_in_memory():
 
 def test_lightgbm_built_from_chunks_learns_the_reward():
     frame = make(8_000)
-    model = op.BoostedReward(rounds=60, validation=0.25, threads=1)
+    model = op.models.BoostedReward(rounds=60, validation=0.25, threads=1)
     with op.scan(frame, **NAMED, id="key", way="stream", chunk_rows=1_500) as log:
         ev = op.evaluate(log, sharp, estimators=["DML", "DM-cf"], reward_model=model)
         again = op.evaluate(log, sharp, estimators=["DML"], reward_model=model)
@@ -150,7 +150,7 @@ def test_a_learner_fitted_on_a_share_of_the_rows_says_so():
 def test_beyond_fit_rows_boosted_trees_and_shares_still_see_every_row():
     frame = make(4_000)
     named = {**NAMED, "propensity": None, "batch": "hour"}
-    model = op.BoostedReward(rounds=20, validation=0, threads=1)
+    model = op.models.BoostedReward(rounds=20, validation=0, threads=1)
     settings = {"estimators": ["DML", "IPW-cf", "DR-half"], "behavior_model": "shares", "folds": 3}
     found = []
     for most in (100, 1_000_000):
@@ -244,7 +244,7 @@ def test_the_order_of_rows_in_the_file_changes_nothing(tmp_path, more, way):
                     log,
                     soft,
                     estimators=["DML", "SNIPW"],
-                    reward_model=op.BoostedReward(rounds=10, validation=0.2, threads=1),
+                    reward_model=op.models.BoostedReward(rounds=10, validation=0.2, threads=1),
                 )
             )
     for name in ("DML", "SNIPW"):

@@ -268,7 +268,7 @@ def test_shares_by_state_are_smoothed_as_the_likelihood_says():
         return abs(ev["IPW-cf"].value - 6 * 0.97), ev
 
     default, ev = weight_error()
-    heavy, _ = weight_error(behavior_model=op.StateShares(smoothing=20.0))
+    heavy, _ = weight_error(behavior_model=op.models.StateShares(smoothing=20.0))
     assert default < 0.5 * heavy
     assert any("pseudo-steps" in note for note in ev["IPW-cf"].notes)
 
@@ -283,7 +283,7 @@ def test_shares_by_state_count_the_steps_they_divide():
     """Weights by the shares of the same steps have mean 1 in every state in which all actions of the target occur."""
     p, log = drawn("clinic, near target", 300, propensities=False)
     ev = op.evaluate(
-        log, p.target, estimators=["DRL"], behavior_model=op.StateShares(smoothing=0.0)
+        log, p.target, estimators=["DRL"], behavior_model=op.models.StateShares(smoothing=0.0)
     )
     d = ev.problem.decisions(ev.targets["policy"], ev.estimators[0])
     state = log.context.positions(np.arange(log.rows))
@@ -344,7 +344,7 @@ def test_torch_behavior_holds_out_episodes():
         log.action.reshape(40, 4),
         log.reward.reshape(40, 4),
     )
-    model = op.TorchBehavior(torch.nn.Linear(1, 2), Spy(epochs=1))
+    model = op.models.TorchBehavior(torch.nn.Linear(1, 2), Spy(epochs=1))
     op.evaluate(log, Chain().target, behavior_model=model, estimators=["IPW-cf"])
     assert len(seen) == 2
     assert all(len(np.unique(unit)) < len(unit) for unit in seen)

@@ -154,10 +154,9 @@ def test_half_the_units_scored_as_all():
         e = Estimate.from_scores(psi, units=units)
         e.table.put("scored", scored)
         e = replace(e, scored="scored")
-        w = np.ones(80) if units.mass is None else units.mass
+        w = units.mass
         value = np.average(X[rows], weights=w[rows])
-        part = (units.weight if units.weight is not None else np.ones(80))[rows]
-        count = np.ones(80)[rows] if units.count is None else units.count[rows]
+        part, count = units.weight[rows], units.count[rows]
         square = (count * (part * (X[rows] - value)) ** 2).sum()
         assert e.value == pytest.approx(value)
         assert e.std_error == pytest.approx(np.sqrt(square) / w[rows].sum())

@@ -9,8 +9,8 @@ import offpolicy as op
 from offpolicy.inference.estimate import Estimate
 from offpolicy.inference.family import adjusted, covariance, together
 from offpolicy.inference.units import Units
-from offpolicy.report.answer import answers
-from offpolicy.report.tables import by_group
+from offpolicy.show.answer import answers
+from offpolicy.show.tables import by_group
 from offpolicy.trust.gate import check
 
 RNG = np.random.default_rng(0)

@@ -15,9 +15,10 @@ from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 
-from offpolicy import BanditLog, PerAction, evaluate
+from offpolicy import BanditLog, evaluate
 from offpolicy.errors import DataError
 from offpolicy.logs.frame import Columns, Context, as_features
+from offpolicy.models import PerAction
 
 N = 240
 KINDS = {"pandas": lambda df: df, "polars": pl.from_pandas, "pyarrow": pa.Table.from_pandas}

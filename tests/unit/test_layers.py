@@ -5,6 +5,7 @@ functions count, imports for type checking do not; there is no list of exception
 """
 
 import importlib.util
+import re
 import sys
 from pathlib import Path
 
@@ -23,9 +24,9 @@ HOMES = {
     "ibis": {"engines.engine"},
     "pyspark": {"engines.spark"},
     "xgboost": {"engines.spark_boosted"},
-    "matplotlib": {"report.plots"},
+    "matplotlib": {"show.plots"},
     "minari": {"logs.formats.minari"},
-    "mlflow": {"report.tracking"},
+    "mlflow": {"show.tracking"},
     "rich": {"_progress", "cli.init"},
     "joblib": {"models.fitting.store"},
 }
@@ -104,9 +105,9 @@ def small(**sources):
 
 
 def test_an_import_to_the_right_is_found_also_inside_a_function():
-    text = "def late():\n    from offpolicy.report.text import table\n"
-    found = small(scores__formulas=text, report__text="")
-    assert house.wrong_ways(found) == ["scores.formulas imports report.text"]
+    text = "def late():\n    from offpolicy.show.text import table\n"
+    found = small(scores__formulas=text, show__text="")
+    assert house.wrong_ways(found) == ["scores.formulas imports show.text"]
 
 
 def test_rooms_of_one_place_do_not_import_each_other():
@@ -153,3 +154,23 @@ def test_arrows_that_follow_from_others_are_not_drawn():
 def test_a_page_without_its_markers_is_refused():
     with pytest.raises(SystemExit, match="has no place for rooms"):
         house.filled("# Architecture\n", MODULES)
+
+
+# -- doors to the right ------------------------------------------------------------------------------
+
+
+def test_every_door_opens():
+    from offpolicy._doors import DOORS, door
+
+    assert all(callable(door(name)) for name in DOORS)
+
+
+def test_no_room_knows_the_pages_not_even_their_types():
+    rooms = {"show", "cli"}
+    knowing = [
+        str(path.relative_to(house.SOURCE))
+        for path in sorted(house.SOURCE.rglob("*.py"))
+        if path.relative_to(house.SOURCE).parts[0] not in {*rooms, "__init__.py", "__main__.py"}
+        and re.search(r"^\s*(from|import) offpolicy\.(show|cli)\b", path.read_text(), re.MULTILINE)
+    ]
+    assert knowing == []

@@ -49,7 +49,7 @@ def log_of(frame):
 
 @pytest.fixture(scope="module")
 def learned():
-    return op.learn_policy(log_of(shop()), reward_model=op.PerAction(_mean()))
+    return op.learn_policy(log_of(shop()), reward_model=op.models.PerAction(_mean()))
 
 
 def _mean():
@@ -162,7 +162,7 @@ def test_rows_that_ids_put_in_another_order_are_valued_by_their_own_scores():
             op.BanditLog.from_frame(
                 rows, context=["age", "device"], action="ad", reward="r", propensity="p", id="id"
             ),
-            reward_model=op.PerAction(_mean()),
+            reward_model=op.models.PerAction(_mean()),
             folds=2,
         )
         for rows in (frame.assign(id=ids), sorted_frame)
@@ -213,7 +213,7 @@ def closed_log(frame):
 @pytest.mark.parametrize("learner", ["tree", "boosted"])
 def test_only_eligible_actions_are_chosen(learner):
     frame, _ = closed_shop()
-    learned = op.learn_policy(closed_log(frame), learner, reward_model=op.PerAction(_mean()))
+    learned = op.learn_policy(closed_log(frame), learner, reward_model=op.models.PerAction(_mean()))
     fresh, eligible = closed_shop(1)
     context = fresh[["age", "device"]]
     chosen = learned.policy.bind(("a", "b", "c")).choices(context, eligible=eligible)
@@ -228,7 +228,9 @@ def test_only_eligible_actions_are_chosen(learner):
 
 def test_a_tree_says_what_it_does_where_its_action_is_not_eligible():
     frame, eligible = closed_shop(n=600)
-    policy = op.learn_policy(closed_log(frame), reward_model=op.PerAction(_mean()), folds=2).policy
+    policy = op.learn_policy(
+        closed_log(frame), reward_model=op.models.PerAction(_mean()), folds=2
+    ).policy
     assert "where that is not eligible: the first eligible of" in str(policy)
     assert "-- where that is not eligible" in policy.to_sql()
     again = TreePolicy.from_json(policy.to_json()).bind(("a", "b", "c"))
@@ -369,7 +371,7 @@ def test_the_honest_value_covers():
     for seed, depth in itertools.product(range(100), (1, 2)):
         frame, fresh = shop(seed, 600), shop(10_000, 20_000)
         found = op.learn_policy(
-            log_of(frame), max_depth=depth, reward_model=op.PerAction(_mean()), seed=seed
+            log_of(frame), max_depth=depth, reward_model=op.models.PerAction(_mean()), seed=seed
         )
         chosen = np.array(found.policy.labels)[found.policy.choices(fresh[["age", "device"]])]
         truth = float((chosen == best(fresh)).mean())

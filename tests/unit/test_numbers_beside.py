@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 
 import offpolicy as op
-from offpolicy.report import segments, tables
-from offpolicy.report.sections import differences
-from offpolicy.report.text import table
+from offpolicy.show import segments, tables
+from offpolicy.show.sections import differences
+from offpolicy.show.text import table
 
 
 def logged(n=3000, seed=0, policies=("new",)):

@@ -9,10 +9,10 @@ import pytest
 import offpolicy as op
 from offpolicy.inference.change import change, has_lift
 from offpolicy.inference.figures import capitalized, measured, percent, plain
-from offpolicy.report import curves, html, tables
-from offpolicy.report.answer import answers
-from offpolicy.report.text import cells
 from offpolicy.scores.catalog import headline
+from offpolicy.show import curves, html, tables
+from offpolicy.show.answer import answers
+from offpolicy.show.text import cells
 from offpolicy.trust.gate import check
 from offpolicy.trust.horizon import horizon_curve
 from offpolicy.trust.view import View

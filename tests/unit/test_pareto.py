@@ -14,9 +14,9 @@ import pytest
 import offpolicy as op
 from offpolicy.cli import main
 from offpolicy.inference.family import together
-from offpolicy.report.schema import published
-from offpolicy.report.tracking import metrics as tracked
-from offpolicy.report.tracking import verdicts
+from offpolicy.show.schema import published
+from offpolicy.show.tracking import metrics as tracked
+from offpolicy.show.tracking import verdicts
 
 LOGGED = "(logging policy)"
 

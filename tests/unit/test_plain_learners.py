@@ -47,7 +47,7 @@ TRUTH = 1 / 3
 @pytest.mark.parametrize("per_action", [False, True])
 def test_text_categories_and_times_are_encoded(learner, per_action):
     log = op.BanditLog.from_frame(FRAME, context=CONTEXT, **ROLES)
-    model = op.PerAction(learner) if per_action else learner
+    model = op.models.PerAction(learner) if per_action else learner
     ev = op.evaluate(log, {"new": "always:a"}, estimators=["DML", "DM"], reward_model=model)
     assert abs(ev["DML"].value - TRUTH) < 4 * ev["DML"].std_error
     assert ev["DML"].std_error < 0.03  # the model sees the device: without it 0.02 would be 0.04

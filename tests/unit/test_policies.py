@@ -26,11 +26,11 @@ from offpolicy.policies import (
     TimeDependent,
     Uniform,
     beta_thompson_probabilities,
-    check_policy,
     gaussian_thompson_probabilities,
     n_rows,
 )
 from offpolicy.policies.context import take
+from offpolicy.testing import check_policy
 
 ACTIONS = ("a", "b", "c")
 X = np.array([[0.0, 1.0], [2.0, -1.0], [0.5, 0.5], [-3.0, 4.0]])

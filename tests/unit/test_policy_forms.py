@@ -84,7 +84,7 @@ def test_classes_that_are_no_actions_are_named():
     other = LogisticRegression().fit(FRAME[["u", "v"]], np.where(BEST == "y", "why", "x"))
     with pytest.raises(PolicyError, match=r"policy 'new'.*LogisticRegression.*'why'"):
         probabilities(other)
-    with pytest.raises(PolicyError, match="Fit it"):
+    with pytest.raises(PolicyError, match="refitted on rows"):
         probabilities(LogisticRegression())
 
 

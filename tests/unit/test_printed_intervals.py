@@ -11,7 +11,7 @@ from sklearn.preprocessing import PolynomialFeatures
 import offpolicy as op
 from offpolicy.errors import DataError
 from offpolicy.inference.estimate import Estimate
-from offpolicy.report.text import cells, table
+from offpolicy.show.text import cells, table
 
 RNG = np.random.default_rng(0)
 

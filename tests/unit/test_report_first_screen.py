@@ -8,12 +8,12 @@ import pytest
 
 import offpolicy as op
 from offpolicy.inference.change import change
-from offpolicy.report import html, segments
-from offpolicy.report.answer import answers, choice
-from offpolicy.report.change_words import ChangeWords
-from offpolicy.report.glossary import ESTIMATORS, explained
-from offpolicy.report.plain_words import SUPPORT, TOPICS
 from offpolicy.scores import catalog
+from offpolicy.show import html, segments
+from offpolicy.show.answer import answers, choice
+from offpolicy.show.change_words import ChangeWords
+from offpolicy.show.glossary import ESTIMATORS, explained
+from offpolicy.show.plain_words import SUPPORT, TOPICS
 from offpolicy.trust.thresholds import THRESHOLDS
 
 EVIL = '<img src=x onerror="window.hacked=1">'

@@ -9,9 +9,10 @@ import pandas as pd
 import pytest
 
 import offpolicy as op
+from offpolicy._visible import esc
 from offpolicy.errors import MissingDependencyError, UsageError
-from offpolicy.report import html, plots
-from offpolicy.report.markup import content_hash, esc
+from offpolicy.show import html, plots
+from offpolicy.show.markup import content_hash
 
 EVIL = '</script><img src=x onerror="window.hacked=1">'
 

@@ -7,11 +7,11 @@ import pytest
 import offpolicy as op
 from offpolicy.errors import UsageError
 from offpolicy.inference.change import change
-from offpolicy.report import calibration, charts, curves, segments, tables
-from offpolicy.report.answer import answers, question
-from offpolicy.report.change_words import ChangeWords
-from offpolicy.report.provenance import command, digest
-from offpolicy.report.segments import grouped
+from offpolicy.show import calibration, charts, curves, segments, tables
+from offpolicy.show.answer import answers, question
+from offpolicy.show.change_words import ChangeWords
+from offpolicy.show.provenance import command, digest
+from offpolicy.show.segments import grouped
 from offpolicy.trust.view import View
 
 N = 600

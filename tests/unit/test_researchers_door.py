@@ -33,9 +33,9 @@ def recorded(n=40, seed=0):
 
 def test_rllib_recordings_from_a_table_and_from_parquet(tmp_path):
     frame = recorded()
-    log = op.from_rllib(frame)
+    log = op.formats.from_rllib(frame)
     frame.to_parquet(tmp_path / "part.parquet")
-    again = op.from_rllib(tmp_path / "part.parquet")
+    again = op.formats.from_rllib(tmp_path / "part.parquet")
     assert log.n == 40
     assert log.rows == len(frame)
     np.testing.assert_allclose(log.propensity, 0.5)
@@ -52,23 +52,23 @@ def test_rllib_steps_are_put_in_order_and_unfinished_episodes_are_named():
     timed = frame.assign(t=frame.groupby("eps_id").cumcount())
     shuffled = timed.sample(frac=1, random_state=2)
     by_id = {}
-    log = op.from_rllib(shuffled)
+    log = op.formats.from_rllib(shuffled)
     for i in range(log.n):
         rows = slice(log.layout.offsets[i], log.layout.offsets[i + 1])
         by_id[tuple(np.asarray(log.context.table)[rows.start])] = log.reward[rows].tolist()
     for _, group in timed.groupby("eps_id"):
         assert by_id[tuple(group["obs"].iloc[0])] == group["rewards"].tolist()
     with pytest.raises(DataError, match="neither terminated nor truncated"):
-        op.from_rllib(frame.assign(terminateds=False))
+        op.formats.from_rllib(frame.assign(terminateds=False))
 
 
 def test_gymnasium_at_the_top():
     gymnasium = pytest.importorskip("gymnasium")
     environment = gymnasium.make("CartPole-v1")
-    log = op.from_gymnasium(environment, lambda s: np.full((len(s), 2), 0.5), 5, seed=1)
+    log = op.formats.from_gymnasium(environment, lambda s: np.full((len(s), 2), 0.5), 5, seed=1)
     assert log.n == 5
     assert log.unbounded  # every pole fell before the limit of 500 steps
-    assert op.roll_out is op.from_gymnasium
+    assert op.formats.roll_out is op.formats.from_gymnasium
 
 
 def test_stable_baselines_buffers():
@@ -89,7 +89,7 @@ def test_stable_baselines_buffers():
             np.array([done]),
             [{"TimeLimit.truncated": False}],
         )
-    log = op.from_sb3(buffer, propensity=lambda s, a: np.full(len(a), 0.5))
+    log = op.formats.from_sb3(buffer, propensity=lambda s, a: np.full(len(a), 0.5))
     # Steps 10 to 59 are left: the episode of steps 7 to 13 has lost its beginning, 56 to 59 its end.
     assert log.reward[0] == 14.0
     assert log.layout.n_steps == 42
@@ -113,7 +113,7 @@ def test_a_rollout_buffer_that_was_trained_on_reads_as_before():
     model.learn(128, callback=collected)
     buffer = model.rollout_buffer
     assert buffer.generator_ready
-    log = op.from_sb3(buffer)
+    log = op.formats.from_sb3(buffer)
     assert np.asarray(log.context.table).shape == (log.rows, 4)
     np.testing.assert_allclose(
         np.asarray(log.context.table)[: log.layout.lengths[0]],
@@ -137,7 +137,7 @@ class Rollout:
 
 
 def test_rollout_buffers_have_propensities():
-    log = op.from_sb3(Rollout())
+    log = op.formats.from_sb3(Rollout())
     assert log.layout.lengths.tolist() == [2, 3]
     np.testing.assert_allclose(log.propensity, 0.25)
     assert "1 of 6 steps" in log.notes[-1]
@@ -155,7 +155,7 @@ def test_the_distribution_of_returns_is_the_targets():
         np.zeros((n, 2), dtype=int), actions, rewards, propensities=np.full((n, 2), 0.5)
     )
     ev = op.evaluate(log, lambda s: np.tile([0.2, 0.8], (len(s), 1)), estimators=["IPW"])
-    found = op.returns(ev)
+    found = ev.returns()
     truth = np.array([0.04, 0.36, 1.0])
     assert found.value.tolist() == [0.0, 1.0, 2.0]
     assert (found.low <= truth + 1e-9).all()
@@ -215,7 +215,7 @@ def test_a_counted_row_is_as_many_units():
 def test_too_few_episodes_have_no_distribution():
     log = op.BanditLog.from_arrays(None, [0, 1] * 15, np.arange(30.0), [0.5] * 30)
     with pytest.raises(NotIdentifiedError, match="too few for a distribution"):
-        op.returns(op.evaluate(log, op.policies.Fixed(1), estimators=["IPW"]))
+        op.evaluate(log, op.policies.Fixed(1), estimators=["IPW"]).returns()
 
 
 # -- steps and rankings --------------------------------------------------------------------------------
@@ -232,7 +232,7 @@ def test_curves_by_step():
         propensities=np.full((n, steps), 0.5),
     )
     ev = op.evaluate(log, lambda s: np.tile([0.3, 0.7], (len(s), 1)), estimators=["SNIPW"])
-    curves = op.step_curves(ev)
+    curves = ev.step_curves()
     assert curves.target.sum() == pytest.approx(ev["SNIPW"].value, rel=1e-9)
     assert (np.abs(curves.target - 0.7) < 4 * curves.error).all()
     assert (np.diff(curves.effective) < 0).all()
@@ -253,14 +253,14 @@ def test_errors_by_step_are_those_of_clusters_and_need_evidence():
         cluster=copies,
     )
     policy = {"new": lambda s: np.tile([0.3, 0.7], (len(s), 1))}
-    curves = op.step_curves(op.evaluate(log, policy, estimators=["SNIPW"]))
+    curves = op.evaluate(log, policy, estimators=["SNIPW"]).step_curves()
     one = op.Trajectories.from_arrays(
         shape["states"][:60], actions, actions + 0.0, propensities=shape["propensities"][:60]
     )
-    alone = op.step_curves(op.evaluate(one, policy, estimators=["SNIPW"]))
+    alone = op.evaluate(one, policy, estimators=["SNIPW"]).step_curves()
     np.testing.assert_allclose(curves.error, alone.error, rtol=1e-9)
     far = {"far": lambda s: np.tile([0.001, 0.999], (len(s), 1))}
-    thin = op.step_curves(op.evaluate(one, far, estimators=["SNIPW"]))
+    thin = op.evaluate(one, far, estimators=["SNIPW"]).step_curves()
     assert np.isnan(thin.error[thin.effective < 20]).all()
     assert (thin.effective < 20).any()
 
@@ -272,12 +272,12 @@ def test_rankings_against_the_truth():
     policies = {str(k): op.policies.Fixed(k) for k in range(3)}
     ev = op.evaluate(log, policies, estimators=["SNIPW"])
     truth = {"0": 0.0, "1": -1.0, "2": -2.0}
-    found = op.against(ev, truth)
+    found = ev.against(truth)
     assert found.order == ("0", "1", "2")
     assert found.rank_correlation == pytest.approx(1.0)
     assert found.regret == (0.0, 0.0, 0.0)
-    upside = op.against(ev, {"0": 0.0, "1": 1.0, "2": 2.0})
+    upside = ev.against({"0": 0.0, "1": 1.0, "2": 2.0})
     assert upside.regret_at(1) == 2.0
     assert upside.regret_at(3) == 0.0
     with pytest.raises(UsageError, match="no value for policy '2'"):
-        op.against(ev, {"0": 0.0, "1": 1.0})
+        ev.against({"0": 0.0, "1": 1.0})

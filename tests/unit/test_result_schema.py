@@ -13,7 +13,7 @@ import pytest
 
 import offpolicy as op
 from offpolicy.cli import main
-from offpolicy.report.schema import published
+from offpolicy.show.schema import published
 from offpolicy.trust.gate import check
 
 SCHEMA = json.loads(published())

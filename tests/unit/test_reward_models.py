@@ -10,16 +10,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
-from offpolicy import (
-    ActionFeature,
-    BanditLog,
-    BoostedReward,
-    PerAction,
-    evaluate,
-    paper_reward,
-    policies,
-)
+from offpolicy import BanditLog, evaluate, policies
 from offpolicy.errors import ModelError
+from offpolicy.models import ActionFeature, BoostedReward, PerAction, paper_reward
 from offpolicy.models.fitting.encode import encode_table
 from offpolicy.models.rewards.auto import AutoReward, LinearReward
 from offpolicy.models.rewards.resolve import as_reward_model

@@ -33,7 +33,10 @@ def test_the_target_makes_an_unlearnable_policy_learnable(frame):
     target = np.eye(2)[best]
     plain = op.evaluate(log, target, estimators=["IPW-cf"], behavior_model=LogisticRegression())
     told = op.evaluate(
-        log, target, estimators=["IPW-cf"], behavior_model=op.SeesTargets(LogisticRegression())
+        log,
+        target,
+        estimators=["IPW-cf"],
+        behavior_model=op.models.SeesTargets(LogisticRegression()),
     )
     assert log_loss(told) < log_loss(plain) - 0.2
     assert log_loss(told) < -np.log(p).mean() + 0.02
@@ -48,7 +51,7 @@ def test_the_default_model_can_be_told_too():
     x, best, a, _, rng = hard_to_learn(1_500)
     log = op.BanditLog.from_arrays(x, a, rng.normal(size=len(a)))
     ev = op.evaluate(
-        log, np.eye(2)[best], estimators=["IPW-cf"], behavior_model=op.SeesTargets("auto")
+        log, np.eye(2)[best], estimators=["IPW-cf"], behavior_model=op.models.SeesTargets("auto")
     )
     assert log_loss(ev) < 0.4
 
@@ -61,6 +64,6 @@ def test_trajectories():
         log,
         np.eye(2)[best],
         estimators=["IPW-cf"],
-        behavior_model=op.SeesTargets(LogisticRegression()),
+        behavior_model=op.models.SeesTargets(LogisticRegression()),
     )
     assert log_loss(ev) < -np.log(p).mean() + 0.05

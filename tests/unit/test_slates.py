@@ -419,7 +419,7 @@ def test_values_by_position(interaction, tmp_path):
     cut = frame[(frame["pos"] < 3) | (frame["request"] % 2 == 0)]  # slates of two and three slots
     log = op.Slates.from_frame(cut, **ROLES, interaction=interaction)
     ev = op.evaluate(log, often_best, estimators=["SNIPW", "DML"])
-    rows = op.position_values(ev)
+    rows = ev.position_values()
     assert [row["position"] for row in rows] == ["1", "2", "3"]
     w = {
         (r, p): (0.6 if a == 0 else 0.2) * 3
@@ -451,7 +451,7 @@ def test_a_picture_of_positions():
     axes = op.evaluate(log, often_best, estimators=["IPW"]).plot("positions")
     assert axes.get_xlabel() == "position"
     with pytest.raises(UsageError, match="position_values"):
-        op.step_curves(op.evaluate(log, often_best, estimators=["IPW"]))
+        op.evaluate(log, often_best, estimators=["IPW"]).step_curves()
 
 
 @pytest.mark.parametrize("interaction", ["cascade", "independent"])

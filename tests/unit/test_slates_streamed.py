@@ -13,7 +13,7 @@ import offpolicy as op
 from offpolicy.cli import main
 from offpolicy.errors import DataError, UsageError
 from offpolicy.evaluation.in_blocks import InBlocks
-from offpolicy.report.schema import document
+from offpolicy.show.schema import document
 
 pytest.importorskip("duckdb")
 pytest.importorskip("ibis")

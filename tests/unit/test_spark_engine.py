@@ -108,7 +108,7 @@ def both(session, files, policy, settings, **options):
 
 
 def test_cells_made_by_spark_are_those_of_duckdb(session, files):
-    model = op.BoostedReward(rounds=10, validation=0, threads=1)
+    model = op.models.BoostedReward(rounds=10, validation=0, threads=1)
     settings = {"estimators": ["DML", "DR-half", "SNIPW"], "reward_model": model}
     ours, theirs = both(
         session, files, soft("x"), settings, **NAMED, batch="hour", cluster="user", way="cells"
@@ -119,7 +119,7 @@ def test_cells_made_by_spark_are_those_of_duckdb(session, files):
 
 def test_scores_summed_by_executors_are_those_of_duckdb(session, files):
     options = {**NAMED, "context": ["y", "kind"], "batch": "hour", "way": "stream"}
-    model = op.BoostedReward(rounds=10, validation=0, threads=1)
+    model = op.models.BoostedReward(rounds=10, validation=0, threads=1)
     settings = {"estimators": ["DML", "SNIPW", "DR-half"], "reward_model": model}
     policies = {"soft": soft("y"), "fixed": op.policies.Fixed("v")}
     ours, theirs = both(
@@ -130,7 +130,7 @@ def test_scores_summed_by_executors_are_those_of_duckdb(session, files):
 
 @pytest.mark.parametrize("way", ["cells", "stream"])
 def test_several_metrics_by_spark_are_those_of_duckdb(session, files, way):
-    model = op.BoostedReward(rounds=5, validation=0, threads=1)
+    model = op.models.BoostedReward(rounds=5, validation=0, threads=1)
     settings = {"estimators": ["DML", "IPW"], "reward_model": model}
     options = {**NAMED, "reward": ["r", "hour"], "way": way, "chunk_rows": 700}
     ours, theirs = both(session, files, op.policies.Fixed("v"), settings, **options)
@@ -143,7 +143,7 @@ def test_several_metrics_by_spark_are_those_of_duckdb(session, files, way):
 @pytest.mark.parametrize("way", ["cells", "stream"])
 @pytest.mark.parametrize("given", [None, {"u": 0.3, "v": 0.3, "w": 0.4}], ids=["fitted", "policy"])
 def test_ratios_of_cells_by_spark_are_those_of_duckdb(session, files, way, given):
-    model = op.BoostedReward(rounds=5, validation=0, threads=1)
+    model = op.models.BoostedReward(rounds=5, validation=0, threads=1)
     settings = {
         "estimators": ["DML", "IPW"], "reward_model": model, "behavior_model": given,
         "ratio": op.CoarseRatio(),
@@ -221,7 +221,9 @@ def executor_gone(pid):
 
 def test_trees_fitted_by_the_executors_are_as_good_as_here(session, files):
     pytest.importorskip("xgboost")
-    settings = {"estimators": ["DML", "DM-cf"], "reward_model": op.SparkBoosted(rounds=15, depth=3)}
+    from offpolicy.engines.spark_boosted import SparkBoosted
+
+    settings = {"estimators": ["DML", "DM-cf"], "reward_model": SparkBoosted(rounds=15, depth=3)}
     options = {**NAMED, "context": ["y", "x", "kind"], "way": "stream"}
     ours, theirs = both(session, files, soft("y"), settings, **options)
     quality = []
@@ -323,7 +325,7 @@ def test_numbers_give_what_they_give_in_memory(session, tmp_path):
         "action_kind": "continuous",
     }
     policies = {"own": price_of, "drawn": op.policies.Normal(5.5, 0.7)}
-    settings = {"reward_model": op.SplineReward(), "estimators": ["DML", "SNIPW"]}
+    settings = {"reward_model": op.models.SplineReward(), "estimators": ["DML", "SNIPW"]}
     memory = op.evaluate(op.BanditLog.from_frame(frame, **names), policies, **settings)
     scanned = op.scan(session.read.parquet(str(tmp_path)), **names, way="stream", chunk_rows=150)
     spark = op.evaluate(scanned, policies, **settings)

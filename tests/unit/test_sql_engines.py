@@ -169,7 +169,7 @@ def table(postgres):
 def test_postgresql_gives_the_same_number(table, way, unit):
     settings = {
         "estimators": ["DML", "SNIPW"],
-        "reward_model": op.BoostedReward(rounds=5, validation=0, threads=1),
+        "reward_model": op.models.BoostedReward(rounds=5, validation=0, threads=1),
     }
     values = []
     for source in (make(), table):

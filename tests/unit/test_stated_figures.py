@@ -19,7 +19,7 @@ FIGURES = {
     "scores.magic": {"QUARTILE": 0.6744897501960817, "MOST_RETURNS": 30},
     "scores.control_variates": {"UNITS_PER_COEFFICIENT": 50, "MOST_LEVERAGE": 1 - 1e-9, "MOST_SHARE": 0.5},
     "scores.decisions": {"LARGEST_LOG_WEIGHT": 700.0},
-    "scores.check": {"UNITS": 60, "CLOSE": 1e-9},
+    "testing.checks": {"UNITS": 60, "CLOSE": 1e-9},
     "splits.hashing": {"P": 67108859, "Q": 67108837, "R": 67108819, "HALF": 0x4A1F, "DEFAULT_SEED": 0},
     "splits.folds": {"MANY_FOLDS": 10_000},
     "inference.bend": {

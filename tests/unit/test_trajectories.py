@@ -252,7 +252,7 @@ def test_one_step_episodes_are_a_bandit_in_every_number():
         return 0.8 * np.eye(3)[(states[:, 0] > 0).astype(int)] + 0.2 / 3
 
     names = ["DML", "DR-full", "DR-half", "SNDR-cf", "SNIPW", "IPW", "DM", "MRDR", "SWITCH", "DRos"]
-    for model in (None, Ridge(), op.PerAction(Ridge())):
+    for model in (None, Ridge(), op.models.PerAction(Ridge())):
         for known, behavior in ((True, None), (False, "shares"), (False, LogisticRegression())):
             p = pi_b[np.arange(n), action] if known else None
             bandit = op.BanditLog.from_arrays(x, action, reward, p, cluster=cluster, weight=weight)

@@ -9,8 +9,8 @@ from scipy import stats
 
 import offpolicy as op
 from offpolicy.inference.change import Change
-from offpolicy.report.answer import answers
-from offpolicy.report.schema import document
+from offpolicy.show.answer import answers
+from offpolicy.show.schema import document
 from offpolicy.trust.trial import ab_test, shrunken
 
 RNG = np.random.default_rng(0)

@@ -42,11 +42,11 @@ def lightgbm(**options):
     return LGBMRegressor(n_estimators=40, num_leaves=7, verbose=-1, n_jobs=1, **options)
 
 
-QUICK = op.Training(epochs=15, patience=3, learning_rate=0.01, batch_size=128, device="cpu")
+QUICK = op.models.Training(epochs=15, patience=3, learning_rate=0.01, batch_size=128, device="cpu")
 FAMILIES = {
     "kernel": KernelRidge(kernel="rbf", alpha=1.0, gamma=0.3),
     "nystroem": make_pipeline(Nystroem(gamma=0.3, n_components=30, random_state=0), Ridge(1.0)),
-    "series": op.PerAction(make_pipeline(SplineTransformer(5), Ridge(1.0))),
+    "series": op.models.PerAction(make_pipeline(SplineTransformer(5), Ridge(1.0))),
     "polynomial": make_pipeline(PolynomialFeatures(3), Ridge(1.0)),
     "forest": RandomForestRegressor(20, min_samples_leaf=10),
     "lasso": make_pipeline(PolynomialFeatures(2), Lasso(0.01)),
@@ -63,12 +63,12 @@ FAMILIES = {
     "boosted": op.FittedQ(lightgbm()),
     "boosted, t as a feature": op.FittedQ(lightgbm(), time="feature"),
     "pooled": op.FittedQ(
-        op.PerAction(make_pipeline(PolynomialFeatures(2), Ridge())), time="pooled"
+        op.models.PerAction(make_pipeline(PolynomialFeatures(2), Ridge())), time="pooled"
     ),
-    "neighbors": op.ModelBased(neighbors=15),
-    "simulated": op.ModelBased(method="simulation", draws=5),
-    "torch": op.TorchValue(network(), training=QUICK),
-    "balanced": op.BalancedModel(draws=2, training=QUICK),
+    "neighbors": op.models.ModelBased(neighbors=15),
+    "simulated": op.models.ModelBased(method="simulation", draws=5),
+    "torch": op.models.TorchValue(network(), training=QUICK),
+    "balanced": op.models.BalancedModel(draws=2, training=QUICK),
 }
 
 
@@ -161,7 +161,7 @@ def test_pooled_tables_agree_with_the_truth_in_a_large_log():
     log = world.simulate(pi_b, 40_000, np.random.default_rng(0))
     q, _ = world.values(pi_e)
     t, s = log.layout.step, log.context.table[log.context.index]
-    for model in (op.Tabular(), op.Tabular(time="step"), op.ModelBased()):
+    for model in (op.Tabular(), op.Tabular(time="step"), op.models.ModelBased()):
         ev = op.evaluate(log, lambda s: pi_e[s], estimators=["DM"], value_model=model)
         d = ev.problem.decisions(ev.targets["policy"], ev.estimators[0])
         assert np.abs(d.q - q[t, s, log.action]).max() < 0.1
@@ -188,12 +188,14 @@ def test_behavior_shares_are_taken_state_by_state():
     world, pi_e, pi_b = random_mdp(n_states=3, n_actions=2, horizon=4)
     log = world.simulate(pi_b, 2000, np.random.default_rng(0), propensities=False)
     s = log.context.table[log.context.index]
-    for model in ("shares", None, op.StateShares(time="step"), op.StateShares(0.0)):
+    for model in ("shares", None, op.models.StateShares(time="step"), op.models.StateShares(0.0)):
         ev = op.evaluate(log, lambda s: pi_e[s], estimators=["IPW"], behavior_model=model)
         p = ev.problem.behavior("full", 0).probability
         assert np.abs(p - pi_b[s, log.action]).max() < 0.08
     count = np.array([[np.sum((s == i) & (log.action == a)) for a in (0, 1)] for i in range(3)])
-    ev = op.evaluate(log, lambda s: pi_e[s], estimators=["IPW"], behavior_model=op.StateShares(1.0))
+    ev = op.evaluate(
+        log, lambda s: pi_e[s], estimators=["IPW"], behavior_model=op.models.StateShares(1.0)
+    )
     overall = count.sum(axis=0) / count.sum()
     expected = (count + overall) / (
         count.sum(axis=1, keepdims=True) + 1
@@ -208,10 +210,10 @@ def test_behavior_by_torch_and_with_time(log):
         np.asarray(log.context.table), log.action, log.reward, np.diff(log.layout.offsets)
     )
     torch.manual_seed(0)  # of the module's first weights
-    net = op.TorchBehavior(
-        torch.nn.Linear(1, 2), training=op.Training(epochs=60, learning_rate=0.01)
+    net = op.models.TorchBehavior(
+        torch.nn.Linear(1, 2), training=op.models.Training(epochs=60, learning_rate=0.01)
     )
-    for model in (net, LogisticRegression(), op.TimedBehavior(LogisticRegression())):
+    for model in (net, LogisticRegression(), op.models.TimedBehavior(LogisticRegression())):
         ev = op.evaluate(unknown, CHAIN.target, estimators=["IPW"], behavior_model=model)
         p = ev.problem.behavior("full", 0).probability
         assert np.abs(p - log.propensity).mean() < 0.05
@@ -238,8 +240,12 @@ def test_given_arrays_by_policy():
         (op.Tabular(), ModelError, "needs discrete states"),
         (object(), ModelError, "value_model= must be"),
         (np.zeros((3, 2)), ModelError, "must have shape"),
-        (op.TorchValue(torch.nn.Linear(1, 2)), Exception, "shapes|size|mat"),
-        (op.TorchValue(torch.nn.Linear(2, 5), training=QUICK), ModelError, "the network gave"),
+        (op.models.TorchValue(torch.nn.Linear(1, 2)), Exception, "shapes|size|mat"),
+        (
+            op.models.TorchValue(torch.nn.Linear(2, 5), training=QUICK),
+            ModelError,
+            "the network gave",
+        ),
     ],
 )
 def test_models_that_cannot_be(log, model, error, message):
@@ -252,11 +258,11 @@ def test_arguments_that_cannot_be(log):
         lambda: op.Tabular(time="never"),
         lambda: op.Tabular(smoothing=-1),
         lambda: op.FittedQ(time="never"),
-        lambda: op.ModelBased(neighbors=0),
-        lambda: op.MarginalRatio("never"),
-        lambda: op.MarginalRatio(learner=3),
-        lambda: op.Training(validation=1.5),
-        lambda: op.TorchValue(None, time="never"),
+        lambda: op.models.ModelBased(neighbors=0),
+        lambda: op.models.MarginalRatio("never"),
+        lambda: op.models.MarginalRatio(learner=3),
+        lambda: op.models.Training(validation=1.5),
+        lambda: op.models.TorchValue(None, time="never"),
     ):
         with pytest.raises(UsageError):
             make()
@@ -265,10 +271,10 @@ def test_arguments_that_cannot_be(log):
             log,
             np.full((log.rows, 2), 0.5),
             estimators=["DM"],
-            value_model=op.ModelBased(method="simulation"),
+            value_model=op.models.ModelBased(method="simulation"),
         )
     timed = lambda s, t: np.full((len(s), 2), 0.5)  # noqa: E731
-    for model in (op.ModelBased(), op.FittedQ(Ridge(), time="pooled")):
+    for model in (op.models.ModelBased(), op.FittedQ(Ridge(), time="pooled")):
         with pytest.raises(ModelError, match="time-dependent"):
             op.evaluate(log, timed, estimators=["DM"], value_model=model)
 

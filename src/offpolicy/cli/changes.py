@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable, Sequence
 
+    from offpolicy.engines.scan import LogScan
+
 YES = (
     "yes",
     "y",
@@ -238,7 +240,7 @@ def _say_capped(above: int, rows: int, options: argparse.Namespace) -> None:
     )
 
 
-def apply_scan(log: Any, options: argparse.Namespace) -> Any:
+def apply_scan(log: LogScan, options: argparse.Namespace) -> Any:
     """The same changes to a log behind an engine."""
     _check_cap(options)
     table, roles = log.table, log.roles

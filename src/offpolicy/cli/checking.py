@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from offpolicy.cli import logs, outputs, runfile, terminal
 from offpolicy.cli.wording import in_flags
@@ -20,12 +20,12 @@ COLORS: dict[str, Color] = {"caution": "yellow", "alarm": "red"}
 
 def run(options: argparse.Namespace) -> int:
     """Print the findings; an alarm is not green."""
-    from offpolicy.report.schema import write
+    from offpolicy._json import write
     from offpolicy.trust import check_log
 
     runfile.apply(options)
     outputs.check(options)
-    log = _in_memory(logs.open_log(options))
+    log = logs.open_log(options).whole()
     several = len(log.metrics) > 1
     found = {name: check_log(log.with_reward(name)) for name in log.metrics}
     alarms = [f for findings in found.values() for f in findings if f.level == "alarm"]
@@ -58,10 +58,3 @@ def show(finding: Finding) -> None:
     from offpolicy.trust.finding import wrapped
 
     terminal.say(in_flags("\n".join(wrapped(finding))), COLORS.get(finding.level))
-
-
-def _in_memory(log: Any) -> Any:
-    """A scanned log as weighted cells, or slates read whole, on which the same checks run."""
-    if log.in_memory:
-        return log
-    return log.read() if log.kind == "slates" else log.compress()

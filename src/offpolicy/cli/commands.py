@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from offpolicy.cli import outputs, terminal
-from offpolicy.report.text import align
+from offpolicy.inference.display import align
 
 if TYPE_CHECKING:
     import argparse
@@ -41,7 +41,7 @@ def demo(options: argparse.Namespace) -> int:
 
 def schema(_: argparse.Namespace) -> int:
     """Print the JSON Schema of a result."""
-    from offpolicy.report.schema import published
+    from offpolicy.show.schema import published
 
     terminal.say(published().rstrip())
     return DONE

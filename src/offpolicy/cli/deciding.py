@@ -11,7 +11,8 @@ from offpolicy.errors import UsageError
 if TYPE_CHECKING:
     import argparse
 
-    from offpolicy.report.decision import Decision
+    from offpolicy.evaluation.shown import Decision
+    from offpolicy.logs.log import Log
 
 DONE, NOTHING_SHOWN = 0, 4
 
@@ -85,7 +86,7 @@ def learn(options: argparse.Namespace) -> int:
     return DONE
 
 
-def _metric(log: Any, options: argparse.Namespace) -> str:
+def _metric(log: Log, options: argparse.Namespace) -> str:
     """The metric that decides: the one there is, or the one named."""
     names: list[str] = list(log.metrics)
     if options.metric is None and len(names) > 1:

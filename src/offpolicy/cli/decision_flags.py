@@ -41,6 +41,17 @@ their own rows, which is too high, stands beside it
 exit codes: 0 done, 1 bad data or usage
 """
 
+REPLAY_EXAMPLES = """examples:
+  offpolicy replay log.csv --context age --action ad --reward click --propensity p \\
+      --learner linucb --learner epsilon-greedy --blocks day --report learning.html
+  offpolicy replay log.parquet … --learner mine=package.module:Learner --blocks 20 --time timestamp
+
+a learner's policy in a block is trained on the blocks before it (--method progressive), or on those rows alone that the
+learner would have chosen itself (--method rejection); the first block trains and is not scored
+
+exit codes: 0 done (all gates passed), 1 bad data or usage, 3 a gate failed, 4 not enough evidence to say
+"""
+
 LOGGED = {"choices": ("logged", "shares", "auto")}
 METRIC = ("--metric", "COL", "which of several rewards decides")
 LESS = ("--minimize", None, "less of it is better", STORE_TRUE)
@@ -83,6 +94,23 @@ def add_commands(verbs: Any, evaluate: argparse.ArgumentParser) -> None:
     log_flags(advise)
     advise.set_defaults(elsewhere=evaluate)
     _advise_flags(advise)
+
+    replay = verb(
+        verbs,
+        "replay",
+        _replay,
+        "what an algorithm that learns would have earned",
+        REPLAY_EXAMPLES,
+    )
+    log_flags(replay)
+    replay.set_defaults(elsewhere=evaluate, value_model=None, segments=None)
+    _replay_flags(replay)
+
+
+def _replay(options: argparse.Namespace) -> int:
+    from offpolicy.cli import replaying
+
+    return replaying.run(options)
 
 
 def _advise(options: argparse.Namespace) -> int:
@@ -180,4 +208,31 @@ def _advise_flags(parser: argparse.ArgumentParser) -> None:
         ("--seed", None, "every random choice follows from it (0)", int),
         ("--level", None, "level of intervals (0.95)", float),
         ("--json", "FILE", "write the advice as JSON", file_path),
+    )
+
+
+def _replay_flags(parser: argparse.ArgumentParser) -> None:
+    again = {"action": "append"}
+    add(
+        parser.add_argument_group("the question"),
+        ("--learner", "NAME", "a word, or name=package.module:Learner; may be repeated", again),
+        ("--blocks", "COL or N", "when it learns: a column, or so many blocks by --time"),
+        ("--method", None, "(progressive)", {"choices": ("progressive", "rejection")}),
+        ("--accept", None, "share of rows that rejection accepts", float),
+        METRIC,
+        LESS,
+        ("--randomized", None, "without propensities: actions were drawn at random", STORE_TRUE),
+        ("--estimator", "NAME", "may be repeated; default: the sensible set", again),
+        ("--reward-model", None, "default: auto", {"choices": models.REWARD_MODELS}),
+        ("--behavior-model", None, "as in evaluate", LOGGED),
+        SEED,
+    )
+    add(
+        parser.add_argument_group("the answer"),
+        REPORT,
+        ("--title", "TEXT", "of the report and the summary"),
+        ("--json", "FILE", "write the result as JSON", file_path),
+        ("--summary", "FILE", "write a Markdown summary", file_path),
+        ("--gate", "TEXT", 'such as "linucb lift > 0"; may be repeated', again),
+        ("--level", None, "level of intervals (0.95)", float),
     )

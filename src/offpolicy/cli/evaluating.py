@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from offpolicy.cli.terminal import Color
     from offpolicy.evaluation.result import Evaluation
+    from offpolicy.logs.log import Log, Scan
     from offpolicy.trust.gate import GateResult
 
 BAD = 1
@@ -106,13 +107,12 @@ def _ratio(options: argparse.Namespace) -> dict[str, Any]:
     return {"ratio": KernelRatio(options.bandwidth)}
 
 
-def behavior(log: Any, options: argparse.Namespace) -> Any:
+def behavior(log: Log | Scan, options: argparse.Namespace) -> Any:
     """The behavior model that was asked for; None for the logged propensities."""
     asked = options.behavior_model
     if asked != "logged":
         return asked
-    known = log if log.in_memory else log.roles
-    if known.propensity is None:
+    if not log.has_propensity:
         raise UsageError(
             "--behavior-model logged: the log has no propensities. Name them: --propensity."
         )
@@ -120,7 +120,7 @@ def behavior(log: Any, options: argparse.Namespace) -> Any:
 
 
 def _origin(options: argparse.Namespace) -> Any:
-    from offpolicy.report.provenance import Origin
+    from offpolicy.evaluation.shown import Origin
 
     paths = [options.config] if options.config else []
     return Origin(
@@ -134,7 +134,7 @@ def _origin(options: argparse.Namespace) -> Any:
 def show(ev: Evaluation, level: float, gates: Sequence[GateResult]) -> None:
     """The plain sentence first, then why, then the figures, then the gates."""
     from offpolicy._visible import visible
-    from offpolicy.report.text import pareto_table
+    from offpolicy.show.text import pareto_table
 
     for name in ev.metrics:
         _show_metric(ev.metric(name), level)
@@ -149,8 +149,8 @@ def show(ev: Evaluation, level: float, gates: Sequence[GateResult]) -> None:
 def _show_metric(ev: Evaluation, level: float) -> None:
     """What the log says by one metric; under its name, where there are several."""
     from offpolicy._visible import visible
-    from offpolicy.report.answer import answers
-    from offpolicy.report.text import best_of, direction, table
+    from offpolicy.show.answer import answers
+    from offpolicy.show.text import best_of, direction, table
 
     if ev.asked.are_several:
         heading = f"{visible(ev.metric_name)} ({direction(ev)})"

@@ -21,7 +21,7 @@ from offpolicy.cli.files import (
 from offpolicy.cli.guess import Guess, guess
 from offpolicy.cli.runfile_text import run_file
 from offpolicy.errors import UsageError, did_you_mean
-from offpolicy.report.text import align
+from offpolicy.inference.display import align
 
 if TYPE_CHECKING:
     import argparse

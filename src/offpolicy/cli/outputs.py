@@ -82,7 +82,7 @@ def write(
     ev: Evaluation, options: argparse.Namespace, level: float, gates: Sequence[GateResult]
 ) -> list[str]:
     """Write what was asked for; returns what could not be written, so that no gate's code is lost."""
-    from offpolicy.report.summary import markdown
+    from offpolicy.show.summary import markdown
 
     def text() -> str:
         return markdown(ev, level, gates, title=options.title)

@@ -15,11 +15,13 @@ from offpolicy.policies.words import from_words, names_module
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from offpolicy.logs.log import Log
+
 TREE_FILES = (".json",)
 
 
 def parse_policies(
-    specs: Sequence[str] | None, log: Any, config: str | None = None
+    specs: Sequence[str] | None, log: Log, config: str | None = None
 ) -> dict[str, Any]:
     """Resolve every ``name=SPEC``; the words are those of `offpolicy.policies.words`.
 

@@ -7,10 +7,10 @@ from dataclasses import asdict, dataclass
 
 from scipy.optimize import brentq
 
+from offpolicy._json import write
 from offpolicy._visible import printable
 from offpolicy.errors import UsageError
-from offpolicy.report.schema import write
-from offpolicy.report.text import align
+from offpolicy.inference.display import align
 from offpolicy.trust.trial import rounded_up
 
 #: How much faster than 1/√n widths shrink since models learn from more rows, as a power of n: a round number between

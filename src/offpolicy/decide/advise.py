@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from offpolicy.decide.score_variance import View
     from offpolicy.evaluation.result import Evaluation
+    from offpolicy.logs.log import Log
 
 #: Shares of decisions drawn uniformly that a table shows.
 SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
@@ -45,7 +46,7 @@ ROUNDING = 1e-9
 
 
 def advise(
-    log: Any,
+    log: Log,
     policies: Any,
     *,
     width: float | None = None,
@@ -117,9 +118,9 @@ def advise(
     return Advice(n, _unit(ev.problem.log), random, advice)
 
 
-def _unit(log: Any) -> str:
+def _unit(log: Log) -> str:
     """What independent units are called here, in the plural."""
-    if log.cluster is not None:
+    if log.has_clusters:
         return "clusters"
     return "rows" if log.kind == "bandit" else unit_word(log.kind, plural=True)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from offpolicy._visible import esc
 from offpolicy.decide.questions import condition
 from offpolicy.decide.tree import Leaf, Node
-from offpolicy.report.markup import esc
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence

@@ -12,7 +12,7 @@ eligible one in the order of the actions' mean logged rewards; both are learned,
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 
@@ -206,14 +206,14 @@ def _material(
 def _scores(ev: Evaluation) -> Floats:
     """(n, K) doubly robust scores Γ(a) of every row and action, times the row's weight in the mean."""
     scores = np.column_stack([ev[name, SCORE].psi[0] for name in ev.policies])
-    mass = ev.problem.units.mass
-    return scores if mass is None else scores * mass[:, None]
+    return scores * ev.problem.units.mass[:, None]
 
 
-def _in_memory(log: Any, learner: str) -> BanditLog:
+def _in_memory(log: BanditLog | LogScan, learner: str) -> BanditLog:
     """The log's rows, where a policy can be learned from them."""
     if getattr(log, "kind", None) == "bandit" and getattr(log, "way", None) in {"auto", "rows"}:
-        log = log.read()
+        log = cast("LogScan", log).read()
+    log = cast("BanditLog", log)
     if getattr(log, "kind", None) != "bandit" or not log.in_memory:
         raise UsageError(
             "learn_policy needs a bandit log in memory: BanditLog.from_frame, or scan(…, way='rows')."
@@ -221,15 +221,14 @@ def _in_memory(log: Any, learner: str) -> BanditLog:
     if log.is_continuous:
         raise UsageError(
             "learn_policy chooses among actions that are labels, and those of this log are numbers. Give groups of "
-            "them as the action (prices by range), or see op.value_curve."
+            "them as the action (prices by range), or see ev.value_curve()."
         )
-    if log.count is not None and float(log.count.max()) > 1:
+    if float(log.count.max()) > 1:
         raise UsageError(
             "learn_policy needs one row per decision; this log is compressed. Use way='rows'."
         )
     _check_context(log, learner)
-    read: BanditLog = log
-    return read
+    return log
 
 
 def _check_question(learner: str, objective: str, max_depth: int, min_rows: int | None) -> None:
@@ -249,7 +248,7 @@ def _check_sizes(max_depth: int, min_rows: int | None) -> None:
         raise UsageError(f"min_rows= must be an int of at least 1. Got {min_rows!r} instead.")
 
 
-def _check_context(log: Any, learner: str) -> None:
+def _check_context(log: BanditLog, learner: str) -> None:
     if log.context.names is None and np.ndim(log.context.table) > 2:
         raise UsageError(
             "learn_policy asks about single columns; this context is an array of shape "

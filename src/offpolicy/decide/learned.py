@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Any
 
 from scipy import special
 
+from offpolicy._doors import door
 from offpolicy._visible import printable
 from offpolicy.decide.policies import BoostedPolicy, TreePolicy
-from offpolicy.decide.showing import learned_section
+from offpolicy.evaluation.shown import Tracked
 from offpolicy.inference.figures import plain, signed
-from offpolicy.report.decision import Tracked
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from offpolicy._arrays import Bools, Floats
     from offpolicy.evaluation.result import Evaluation
+    from offpolicy.evaluation.shown import Section
     from offpolicy.inference.estimate import Estimate
     from offpolicy.inference.intervals.sample import Interval
-    from offpolicy.report.sections import Section
 
 LEARNED, NAIVE = "learned", "learned, on its own rows"
 SCORE = "DML"
@@ -106,7 +106,7 @@ class Learned:
 
     def sections(self) -> list[Section]:
         """The learned policy in a report."""
-        return [learned_section(self)]
+        return [door("learned")(self)]
 
     def tracked(self) -> Tracked:
         """What a tracker is told of the policy."""

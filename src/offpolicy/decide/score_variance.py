@@ -120,9 +120,7 @@ def view_of(ev: Evaluation, policy: str, *, whole: bool) -> View:
     """What the log shows of a policy; ``whole`` where it answers for it, so that nothing is uncovered."""
     target = ev.targets[policy]
     d = ev.problem.decisions(target, scored(ev.estimators))
-    mass = np.ones(d.n) if d.weight is None else d.weight
-    mass = mass / mass.sum()
-    count = np.ones(d.n) if d.count is None else d.count
+    mass, count = d.mass / d.mass.sum(), d.count
     log = ev.problem.log
     k = float(len(log.actions))
     opened = np.full(d.n, k) if log.eligible is None else log.eligible.sum(axis=1).astype(float)
@@ -206,5 +204,4 @@ def scored(estimators: Sequence[Estimator]) -> Estimator:
 def randomness(ev: Evaluation) -> float:
     """E[1 − π_b(A|S)]: how often a second draw differs."""
     d = ev.problem.decisions(next(iter(ev.targets.values())), scored(ev.estimators))
-    mass = np.ones(d.n) if d.weight is None else d.weight
-    return float(mass @ (1 - d.pi_b) / mass.sum())
+    return float(d.mass @ (1 - d.pi_b) / d.mass.sum())

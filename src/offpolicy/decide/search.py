@@ -34,12 +34,13 @@ class PolicyLearner:
     >>> import numpy as np, pandas as pd, offpolicy as op
     >>> from sklearn.dummy import DummyRegressor
     >>> from sklearn.model_selection import GridSearchCV
+    >>> from offpolicy.evaluation.scorer import policy_scorer
     >>> rng = np.random.default_rng(0)
     >>> df = pd.DataFrame({"x": rng.normal(size=600), "a": rng.integers(2, size=600), "p": 0.5})
     >>> df["r"] = 1.0 * (df["a"] == (df["x"] > 0))
     >>> log = op.BanditLog.from_frame(df, context=["x"], action="a", reward="r", propensity="p")
-    >>> model = op.PolicyLearner(log, reward_model=DummyRegressor())
-    >>> search = GridSearchCV(model, {"max_depth": [0, 1]}, scoring=op.policy_scorer(log), cv=2)
+    >>> model = PolicyLearner(log, reward_model=DummyRegressor())
+    >>> search = GridSearchCV(model, {"max_depth": [0, 1]}, scoring=policy_scorer(log), cv=2)
     >>> search.fit(df[["x"]]).best_params_
     {'max_depth': 1}
     """
@@ -98,6 +99,11 @@ class PolicyLearner:
             seed=self.seed,
         )
         return self
+
+    def fit_policy(self, log: BanditLog) -> Any:
+        """The policy learned from a log, with these settings: what `offpolicy.policies.CrossFitted` asks for."""
+        settings = {name: getattr(self, name) for name in SETTINGS if name != "log"}
+        return learn_policy(log, **settings).policy
 
     def bind(self, actions: Any) -> Any:
         """Return the learned policy for these actions, in this order."""

@@ -17,9 +17,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from offpolicy._doors import door
+from offpolicy._json import write
 from offpolicy._visible import printable
 from offpolicy.errors import UsageError, did_you_mean
 from offpolicy.evaluation.result import Evaluation
+from offpolicy.evaluation.shown import Tracked, name_of
 from offpolicy.inference.family import adjusted
 from offpolicy.inference.figures import signed
 from offpolicy.inference.intervals.concentration import empirical_bernstein, implicit_exploration
@@ -30,14 +33,11 @@ from offpolicy.inference.intervals.joint_bets import (
 )
 from offpolicy.inference.intervals.sample import Sample
 from offpolicy.policies.target import LOGGING_POLICY
-from offpolicy.report.decision import Tracked
-from offpolicy.report.schema import write
-from offpolicy.report.tracking import name_of
 from offpolicy.scores.catalog import headline
 
 if TYPE_CHECKING:
+    from offpolicy.evaluation.shown import Section
     from offpolicy.inference.estimate import Estimate
-    from offpolicy.report.sections import Section
 
 Method = Literal["auto", "smoothing", "exploration", "bernstein", "interval"]
 METHODS = ("auto", "smoothing", "exploration", "bernstein", "interval")
@@ -120,9 +120,7 @@ class Selection:
 
     def sections(self) -> list[Section]:
         """The choice in a report."""
-        from offpolicy.decide.showing import selection_section
-
-        return [selection_section(self)]
+        return [door("selection")(self)]
 
     def tracked(self) -> Tracked:
         """What a tracker is told of the choice."""

@@ -213,10 +213,10 @@ def _log(
     folds: list[str],
     count: Floats,
 ) -> BanditLog:
-    def optional(name: str) -> Floats | None:
+    def optional(name: str) -> Any:
         return numbers(cells, name) if name in cells.column_names else None
 
-    def group(name: str) -> tuple[tuple[Any, ...] | None, Ints | None]:
+    def group(name: str) -> tuple[Any, Any]:
         return codes_of(cells, name) if name in cells.column_names else (None, None)
 
     def stacked(start: str) -> Any:
@@ -245,7 +245,7 @@ def _log(
         propensity=optional("propensity"),
         distribution=distribution_of(roles, optional),
         batch=batch,
-        batch_labels=batch_labels,
+        batch_labels=batch_labels or (),
         cluster=cluster,
         unit=None if clusters is None else unit_numbers(np.array(clusters))[cluster],
         weight=optional("weight"),

@@ -11,14 +11,15 @@ import numpy as np
 from offpolicy.engines.codes import codes_of
 from offpolicy.logs.bandit import BanditLog, Names, name_of
 from offpolicy.logs.frame import Context
-from offpolicy.logs.identity import signed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from offpolicy._arrays import Floats, Ints
+    from offpolicy._arrays import Floats
     from offpolicy.engines.roles import Roles
     from offpolicy.logs.action_features import ActionFeatures
+
+LARGEST = 2**63 - 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +55,7 @@ class Schema:
     def log(self, rows: Any, first: int = 0) -> BanditLog:
         """A log of Arrow rows that have been checked; ``first`` is the number of the first row."""
 
-        def numbers(name: str) -> Floats | None:
+        def numbers(name: str) -> Any:
             if name not in rows.column_names:
                 return None
             return np.array(rows[name].to_numpy(), dtype=np.float64)
@@ -89,7 +90,7 @@ class Schema:
             propensity=numbers("propensity"),
             distribution=distribution_of(roles, numbers),
             batch=_placed(rows, "batch", self.batches),
-            batch_labels=self.batches,
+            batch_labels=self.batches or (),
             cluster=_clusters(rows),
             weight=numbers("weight"),
             fold=None if fold is None else fold[None, :],
@@ -108,7 +109,7 @@ def _required(codes: Any) -> Any:
     return codes
 
 
-def _placed(rows: Any, name: str, labels: tuple[Any, ...] | None) -> Ints | None:
+def _placed(rows: Any, name: str, labels: tuple[Any, ...] | None) -> Any:
     """Codes of a column among the labels of the whole log."""
     if labels is None or name not in rows.column_names:
         return None
@@ -117,7 +118,7 @@ def _placed(rows: Any, name: str, labels: tuple[Any, ...] | None) -> Ints | None
     return np.array([position[label] for label in present], dtype=np.int64)[code]
 
 
-def _clusters(rows: Any) -> Ints | None:
+def _clusters(rows: Any) -> Any:
     """Numbers of the clusters, the same in every block: integers as they are, others by 63 bits of a digest."""
     if "cluster" not in rows.column_names:
         return None
@@ -128,7 +129,7 @@ def _clusters(rows: Any) -> Ints | None:
 
 def _cluster_number(label: Any) -> int:
     if isinstance(label, int):
-        return signed(label)
+        return label & LARGEST  # codes of clusters are not negative
     digest = hashlib.blake2b(str(label).encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big") >> 1
 

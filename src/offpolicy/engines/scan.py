@@ -102,6 +102,15 @@ class LogScan(Scanned):
         _ = self.facts
         return self
 
+    def up_to(self, steps: int) -> LogScan:
+        """Refused: a unit is one decision."""
+        raise UsageError("horizon= is for trajectories; a bandit log has one decision per unit.")
+
+    @property
+    def has_propensity(self) -> bool:
+        """Whether the probability of the logged action is known."""
+        return self.roles.propensity is not None
+
     @property
     def n(self) -> int:
         """Rows."""
@@ -160,6 +169,10 @@ class LogScan(Scanned):
         if self.is_continuous:
             raise UsageError("actions that are numbers seldom repeat: there are no cells to count.")
         return self._cells(Plan.of(folds, 1, seed), ())
+
+    def whole(self) -> BanditLog:
+        """All of it in memory, as weighted cells, on which the checks of a log run."""
+        return self.compress()
 
     def read(self) -> BanditLog:
         """All rows in memory, for what needs them there; refused where they are too many."""
@@ -244,7 +257,9 @@ class LogScan(Scanned):
 
     def _rows(self, streamed: StreamedLog) -> BanditLog:
         log = streamed.schema.log(self.engine.table(streamed.rows()))
-        cluster = None if log.cluster is None else np.unique(log.cluster, return_inverse=True)[1]
+        cluster = (
+            np.unique(log.cluster, return_inverse=True)[1] if log.has_clusters else log.cluster
+        )
         return replace(log, cluster=cluster, about=self.about("rows", log.rows))
 
     def _schema(self, extra: tuple[str, ...]) -> Schema:

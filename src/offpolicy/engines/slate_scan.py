@@ -69,6 +69,11 @@ class SlateScan(Scanned):
         return found
 
     @property
+    def has_propensity(self) -> bool:
+        """Whether the probability of the shown item is known."""
+        return self.roles.propensity is not None
+
+    @property
     def n(self) -> int:
         """Slates."""
         return self.facts.n
@@ -106,6 +111,10 @@ class SlateScan(Scanned):
         rows = self.engine.table(ordered(self.table, self.roles, extra))
         log = self.schema.log(rows.to_pandas())
         return replace(log, about=self.about("rows", log.rows))
+
+    def whole(self) -> Slates:
+        """All of it in memory, on which the checks of a log run."""
+        return self.read()
 
     @property
     def schema(self) -> SlateSchema:

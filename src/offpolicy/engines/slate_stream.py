@@ -140,6 +140,8 @@ class StreamedSlates(Slates):
                 "ended": np.ones(len(lengths), dtype=bool),
                 "cluster": cluster,
                 "weight": whole["weight"],
+                "count": None,
+                "batch": None,
                 "fold": None if fold is None else fold[None, :],
                 "unit": whole["unit"],
                 "source": None,
@@ -203,7 +205,7 @@ class StreamedSlates(Slates):
             done += here.n
             yield replace(
                 here,
-                cluster=None if self.cluster is None else self.cluster[units],
+                cluster=self.cluster[units],
                 fold=None if self.fold is None else self.fold[:, units],
             )
 
@@ -294,7 +296,7 @@ def _narrow(block: Slates, roles: SlateRoles) -> dict[Any, Any]:
         "slot_reward": block.slot_reward,
         "propensity": block.propensity,
         "lengths": np.diff(block.layout.offsets),
-        "weight": block.weight,
+        "weight": block.weight if block.is_weighted else None,
         "unit": block.units,
         "cluster": labels(roles.cluster),
         "fold": labels(roles.fold),

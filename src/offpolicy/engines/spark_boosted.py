@@ -148,9 +148,7 @@ class _Encode:
                 table = ActionColumns(log.action_features).beside(table, log.action)
             matrix, _ = joined(table, log.action)
             columns = {f"f{j}": column for j, column in enumerate(matrix.T)}
-            columns |= {"label": log.reward, "weight": np.ones(log.rows)}
-            if log.weight is not None:
-                columns["weight"] = log.weight
+            columns |= {"label": log.reward, "weight": log.weight}
             for r in range(folds.repeats):
                 columns[f"fold{r}"] = folds.labels[r].astype(np.int32)
                 columns[f"half{r}"] = folds.half[r].astype(np.int32)

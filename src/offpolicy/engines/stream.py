@@ -35,6 +35,7 @@ class StreamedLog:
 
     kind: ClassVar[str] = "bandit"
     in_memory: ClassVar[bool] = False
+    undecided: ClassVar[bool] = False
 
     @property
     def n(self) -> int:

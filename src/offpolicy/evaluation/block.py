@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from offpolicy._arrays import Floats
     from offpolicy.inference.columns import Columns
+    from offpolicy.logs.log import Log
     from offpolicy.policies.coarse import Cells
     from offpolicy.policies.target import Target
     from offpolicy.scores.catalog import Estimator
@@ -33,7 +34,7 @@ class Block:
     """Predictions for the decisions of one block, as columns of the whole log."""
 
     number: int
-    log: Any
+    log: Log
     folds: Folds
     nuisances: Any
     discount: float

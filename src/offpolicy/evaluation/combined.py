@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from offpolicy.inference.columns import Columns
     from offpolicy.inference.reach import Reach
     from offpolicy.inference.units import Units
+    from offpolicy.logs.log import Log
     from offpolicy.policies.coarse import Cells
     from offpolicy.policies.target import Target
     from offpolicy.scores.catalog import Estimator
@@ -74,9 +75,10 @@ class Combined:
         same = self.base.ratio_log is self.base.log
         return self.log if same else self._rewarded(self.base.ratio_log)
 
-    def _rewarded(self, log: Any) -> Any:
+    def _rewarded(self, log: Log) -> Any:
         names = replace(log.names, reward=self.name)
-        return replace(log, reward=self.columns["reward"], further={}, names=names)
+        held: Any = log
+        return replace(held, reward=self.columns["reward"], further={}, names=names)
 
     @property
     def log_is_continuous(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 
@@ -30,6 +30,7 @@ from offpolicy.inference.score_table import ScoreTable
 from offpolicy.models.behavior.logging_policy import as_logging_policy
 from offpolicy.policies import target as targets
 from offpolicy.policies.coarse import CoarseRatio
+from offpolicy.policies.learned import aimed
 from offpolicy.scores import catalog
 from offpolicy.splits.folds import Folds, KFold, Plan
 from offpolicy.splits.hashing import DEFAULT_SEED
@@ -41,13 +42,15 @@ if TYPE_CHECKING:
 
     from offpolicy._arrays import Array
     from offpolicy.evaluation.source import Source
+    from offpolicy.logs.log import BlockedLog, Log, Scan
+    from offpolicy.logs.slates import Slates
     from offpolicy.scores.catalog import Estimator
 
 NUMBER = int | float | np.integer | np.floating
 
 
 def evaluate(
-    log: Any,
+    log: Log | Scan,
     policies: Any,
     *,
     estimators: Any = None,
@@ -76,7 +79,8 @@ def evaluate(
     policies : policy or {name: policy}
         An object with ``probabilities(context)``, a callable giving probabilities or one label per row, a
         fitted classifier, an agent with ``predict``, a torch module giving logits, a mapping from action to
-        probability, an (n, K) array, or words: a column of the frame, "uniform", "always:x".
+        probability, an (n, K) array, or words: a column of the frame, "uniform", "always:x". An unfitted
+        scikit-learn estimator is a model of the reward that is refitted out of fold (`policies.CrossFitted`).
     estimators : list of names or `Estimator` objects, optional
         Default: the recommended "auto" beside DML, SNDR, SNIPW, IPW and DM.
     reward_model : learner, "auto", or (n, K) array, optional
@@ -152,7 +156,7 @@ def evaluate(
         raise UsageError(f"average= must be 'units' or 'folds'. Got {average!r} instead.")
     check_declarations(log, randomized, gamma)
     prepare_threads()
-    named = targets.adapted_policies(policies, log)
+    named = aimed(targets.adapted_policies(policies, log), lowest=asked.names[0] in asked.minimized)
     labels = getattr(log, "fold", None), getattr(getattr(log, "roles", None), "fold", None)
     drawn = isinstance(folds, int | np.integer | KFold) and all(own is None for own in labels)
 
@@ -189,14 +193,11 @@ def evaluate(
     plan = Plan.of(folds, repeats, seed)
     weighed, given = as_ratio(ratio, log), as_logging_policy(behavior_model, log)
     if horizon is not None:
-        if log.kind == "bandit":
-            raise UsageError(
-                "horizon= is for trajectories; a bandit log has one decision per unit."
-            )
         log = log.up_to(horizon)
-    log = log.opened(plan, named, reward_model if bandit else value_model, given)
-    if getattr(log, "undecided", False):
-        log = settled(log, folds, seed)
+    model = reward_model if bandit else value_model
+    log = cast("Log", log.opened(plan, named, model, given))
+    if log.undecided:
+        log = settled(cast("Slates", log), folds, seed)
     named_estimators = catalog.sensible(log) if estimators is None else estimators
     chosen = catalog.for_log(catalog.resolve(named_estimators, log.kind), log)
     model = asked.models[asked.names[0]]
@@ -280,7 +281,7 @@ def _for_targets(
     return [e for e in chosen if "value" not in e.needs]
 
 
-def _estimand(log: Any, discount: float) -> dict[str, Any]:
+def _estimand(log: Log, discount: float) -> dict[str, Any]:
     """Which value a log of episodes speaks of, for the settings of the result."""
     if log.kind == "bandit":
         return {}
@@ -288,16 +289,16 @@ def _estimand(log: Any, discount: float) -> dict[str, Any]:
     return {"horizon": limit, "estimand": log.estimand(discount)}
 
 
-def _source(log: Any, plan: Plan, folds: Any, specs: Specs) -> Source:
+def _source(log: Log, plan: Plan, folds: Any, specs: Specs) -> Source:
     """Where the predictions of a log come from."""
     if log.in_memory:
         return InMemory.of(log, _folds(log, plan, folds), specs)
     if log.kind == "bandit":
         return Streamed.of(log, plan, specs)
-    return InBlocks.of(log, _folds(log, plan, folds), specs)
+    return InBlocks.of(cast("BlockedLog", log), _folds(log, plan, folds), specs)
 
 
-def _folds(log: Any, plan: Plan, asked: Any) -> Folds:
+def _folds(log: Log, plan: Plan, asked: Any) -> Folds:
     """Folds of a log in memory: its own labels, the ones given, or drawn."""
     drawn = isinstance(asked, int | np.integer | KFold)
     labels = log.fold if drawn else None
@@ -309,7 +310,7 @@ def _folds(log: Any, plan: Plan, asked: Any) -> Folds:
             f"repeats={plan.repeats}, but the log carries one column of fold labels. Pass folds= as a "
             "(repeats, n) array of labels, or build the log without fold=."
         )
-    counted = log.count is not None and float(log.count.max()) > 1
+    counted = float(log.count.max()) > 1
     if counted and drawn and labels is None:
         raise DataError(
             "rows of this log stand for several impressions, which folds drawn now would keep together. "
@@ -319,7 +320,7 @@ def _folds(log: Any, plan: Plan, asked: Any) -> Folds:
     if plan.stratify is not None:
         if log.kind != "bandit":
             raise UsageError("stratify= is for bandit logs.")
-        if log.cluster is not None:
+        if log.has_clusters:
             raise UsageError(
                 "folds cannot be stratified and clustered at once. Leave stratify out."
             )
@@ -331,13 +332,13 @@ def _folds(log: Any, plan: Plan, asked: Any) -> Folds:
         log.units,
         labels=labels,
         half=None if labels is None else log.half,
-        cluster=log.cluster,
+        cluster=log.cluster if log.has_clusters else None,
         strata=strata,
     )
 
 
 def _check_arguments(
-    log: Any,
+    log: Log | Scan,
     reward_model: Any,
     value_model: Any,
     ratio_model: Any,

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from offpolicy._arrays import Floats, Ints
+    from offpolicy.logs.log import BlockedLog
     from offpolicy.scores.catalog import Estimator
     from offpolicy.splits.folds import Split
 
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 class InBlocks:
     """One block of columns, predicted in passes over blocks of whole units."""
 
-    log: Any
+    log: BlockedLog
     folds: Folds
     specs: Specs
     store: FitStore = field(default_factory=FitStore)
@@ -57,7 +58,7 @@ class InBlocks:
     action_range: None = None
 
     @classmethod
-    def of(cls, log: Any, folds: Folds, specs: Specs) -> InBlocks:
+    def of(cls, log: BlockedLog, folds: Folds, specs: Specs) -> InBlocks:
         """The source of a log that comes in blocks of whole units."""
         model = as_value_model(specs.value_model, log)
         if not getattr(model, "moves", False):
@@ -213,7 +214,9 @@ class InBlocks:
             self.notes = tuple(dict.fromkeys((*self.notes, note)))
         return training, np.concatenate(units)
 
-    def _fits(self, log: Any, folds: Folds, names: Sequence[str], store: FitStore) -> EpisodeFit:
+    def _fits(
+        self, log: BlockedLog, folds: Folds, names: Sequence[str], store: FitStore
+    ) -> EpisodeFit:
         specs = self.specs
         targets = tuple(resolve(name, self.policies[name], log) for name in names)
         return EpisodeFit(

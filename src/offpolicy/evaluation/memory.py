@@ -17,8 +17,10 @@ from offpolicy.logs.layout import in_log_order
 from offpolicy.models.behavior.logging_policy import as_logging_policy
 from offpolicy.models.fitting.crossfit import CrossFit
 from offpolicy.models.fitting.episodes import EpisodeFit
+from offpolicy.models.fitting.policy_fits import learned_target
 from offpolicy.models.fitting.store import BEHAVIOR, MRDR, REWARD, FitStore
 from offpolicy.policies import target as targets
+from offpolicy.policies.learned import CrossFitted
 from offpolicy.policies.numbers import trial_stem
 from offpolicy.trust.sums import LogSums, log_sums
 
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from offpolicy._arrays import Floats, Ints
+    from offpolicy.logs.log import Log
     from offpolicy.policies.coarse import Cells
     from offpolicy.policies.target import Target
     from offpolicy.scores.catalog import Estimator
@@ -36,7 +39,7 @@ if TYPE_CHECKING:
 class InMemory:
     """One block."""
 
-    log: Any
+    log: Log
     folds: Folds
     nuisances: Any
     discount: float
@@ -51,7 +54,7 @@ class InMemory:
     )
 
     @classmethod
-    def of(cls, log: Any, folds: Folds, specs: Specs) -> InMemory:
+    def of(cls, log: Log, folds: Folds, specs: Specs) -> InMemory:
         """The source of a log in memory."""
         nuisances = nuisances_of(log, folds, specs)
         return cls(log, folds, nuisances, specs.discount, cells=specs.cells, ratio=specs.ratio)
@@ -125,7 +128,12 @@ class InMemory:
 
     def resolve(self, named: dict[str, Any]) -> dict[str, Target]:
         """Policies, in whichever form, against this log."""
-        resolved = {name: targets.resolve(name, policy, self.log) for name, policy in named.items()}
+        resolved = {
+            name: learned_target(name, policy, self.log, self.nuisances)
+            if isinstance(policy, CrossFitted)
+            else targets.resolve(name, policy, self.log)
+            for name, policy in self.adapted(named).items()
+        }
         if not self.nuisances.targets:
             self.nuisances = replace(self.nuisances, targets=tuple(resolved.values()))
             vars(self).pop("block", None)
@@ -293,7 +301,7 @@ def keeps_without_ratio(name: Any) -> bool:
     return name[0] in {"fold", "half", "metric"}
 
 
-def nuisances_of(log: Any, folds: Folds, specs: Specs) -> Any:
+def nuisances_of(log: Log, folds: Folds, specs: Specs) -> Any:
     """The models of a log in memory, as its kind needs them."""
     store = FitStore(n_jobs=specs.n_jobs)
     behavior = in_log_order(as_array(specs.behavior_model), log)

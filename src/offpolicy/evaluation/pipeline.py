@@ -31,17 +31,16 @@ from offpolicy.evaluation.weight_evidence import evidence_columns
 from offpolicy.inference.bend import Bend, agreed, bend, width_of
 from offpolicy.inference.estimate import EDGE, INTERIOR, Estimate, embedded, over_folds
 from offpolicy.inference.intervals.pool import Moments
-from offpolicy.inference.reach import masses
+from offpolicy.inference.reach import CalibrationSums, calibration_sums, masses
 from offpolicy.inference.score_table import Affine, EvidenceColumns, ScoreTable
 from offpolicy.models.fitting.predicted import Behavior
-from offpolicy.report.calibration import CalibrationSums, calibration_sums
 from offpolicy.scores import catalog
 from offpolicy.scores.decisions import Decisions, undeclared
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from offpolicy._arrays import Array, Floats, Ints
+    from offpolicy._arrays import Floats, Ints
     from offpolicy.evaluation.source import Source
     from offpolicy.inference.columns import Columns, Name
     from offpolicy.inference.reach import Reach
@@ -295,13 +294,12 @@ class Pipeline:
             rows = self.scored_units(estimator.split, 0)
             apart = self.columns[name] if rows is None else self.columns[name][rows]
             units = self.units if rows is None else self.units.part(rows)
+            cluster = units.cluster if units.has_clusters else None
             width = width_of(np.asarray(self.log.action, dtype=np.float64))
             plain = d.reward - float(np.average(d.reward, weights=d.mass))
             # A break is in the rewards themselves; what the model knows of contexts takes noise away.
             rests = (plain, d.reward - d.v) if modeled else (plain,)
-            self._cache[key] = agreed(
-                [bend(apart, rest, d.mass, units.cluster, width) for rest in rests]
-            )
+            self._cache[key] = agreed([bend(apart, rest, d.mass, cluster, width) for rest in rests])
         made: Bend | None = self._cache[key]
         return made
 
@@ -320,7 +318,7 @@ class Pipeline:
         self._cache["products", target.name, estimator.name] = scores.products
         self._cache["look back", target.name, estimator.name] = scores.looks_back
         self._cache["model share", target.name, estimator.name, repeat] = scores.model_share
-        if d.count is not None and not estimator.counts:
+        if d.is_counted and not estimator.counts:
             # Units that are alike in all that a score may look at have one score.
             first = np.concatenate([[0], np.cumsum(np.rint(d.count).astype(np.int64))[:-1]])
             scores = replace(scores, psi=scores.psi[first])
@@ -451,7 +449,7 @@ class Pipeline:
         raised = self.behavior(split, repeat).raised
         if raised is None:
             return 0
-        count: Array = np.ones(len(raised)) if self.units.count is None else self.units.count
+        count = self.units.count[self.log.layout.unit]
         return int(count @ raised) if rows is None else int(count[rows] @ raised[rows])
 
     def behavior(self, split: Split, repeat: int) -> Behavior:
@@ -466,7 +464,7 @@ class Pipeline:
     def behavior_calibration(self, split: Split) -> CalibrationSums | None:
         """π_b of all actions against those taken; None where only the logged action's is known."""
         (mass, square), unit = masses(self.units), self.log.layout.unit
-        count = np.ones(len(mass)) if self.units.count is None else self.units.count
+        count = self.units.count
         sums: CalibrationSums | None = None
         for rows, matrix in self.source.distributions(split):
             at = unit[rows]

@@ -19,8 +19,6 @@ def position_values(
 
     Parameters
     ----------
-    ev : Evaluation
-        Of slates with rewards of slots.
     policy : str, optional
         Which; may be left out when there is one.
     level : float
@@ -36,15 +34,15 @@ def position_values(
     >>> log = op.Slates.from_frame(frame, slate="s", position="k", context=None, action="item", reward="click",
     ...                            propensity="p")
     >>> ev = op.evaluate(log, op.policies.Fixed(1), estimators=["SNIPW"])
-    >>> [(row["position"], abs(row["value"] - 0.5) < 0.1) for row in position_values(ev)]
+    >>> [(row["position"], abs(row["value"] - 0.5) < 0.1) for row in ev.position_values()]
     [('1', True), ('2', True)]
     """
-    from offpolicy.report.positions import by_position
+    from offpolicy._doors import door
     from offpolicy.trust.verdict import policy_name
     from offpolicy.trust.view import View
 
     name = policy_name(ev, policy)
-    rows = by_position(View.of(ev.problem, ev.targets[name]), level)
+    rows = door("positions")(View.of(ev.problem, ev.targets[name]), level)
     if not rows:
         raise UsageError("position_values() is for slates with a reward of each slot.")
     return [{"position": row.pop("group"), **row} for row in rows]

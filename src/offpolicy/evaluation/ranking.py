@@ -50,8 +50,6 @@ def against(ev: Evaluation, truth: Mapping[str, float], estimator: str | None = 
 
     Parameters
     ----------
-    ev : Evaluation
-        Of two policies or more.
     truth : {policy: value}
         True values (or those of an A/B test) of all policies.
     estimator : str, optional
@@ -64,7 +62,7 @@ def against(ev: Evaluation, truth: Mapping[str, float], estimator: str | None = 
     >>> a = rng.integers(3, size=900)
     >>> log = op.BanditLog.from_arrays(None, a, a + rng.normal(size=900), np.full(900, 1 / 3))
     >>> ev = op.evaluate(log, {str(k): op.policies.Fixed(k) for k in range(3)}, estimators=["SNIPW"])
-    >>> found = against(ev, {"0": 0.0, "1": 1.0, "2": 2.0})
+    >>> found = ev.against({"0": 0.0, "1": 1.0, "2": 2.0})
     >>> found.order, found.regret_at(1)
     (('2', '1', '0'), 0.0)
     """

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from offpolicy.evaluation.source import Source
+    from offpolicy.logs.log import Log, Scan
     from offpolicy.policies.target import Target
     from offpolicy.scores.catalog import Estimator
 
@@ -40,7 +41,7 @@ def is_auto(ratio: Any) -> bool:
     return isinstance(ratio, str) and ratio == AUTO
 
 
-def as_ratio(ratio: Any, log: Any) -> Any:
+def as_ratio(ratio: Any, log: Log | Scan) -> Any:
     """Resolve ``ratio=`` against a log: None for the ratio of the logged action itself, else what the object makes.
 
     An object with ``for_log(log)`` is asked once, before any model is fitted, and refuses logs it is not for.
@@ -73,7 +74,7 @@ class Choice:
     why: str
 
 
-def need_exact(log: Any, behavior_model: Any) -> None:
+def need_exact(log: Log, behavior_model: Any) -> None:
     """Refuse "auto" where there is no exact ratio to compare with."""
     given = isinstance(behavior_model, np.ndarray | LoggingPolicy)
     if not given and not (behavior_model is None and log.has_propensity):

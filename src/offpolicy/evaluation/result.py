@@ -9,15 +9,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from offpolicy._doors import door
 from offpolicy._progress import track
 from offpolicy._visible import printable
 from offpolicy.errors import PolicyError, UsageError, did_you_mean, missing_dependency
+from offpolicy.evaluation import position_values as positions
+from offpolicy.evaluation import ranking
+from offpolicy.evaluation import returns as distributions
+from offpolicy.evaluation import step_curves as curves_by_step
+from offpolicy.evaluation import value_curve as curves
 from offpolicy.evaluation.bandwidths import smoothed
 from offpolicy.evaluation.combined import checked_weights
 from offpolicy.evaluation.metrics import Asked
 from offpolicy.evaluation.pipeline import combined
 from offpolicy.logs.metrics import check_metric
 from offpolicy.policies import target as targets
+from offpolicy.policies.learned import aimed
 from offpolicy.scores.catalog import headline
 
 if TYPE_CHECKING:
@@ -25,12 +32,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from offpolicy.evaluation.pipeline import Pipeline
+    from offpolicy.evaluation.shown import Decision, Origin
     from offpolicy.inference.comparison import Comparison
     from offpolicy.inference.estimate import Estimate
     from offpolicy.inference.pareto import Pareto
+    from offpolicy.logs.log import Log
     from offpolicy.policies.target import Target
-    from offpolicy.report.decision import Decision
-    from offpolicy.report.provenance import Origin
     from offpolicy.scores.catalog import Estimator
     from offpolicy.trust import Diagnostics
     from offpolicy.trust.gate import GateResult
@@ -63,6 +70,7 @@ class Evaluation:
     added: dict[str, Any] = field(default_factory=dict)
     root: Evaluation | None = None
     remake: Callable[[Evaluation], Evaluation] | None = None
+    replayed: Any = None
 
     @property
     def policies(self) -> list[str]:
@@ -227,7 +235,7 @@ class Evaluation:
                 raise PolicyError(f"a policy called {name!r} is here already. Choose another name.")
         if source.log_is_continuous:
             named = smoothed(source, source.adapted(named), self.estimators)
-        new = source.resolve(named)
+        new = source.resolve(aimed(source.adapted(named), lowest=self.minimize))
         estimates = {**self.estimates, **self.problem.run(new, self.estimators)}
         return replace(
             self,
@@ -235,6 +243,12 @@ class Evaluation:
             estimates=estimates,
             added={**self.added, **named},
         )
+
+    def instead(self, policies: Any) -> Evaluation:
+        """Other policies in place of these, with the models already fitted."""
+        if self.root is not None and self.remake is not None:
+            return self.remake(self.root.instead(policies))
+        return replace(self, targets={}, estimates={}, added={}).add(policies)
 
     def redrawn(
         self, repeats: int, estimator: str | None = None, *, seed: int | None = None
@@ -418,6 +432,12 @@ class Evaluation:
             self._fronts[key] = pareto(self, level, estimator)
         return self._fronts[key]
 
+    returns = distributions.returns
+    step_curves = curves_by_step.step_curves
+    position_values = positions.position_values
+    value_curve = curves.value_curve
+    against = ranking.against
+
     @cached_property
     def _fronts(self) -> dict[tuple[float, str | None], Pareto]:
         return {}
@@ -444,9 +464,7 @@ class Evaluation:
         gates : sequence of GateResult
             What gates said about this result, to be kept with it.
         """
-        from offpolicy.report.schema import dump
-
-        return dump(self, path, level, gates)
+        return str(door("json")(self, path, level, gates))
 
     def report(
         self,
@@ -483,9 +501,7 @@ class Evaluation:
         Path
             The file written.
         """
-        from offpolicy.report.html import write
-
-        return write(
+        written: Path = door("report")(
             self,
             path,
             segments=segments,
@@ -494,6 +510,7 @@ class Evaluation:
             command=command,
             decision=decision,
         )
+        return written
 
     def log_mlflow(
         self,
@@ -525,9 +542,13 @@ class Evaluation:
         str
             The run's id.
         """
-        from offpolicy.report.tracking import log_mlflow
+        return str(
+            door("mlflow")(self, level=level, report=report, folder=folder, decision=decision)
+        )
 
-        return log_mlflow(self, level=level, report=report, folder=folder, decision=decision)
+    def learning_curve(self, estimator: str | None = None, level: float = 0.95) -> Any:
+        """What each learner of `offpolicy.replay` earned block by block, as a frame."""
+        return door("learning curve")(self, estimator, level)
 
     def plot(
         self,
@@ -554,23 +575,17 @@ class Evaluation:
         level : float
             Level of the intervals.
         """
-        from offpolicy.report.plots import plot
-
-        return plot(self, kind, ax=ax, policy=policy, segments=segments, level=level)
+        return door("plot")(self, kind, ax=ax, policy=policy, segments=segments, level=level)
 
     @printable
     def __repr__(self) -> str:
-        from offpolicy.report.text import best_of, metrics_line, table
-
-        return "\n".join(filter(None, (metrics_line(self), best_of(self), table(self))))
+        return str(door("text")(self))
 
     def _repr_html_(self) -> str:
-        from offpolicy.report.notebook import evaluation_html
-
-        return evaluation_html(self)
+        return str(door("notebook")(self))
 
 
-def describe(model: Any, log: Any = None) -> str:
+def describe(model: Any, log: Log | None = None) -> str:
     """A model in a few words, for the settings of a result."""
     if model is None:
         known = log is not None and log.has_propensity

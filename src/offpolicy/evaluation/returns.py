@@ -75,8 +75,6 @@ def returns(
 
     Parameters
     ----------
-    ev : Evaluation
-        Of trajectories (or of single decisions, whose reward is the return).
     policy : str, optional
         Which; may be left out when there is one.
     level : float
@@ -90,7 +88,7 @@ def returns(
     >>> rng = np.random.default_rng(0)
     >>> a = rng.integers(2, size=2000)
     >>> log = op.BanditLog.from_arrays(None, a, a + rng.normal(size=2000), np.full(2000, 0.5))
-    >>> found = returns(op.evaluate(log, op.policies.Fixed(1), estimators=["IPW"]))
+    >>> found = op.evaluate(log, op.policies.Fixed(1), estimators=["IPW"]).returns()
     >>> abs(found.quantile(0.5) - 1.0) < 0.2
     True
     """
@@ -104,7 +102,8 @@ def returns(
     logs = d.log_product
     highest = float(logs.max(initial=-np.inf))
     weight = d.mass * np.exp(logs - highest) if np.isfinite(highest) else np.zeros(d.n)
-    weighted = Weighted(np.asarray(d.returns), weight, units.count, units.cluster)
+    cluster = units.cluster if units.has_clusters else None
+    weighted = Weighted(np.asarray(d.returns), weight, units.count, cluster)
     effective = weighted.effective
     if effective < FEWEST:
         raise NotIdentifiedError(

@@ -50,8 +50,8 @@ class RowView:
 
     layout: Layout
     reward: Floats
-    mass: Floats | None
-    count: Floats | None
+    mass: Floats
+    count: Floats
     folds: Folds
 
     def fold(self, repeat: int) -> Ints:

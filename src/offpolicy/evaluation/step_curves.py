@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from offpolicy._doors import door
 from offpolicy.errors import UsageError
 
 if TYPE_CHECKING:
@@ -40,22 +41,7 @@ class StepCurves:
 
     def plot(self, ax: Any = None) -> Any:
         """Draw both with matplotlib: value by step, and the effective number of episodes below it."""
-        from offpolicy.report.plots import new_axes
-
-        axes = new_axes(2, "step_curves().plot()") if ax is None else ax
-        upper, lower = axes
-        steps = np.arange(len(self.logged))
-        upper.plot(steps, self.logged, label="logged")
-        upper.plot(steps, self.target, label="target")
-        upper.fill_between(
-            steps, self.target - 1.96 * self.error, self.target + 1.96 * self.error, alpha=0.2
-        )
-        upper.set_ylabel("reward")
-        upper.legend()
-        lower.plot(steps, self.effective)
-        lower.set_ylabel("effective episodes")
-        lower.set_xlabel("step")
-        return axes
+        return door("plot of steps")(self, ax)
 
 
 def step_curves(ev: Evaluation, policy: str | None = None) -> StepCurves:
@@ -63,8 +49,6 @@ def step_curves(ev: Evaluation, policy: str | None = None) -> StepCurves:
 
     Parameters
     ----------
-    ev : Evaluation
-        Of trajectories.
     policy : str, optional
         Which; may be left out when there is one.
     """

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from offpolicy._arrays import constant, is_constant
 from offpolicy._progress import FITTING, track
 from offpolicy.errors import DataError
 from offpolicy.evaluation.block import GIVEN, Block
@@ -37,11 +38,13 @@ from offpolicy.models.behavior.logging_policy import (
 from offpolicy.models.fitting import streamed as fitting
 from offpolicy.models.fitting.crossfit import CrossFit
 from offpolicy.models.fitting.store import BEHAVIOR, MRDR, REWARD, FitStore
+from offpolicy.policies.learned import needs_rows
 from offpolicy.policies.numbers import Smoothed, trial_stem
 from offpolicy.policies.target import (
     Target,
     adapted_policies,
     blank_target,
+    note_of,
     resolve,
     with_variants,
 )
@@ -95,14 +98,15 @@ class Predict:
             block.behavior(split, repeat)
         if self.base:
             for name in BASE:
-                if getattr(log, name) is not None:
-                    columns.put(name, 0, getattr(log, name))
+                values = getattr(log, name)
+                if values is not None and not is_constant(values):
+                    columns.put(name, 0, values)
             for name, values in log.further.items():
                 columns.put(("metric", name), 0, values)
             for r in range(folds.repeats):
                 columns.put(("fold", r), 0, folds.labels[r].astype(np.int32))
                 columns.put(("half", r), 0, folds.half[r])
-        mass, square = masses(Units(log.rows, None, log.weight))
+        mass, square = masses(Units(log.rows, weight=log.weight))
         seen = [t if cells is None else cells.target(t) for t in resolved.values()]
         sums: dict[Any, Any] = {
             (name, half): reach(nuisances.behaviors.log, target, mass * scored, square * scored)
@@ -221,7 +225,11 @@ class Streamed:
     def log(self) -> BanditLog:
         """All rows without their contexts."""
         columns, scan = self.columns, self.scan
-        cluster = columns.get("cluster")
+        batch: Any = columns.get("batch")
+        cluster: Any = columns.get("cluster")
+        if cluster is not None:
+            cluster = np.unique(cluster, return_inverse=True)[1]
+        weight: Any = columns.get("weight")
         return BanditLog(
             context=Context(
                 np.empty((scan.n, 0)), names=scan.schema.roles.context, load=scan.column
@@ -230,10 +238,10 @@ class Streamed:
             action=columns["action"],
             reward=columns["reward"],
             propensity=columns.get("propensity"),
-            batch=columns.get("batch"),
-            batch_labels=scan.batch_labels,
-            cluster=None if cluster is None else np.unique(cluster, return_inverse=True)[1],
-            weight=columns.get("weight"),
+            batch=batch,
+            batch_labels=scan.batch_labels or (),
+            cluster=cluster,
+            weight=weight,
             names=scan.names,
             action_features=scan.schema.features,
             action_range=scan.action_range,
@@ -250,23 +258,24 @@ class Streamed:
     def units(self) -> Units:
         """The independent units."""
         log = self.log
-        return Units(log.rows, None, log.weight, log.cluster, log.batch)
+        return Units(log.rows, log.count, log.weight, log.cluster, log.batch)
 
     def view(self, block: int | None) -> RowView:
         """Rows of one block, or all of them."""
         if block is None:
             log = self.log
-            return RowView(Layout.single(log.rows), log.reward, log.weight, None, self.folds)
+            return RowView(Layout.single(log.rows), log.reward, log.weight, log.count, self.folds)
         part = self.columns.block
         reward: Floats = part("reward", block)
-        weight = part("weight", block) if "weight" in self.columns else None
+        one = constant(1.0, len(reward))
+        weight = part("weight", block) if "weight" in self.columns else one
         repeats = range(self.plan.repeats)
         folds = Folds(
             np.stack([part(("fold", r), block) for r in repeats]),
             np.stack([part(("half", r), block) for r in repeats]),
             self.plan.k,
         )
-        return RowView(Layout.single(len(reward)), reward, weight, None, folds)
+        return RowView(Layout.single(len(reward)), reward, weight, one, folds)
 
     def resolve(self, named: dict[str, Any]) -> dict[str, Target]:
         """Policies by name; they are asked block by block."""
@@ -275,8 +284,10 @@ class Streamed:
 
         def target(name: str) -> Target:
             policy = self.policies[name]
+            if getattr(policy, "by_fold", False):
+                raise needs_rows(name)
             if not isinstance(policy, Smoothed):
-                return Target(name, k, True, None, None)
+                return Target(name, k, True, None, None, note=note_of(policy))
             return with_variants(name, policy, blank_target)
 
         return {name: target(name) for name in named}

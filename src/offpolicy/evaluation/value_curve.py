@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from offpolicy._arrays import place_of, quantiles
+from offpolicy._doors import door
 from offpolicy._visible import printable
 from offpolicy.errors import UsageError
-from offpolicy.evaluation.evaluate import evaluate
 from offpolicy.inference.figures import level_text
 from offpolicy.scores.catalog import headline
 
@@ -60,19 +60,7 @@ class ValueCurve:
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the curve and its band with matplotlib; returns the axes."""
-        from offpolicy.report.plots import ACCENT, LOGGED, new_axes
-
-        axes = new_axes(1, "value_curve().plot()") if ax is None else ax
-        logged = self.evaluation.logged.value
-        names = self.evaluation.problem.log.names
-        axes.fill_between(self.action, self.low, self.high, color=ACCENT, alpha=0.16, lw=0)
-        axes.plot(self.action, self.value, "o-", color=ACCENT, ms=4, label="the same for everyone")
-        axes.axhline(logged, color=LOGGED, lw=1.5, label="as logged")
-        axes.set_xlabel(names.action)
-        axes.set_ylabel(f"{names.reward}, {level_text(self.level)} band over all actions")
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.legend(frameon=False)
-        return axes
+        return door("plot of a value curve")(self, ax)
 
     @printable
     def __repr__(self) -> str:
@@ -85,27 +73,20 @@ class ValueCurve:
 
 
 def value_curve(
-    log: Any,
-    grid: Any = None,
-    *,
-    level: float = 0.95,
-    estimator: str | None = None,
-    **settings: Any,
+    ev: Evaluation, grid: Any = None, *, level: float = 0.95, estimator: str | None = None
 ) -> ValueCurve:
     """What the same action for everyone would earn, over a grid of actions: a price, a bid, a dose.
 
+    Models are those already fitted; the log must have been built with ``action_kind="continuous"``.
+
     Parameters
     ----------
-    log : BanditLog or scan
-        With ``action_kind="continuous"``.
     grid : sequence of numbers, optional
         Actions; default: 15 of them over the middle 90% of the logged ones.
     level : float
         Probability with which the band holds everywhere on the grid.
     estimator : str, optional
-        Default: the recommended one.
-    **settings
-        Passed on to `evaluate`: ``reward_model=``, ``ratio=``, ``seed=``, ….
+        Default: the recommended one among those computed.
 
     Examples
     --------
@@ -114,29 +95,27 @@ def value_curve(
     >>> price = rng.uniform(0, 10, size=2000)
     >>> sold = (rng.uniform(size=2000) < 1 - price / 10) * 1.0
     >>> log = op.BanditLog.from_arrays(None, price, price * sold, np.full(2000, 0.1), action_kind="continuous")
-    >>> curve = op.value_curve(log, [2, 5, 8], reward_model=op.SplineReward())
+    >>> ev = op.evaluate(log, {"5 for all": 5.0}, estimators=["auto"], reward_model=op.models.SplineReward())
+    >>> curve = ev.value_curve([2, 5, 8])
     >>> curve.frame()["action"].tolist(), bool(curve.value[1] > curve.value[0])
     ([2.0, 5.0, 8.0], True)
     """
-    if not getattr(log, "is_continuous", False):
+    source = ev.problem.source
+    if not source.log_is_continuous:
         raise UsageError(
             "value_curve() is for a log whose actions are numbers: build it with action_kind='continuous'."
         )
-    points = _grid(log) if grid is None else np.asarray(grid, dtype=np.float64)
+    points = _grid(source.log) if grid is None else np.asarray(grid, dtype=np.float64)
     if points.ndim != 1 or len(points) == 0 or not np.isfinite(points).all():
         raise UsageError(f"grid= must be a list of numbers. Got {grid!r:.60} instead.")
     if len(np.unique(points)) < len(points):
         raise UsageError("grid= lists an action twice. List each once.")
     points = np.sort(points)
-    if "estimators" not in settings and estimator is not None:
-        settings["estimators"] = [estimator]
-    elif "estimators" not in settings:
-        settings["estimators"] = ["auto"]
-    ev = evaluate(log, {f"{a:.10g}": float(a) for a in points}, **settings)
+    curve = ev.instead({f"{a:.10g}": float(a) for a in points})
     name = headline(ev.estimators).name if estimator is None else estimator
-    ends = ev.compare(level, name).values
-    estimates = [ev[policy, name] for policy in ev.policies]
-    low, high = np.array([ends[policy].shown for policy in ev.policies]).T
+    ends = curve.compare(level, name).values
+    estimates = [curve[policy, name] for policy in curve.policies]
+    low, high = np.array([ends[policy].shown for policy in curve.policies]).T
     return ValueCurve(
         points,
         np.array([e.value for e in estimates]),
@@ -145,17 +124,17 @@ def value_curve(
         high,
         level,
         name,
-        ev,
+        curve,
     )
 
 
-def _grid(log: Any) -> Floats:
+def _grid(logged: Any) -> Floats:
     """Actions over the middle of the logged ones, the same on every path."""
     shares = ((1 - SHARE) / 2, (1 + SHARE) / 2)
     ends = [
-        float(quantiles(log.action, [share])[0])
-        if log.in_memory
-        else log.action_at(place_of(share, log.n))
+        float(quantiles(logged.action, [share])[0])
+        if logged.in_memory
+        else logged.action_at(place_of(share, logged.n))
         for share in shares
     ]
     return np.linspace(ends[0], ends[1], POINTS)

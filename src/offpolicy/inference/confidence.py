@@ -217,7 +217,7 @@ def _bounded(name: str, sample: Sample, evidence: Evidence | None, level: float)
 
 def _batched(estimate: Estimate, level: float, name: str) -> Interval:
     units = estimate.units
-    if units.batch is None or units.cluster is not None or units.weight is not None:
+    if not (units.has_batches and units.are_plain):
         raise UsageError(
             f"method={name!r} needs a log with batch= and without clusters or analysis weights."
         )

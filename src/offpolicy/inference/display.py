@@ -98,3 +98,18 @@ def small_table(headings: Sequence[str], rows: Sequence[Sequence[str]], left: in
 
     body = "".join(line(r, "td") for r in rows)
     return f"<table><thead>{line(headings, 'th')}</thead><tbody>{body}</tbody></table>"
+
+
+def align(headings: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: bool = True) -> str:
+    """Columns of text, the first two to the left, ``numbers`` to the right."""
+    widths = [max(len(r[j]) for r in (headings, *rows)) for j in range(len(headings))]
+
+    def line(row: Sequence[str]) -> str:
+        parts = [
+            c.ljust(w) if j < 2 or not numbers else c.rjust(w)
+            for j, (c, w) in enumerate(zip(row, widths, strict=True))
+        ]
+        return "  ".join(parts).rstrip()
+
+    rule = "  ".join("─" * w for w in widths)
+    return "\n".join([line(headings), rule, *(line(r) for r in rows)])

@@ -420,7 +420,7 @@ class Estimate:
         """
         stretch, scored = 1.0, self._scored
         if scored is not None:
-            mass = np.ones(self.units.n_rows) if self.units.mass is None else self.units.mass
+            mass = self.units.mass
             stretch = float(mass.sum() / mass[scored].sum())
             members = members & scored
         if not members.any():
@@ -605,7 +605,7 @@ def embedded(psi: Floats, units: Units, rows: Ints) -> tuple[Floats, Bools]:
     """
     scored = np.zeros(units.n_rows, dtype=bool)
     scored[rows] = True
-    mass = np.ones(units.n_rows) if units.mass is None else units.mass
+    mass = units.mass
     own = mass[rows]
     held = float(own.sum())
     value = float(psi @ own) / held
@@ -622,7 +622,7 @@ def over_folds(psi: Floats, units: Units, fold: Ints) -> Floats:
     >>> float(over_folds(np.array([0.0, 2.0, 4.0]), Units(3), np.array([0, 0, 1])).mean())
     2.5
     """
-    mass = np.ones(units.n_rows) if units.mass is None else units.mass
+    mass = units.mass
     size = np.bincount(fold, weights=mass)
     means = np.bincount(fold, weights=mass * psi)[size > 0] / size[size > 0]
     value = float(means.mean())

@@ -10,8 +10,9 @@ import numpy as np
 from offpolicy.policies.blocks import blocks
 
 if TYPE_CHECKING:
-    from offpolicy._arrays import Floats
+    from offpolicy._arrays import Floats, Ints
     from offpolicy.inference.units import Units
+    from offpolicy.logs.log import Log
     from offpolicy.policies.target import Target
 
 
@@ -86,9 +87,7 @@ class Reach:
 
 def masses(units: Units) -> tuple[Floats, Floats]:
     """(N,) mass of each row of units, and the sum of the squared masses of the units it stands for."""
-    count = np.ones(units.n_rows) if units.count is None else units.count
-    weight = np.ones(units.n_rows) if units.weight is None else units.weight
-    return count * weight, count * weight**2
+    return units.count * units.weight, units.count * units.weight**2
 
 
 def reach(block: Any, target: Target, mass: Floats, square: Floats) -> Reach:
@@ -140,7 +139,7 @@ def _is_choice(pi: Floats) -> bool:
     return bool(((pi == 0) | (pi == 1)).all())
 
 
-def constant_propensities(log: Any) -> Floats:
+def constant_propensities(log: Log) -> Floats:
     """(K,) propensity of each action where it is the same in all its rows, else NaN.
 
     >>> from offpolicy.logs.bandit import BanditLog
@@ -155,7 +154,7 @@ def constant_propensities(log: Any) -> Floats:
     return np.where((top > 0) & (top - bottom <= 1e-9), bottom, np.nan)
 
 
-def largest_weight(log: Any, whole: Reach) -> float | None:
+def largest_weight(log: Log, whole: Reach) -> float | None:
     """Largest weight π_e/π_b that can occur in a logged context; None where it cannot be known.
 
     It can with the whole logged distribution, and for a deterministic target where the propensity of each
@@ -176,3 +175,65 @@ def largest_weight(log: Any, whole: Reach) -> float | None:
     if not whole.chooses or np.isnan(taken).any():
         return None
     return max(1.0, float((1.0 / taken).max()))
+
+
+# Finer where probabilities are small, tenths above.
+EDGES = np.array(
+    [0, 0.001, 0.003, 0.01, 0.02, 0.04, 0.07, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1]
+)
+
+
+@dataclass(frozen=True, eq=False)
+class CalibrationSums:
+    """Sums over pairs (context, action) by the size of π_b(a|S); those of two blocks add up with ``+``.
+
+    Attributes
+    ----------
+    mass, predicted, taken : (bins,) arrays
+        Σ m, Σ m π_b and Σ m 1{A = a}.
+    square : (bins,) array
+        Σ m².
+    number : (bins,) array
+        Pairs.
+    """
+
+    mass: Floats
+    predicted: Floats
+    taken: Floats
+    square: Floats
+    number: Floats
+
+    def __add__(self, other: CalibrationSums) -> CalibrationSums:
+        """The sums over both blocks."""
+        mine, theirs = vars(self), vars(other)
+        return CalibrationSums(**{name: mine[name] + theirs[name] for name in mine})
+
+
+def calibration_sums(
+    matrix: Floats, action: Ints, mass: Floats, square: Floats, count: Floats
+) -> CalibrationSums:
+    """Sums over a block of decisions.
+
+    Parameters
+    ----------
+    matrix : (m, K) array
+        π_b of every action.
+    action : (m,) int array
+        Logged actions.
+    mass, square, count : (m,) arrays
+        Mass of each decision, the sum of squared masses of those it stands for, and how many these are.
+    """
+    bins, k = len(EDGES) - 1, matrix.shape[1]
+    place = np.clip(np.searchsorted(EDGES, matrix, side="right") - 1, 0, bins - 1)
+    own, flat = place[np.arange(len(action)), action], place.ravel()
+
+    def over(at: Ints, values: Floats) -> Floats:
+        return np.bincount(at, weights=values, minlength=bins).astype(np.float64)
+
+    return CalibrationSums(
+        over(flat, np.repeat(mass, k)),
+        over(flat, (mass[:, None] * matrix).ravel()),
+        over(own, mass),
+        over(flat, np.repeat(square, k)),
+        over(flat, np.repeat(count, k)),
+    )

@@ -201,7 +201,7 @@ class ScoreTable:
             weights, mass = self.scores(which.carries), self.units.mass
             if which.scored is not None:
                 scored = self.columns[which.scored]
-                weights, mass = weights[scored], None if mass is None else mass[scored]
+                weights, mass = weights[scored], mass[scored]
             self._cache[key] = Pool.of(which.residual, weights, mass)
         made: Pool = self._cache[key]
         return made
@@ -252,7 +252,7 @@ class ScoreTable:
 
     def _evidence(self, which: EvidenceColumns) -> Evidence:
         weights, rewards = self.columns[which.weight], self.columns[which.reward]
-        count = self.units.count
+        count = self.units.count if self.units.is_counted else None
         if which.scored is not None:
             scored = self.columns[which.scored]
             weights, rewards = weights[scored], rewards[scored]

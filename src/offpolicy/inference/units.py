@@ -4,82 +4,69 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from offpolicy._arrays import some_of
 from offpolicy.inference.intervals.sample import Sample
+from offpolicy.logs.columns import DEFAULTS, NOT_GIVEN, HasColumns, fill
 
 if TYPE_CHECKING:
     from offpolicy._arrays import Bools, Floats, Ints
 
 
 @dataclass(frozen=True, eq=False)
-class Units:
+class Units(HasColumns):
     """N units, in the order of every column of scores."""
 
     n_rows: int
-    count: Floats | None = None
-    weight: Floats | None = None
-    cluster: Ints | None = None
-    batch: Ints | None = None
+    count: Floats = NOT_GIVEN
+    weight: Floats = NOT_GIVEN
+    cluster: Ints = NOT_GIVEN
+    batch: Ints = NOT_GIVEN
+
+    def __post_init__(self) -> None:
+        fill(self, self.n_rows)
 
     @cached_property
-    def mass(self) -> Floats | None:
-        """(N,) weight in means; None when all are 1."""
-        if self.count is None:
-            return self.weight
-        return self.count if self.weight is None else self.count * self.weight
-
-    @cached_property
-    def _ones(self) -> Floats:
-        ones = np.ones(self.n_rows)
-        ones.flags.writeable = False  # every sample of these units has it as its denominator
-        return ones
+    def clusters(self) -> tuple[int, Ints]:
+        """How many clusters there are, and which of them each unit is in."""
+        if not self.has_clusters:
+            return self.n_rows, np.arange(self.n_rows)
+        present, group = np.unique(self.cluster, return_inverse=True)
+        return len(present), group
 
     @property
     def are_plain(self) -> bool:
         """Whether units are independent and count alike."""
-        return self.cluster is None and self.weight is None
+        return not self.has_clusters and not self.is_weighted
 
     def total(self, scored: Bools | None = None) -> int:
         """Units, counted."""
-        if self.count is None:
-            return self.n_rows if scored is None else int(scored.sum())
         return int(self.count.sum() if scored is None else self.count[scored].sum())
 
     def mean(self, psi: Floats) -> float:
         """Weighted mean of a score."""
-        if self.mass is None:
+        if not self.is_counted and not self.is_weighted:
             return float(psi.mean())
         return float(psi @ self.mass / self.mass.sum())
 
     def part(self, scored: Bools | Ints) -> Units:
         """Some of the units, by a mask or by their positions."""
-
-        def pick(values: Any) -> Any:
-            return None if values is None else values[scored]
-
-        return Units(
-            int(np.count_nonzero(scored)) if scored.dtype == bool else len(scored),
-            pick(self.count),
-            pick(self.weight),
-            pick(self.cluster),
-            pick(self.batch),
-        )
+        size = int(np.count_nonzero(scored)) if scored.dtype == bool else len(scored)
+        return Units(size, **{name: some_of(getattr(self, name), scored) for name in DEFAULTS})
 
     def sample(self, psi: Floats, scored: Bools | None = None) -> Sample:
         """Scores summed inside clusters, in the form intervals take."""
         if scored is not None:
             return self.part(scored).sample(psi[scored])
-        weight: Floats = self._ones if self.weight is None else self.weight
-        if self.cluster is None:
-            weighted = psi if self.weight is None else weight * psi
-            return Sample(np.asarray(weighted, dtype=np.float64), weight, self.count)
-        mass = weight if self.count is None else weight * self.count
-        present, group = np.unique(self.cluster, return_inverse=True)
-        size = len(present)
+        if not self.has_clusters:
+            weighted = self.weight * psi if self.is_weighted else psi
+            count = self.count if self.is_counted else None
+            return Sample(np.asarray(weighted, dtype=np.float64), self.weight, count)
+        size, group = self.clusters
         return Sample(
-            np.bincount(group, weights=mass * psi, minlength=size).astype(np.float64),
-            np.bincount(group, weights=mass, minlength=size).astype(np.float64),
+            np.bincount(group, weights=self.mass * psi, minlength=size).astype(np.float64),
+            np.bincount(group, weights=self.mass, minlength=size).astype(np.float64),
         )

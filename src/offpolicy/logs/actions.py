@@ -143,17 +143,17 @@ def refuse_twice(columns: Sequence[str]) -> None:
             )
 
 
+def _is_rounded(value: Any) -> bool:
+    return isinstance(value, float | np.floating) and abs(float(value)) >= EXACT
+
+
 def refuse_rounded(values: Array, where: str) -> None:
     """Floats beyond 2^53 are no labels: they stand for several whole numbers, and which one was meant is lost."""
     large: Bools = np.zeros(len(values), dtype=bool)
     if values.dtype.kind == "f":
         large = np.greater_equal(np.abs(values), EXACT)
     elif values.dtype == object:
-        large = np.fromiter(
-            (isinstance(v, float | np.floating) and abs(v) >= EXACT for v in values),
-            bool,
-            len(values),
-        )
+        large = np.fromiter(map(_is_rounded, values), np.bool_, len(values))
     if large.any():
         raise DataError(
             f"{where}: {first_rows(large, values)} are floats beyond 2^53, which stand for several whole numbers each. "

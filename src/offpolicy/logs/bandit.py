@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from offpolicy._arrays import read_only
+from offpolicy._arrays import is_constant, read_only, some_of
 from offpolicy._visible import printable
-from offpolicy.errors import DataError
+from offpolicy.errors import DataError, UsageError
 from offpolicy.logs import checks, messages
 from offpolicy.logs.action_features import (
     ActionFeatures,
@@ -26,6 +26,7 @@ from offpolicy.logs.actions import (
     refuse_other_actions,
     refuse_twice,
 )
+from offpolicy.logs.columns import NOT_GIVEN, HasColumns, fill
 from offpolicy.logs.continuous import ActionKind, action_range, are_numbers
 from offpolicy.logs.frame import Columns, Context
 from offpolicy.logs.given import check_given, own_copy, row_labels
@@ -66,7 +67,7 @@ def name_of(columns: Sequence[str]) -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class BanditLog(HasMetrics):
+class BanditLog(HasMetrics, HasColumns):
     """A log of single decisions. Build it with `from_frame`, `from_arrays` or `offpolicy.scan`.
 
     Attributes
@@ -84,10 +85,12 @@ class BanditLog(HasMetrics):
         Range of actions that are numbers; None where they are labels.
     distribution : (n, K) array or None
         The logging policy's whole distribution, when it was logged.
-    count : (n,) array or None
-        How many identical rows a row stands for (a compressed log); None means one each.
-    weight : (n,) array or None
-        Analysis weights, including 1 / keep-probability of a subsampled log.
+    count : (n,) array
+        How many identical rows a row stands for (a compressed log, `is_counted`); else 1.
+    weight : (n,) array
+        Analysis weights, including 1 / keep-probability of a subsampled log (`is_weighted`); else 1.
+    cluster, batch : (n,) int arrays
+        Codes of the clusters (`has_clusters`) and batches (`has_batches`); −1 where there are none.
     unit : (n,) int array or None
         Numbers from which folds follow: of the clusters, else of the ids; None: of the rows.
     fold, half : (R, n) int and bool arrays or None
@@ -109,11 +112,11 @@ class BanditLog(HasMetrics):
     propensity: Floats | None = None
     distribution: Floats | None = None
     eligible: Bools | None = None
-    batch: Ints | None = None
-    batch_labels: tuple[Any, ...] | None = None
-    cluster: Ints | None = None
-    weight: Floats | None = None
-    count: Floats | None = None
+    batch: Ints = NOT_GIVEN
+    batch_labels: tuple[Any, ...] = ()
+    cluster: Ints = NOT_GIVEN
+    weight: Floats = NOT_GIVEN
+    count: Floats = NOT_GIVEN
     fold: Ints | None = None
     half: Bools | None = None
     unit: Ints | None = None
@@ -130,8 +133,13 @@ class BanditLog(HasMetrics):
 
     kind: ClassVar[str] = "bandit"
     in_memory: ClassVar[bool] = True
+    is_discrete: ClassVar[bool] = False
+    horizon: ClassVar[int] = 1
+    unbounded: ClassVar[bool] = False
+    undecided: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
+        fill(self, len(self.action))
         for name in (*COLUMNS, "fold", "half", "unit", "row_order"):
             object.__setattr__(self, name, read_only(getattr(self, name)))
         further = {name: read_only(values) for name, values in self.further.items()}
@@ -140,12 +148,30 @@ class BanditLog(HasMetrics):
     @property
     def n(self) -> int:
         """Impressions the log stands for."""
-        return len(self.action) if self.count is None else int(self.count.sum())
+        return int(self.count.sum()) if self.is_counted else len(self.action)
 
     @property
     def layout(self) -> Layout:
         """One decision per unit."""
         return Layout.single(len(self.action))
+
+    @property
+    def ended(self) -> Bools:
+        """(n,) every unit is over with its one decision."""
+        return np.broadcast_to(np.bool_(True), len(self.action))
+
+    @property
+    def bootstrapped(self) -> Ints:
+        """Rows after which rewards are missing: none."""
+        return np.empty(0, dtype=np.int64)
+
+    def estimand(self, discount: float = 1.0) -> str:
+        """Which value estimates from this log are about."""
+        return "value of one decision"
+
+    def up_to(self, steps: int) -> BanditLog:
+        """Refused: a unit is one decision."""
+        raise UsageError("horizon= is for trajectories; a bandit log has one decision per unit.")
 
     @property
     def has_propensity(self) -> bool:
@@ -165,7 +191,7 @@ class BanditLog(HasMetrics):
     @printable
     def __repr__(self) -> str:
         known = "logged" if self.propensity is not None else "unknown"
-        cells = f" in {self.rows:,} cells" if self.count is not None else ""
+        cells = f" in {self.rows:,} cells" if self.is_counted else ""
         means = ", ".join(f"mean {name} {self._mean(r):.6g}" for name, r in self.metrics.items())
         what, actions = "propensities", f"{len(self.actions)} actions"
         if self.action_range is not None:
@@ -174,16 +200,16 @@ class BanditLog(HasMetrics):
         return f"BanditLog({self.n:,} rows{cells}, {actions}, {means}, {what} {known})"
 
     def _mean(self, reward: Floats) -> float:
-        mass = np.ones(self.rows) if self.count is None else self.count
-        mass = mass if self.weight is None else mass * self.weight
-        return float(np.average(reward, weights=mass))
+        return float(np.average(reward, weights=self.count * self.weight))
 
     def take(self, rows: Array) -> BanditLog:
         """The log of these rows only (integer positions or a mask); actions keep their codes."""
         rows = np.flatnonzero(rows) if np.asarray(rows).dtype == bool else np.asarray(rows)
 
         held = {name: getattr(self, name) for name in COLUMNS}
-        columns: dict[str, Any] = {k: None if v is None else v[rows] for k, v in held.items()}
+        columns: dict[str, Any] = {
+            k: None if v is None else some_of(v, rows) for k, v in held.items()
+        }
         return replace(
             self,
             **columns,
@@ -209,6 +235,10 @@ class BanditLog(HasMetrics):
         yield self
 
     def opened(self, *_: Any) -> BanditLog:
+        """The log itself: it is in memory already."""
+        return self
+
+    def whole(self) -> BanditLog:
         """The log itself: it is in memory already."""
         return self
 
@@ -334,12 +364,7 @@ class BanditLog(HasMetrics):
             reward=columns.numeric(rewards[0], "reward"),
             further={each: columns.numeric(each, "reward") for each in rewards[1:]},
             propensity=probabilities,
-            batch=optional(batch, "batch"),
-            cluster=optional(cluster, "cluster"),
-            weight=optional_numbers(weight, "weight"),
             eligible=mask,
-            count=optional_numbers(count, "count"),
-            fold=optional(fold, "fold"),
             unit=numbers,
             row_order=None if row_order is None or (np.diff(row_order) > 0).all() else row_order,
             source=frame,
@@ -357,7 +382,15 @@ class BanditLog(HasMetrics):
             "fold": fold,
             "eligible": eligible,
         }
-        return _checked(log, optional_numbers(keep_probability, "keep_probability"), called)
+        given = {
+            "batch": optional(batch, "batch"),
+            "cluster": optional(cluster, "cluster"),
+            "weight": optional_numbers(weight, "weight"),
+            "keep_probability": optional_numbers(keep_probability, "keep_probability"),
+            "count": optional_numbers(count, "count"),
+            "fold": optional(fold, "fold"),
+        }
+        return _checked(log, given, called)
 
     @classmethod
     def from_arrays(
@@ -468,17 +501,18 @@ class BanditLog(HasMetrics):
             further={name: values for name, values in earned.items() if name != first},
             names=Names(reward=first),
             propensity=probabilities,
-            batch=None if batch is None else np.asarray(batch),
-            cluster=None if cluster is None else np.asarray(cluster),
-            weight=numbers(weight, "weight"),
             eligible=mask,
-            count=numbers(count, "count"),
-            fold=None if fold is None else np.asarray(fold),
             row_labels=labels_of_rows,
             action_features=of_table(action_features, labels, "action"),
             action_range=span,
         )
-        return _checked(log, numbers(keep_probability, "keep_probability"), {})
+        labelled = {"batch": batch, "cluster": cluster, "fold": fold}
+        measured = {"weight": weight, "keep_probability": keep_probability, "count": count}
+        given = {
+            **{role: None if x is None else np.asarray(x) for role, x in labelled.items()},
+            **{role: numbers(x, role) for role, x in measured.items()},
+        }
+        return _checked(log, given, {})
 
 
 def _check_columns(
@@ -533,16 +567,14 @@ def _distribution_columns(
 
 
 def _checked(
-    log: BanditLog, keep_probability: Floats | None, called: dict[str, str | None]
+    log: BanditLog, given: dict[str, Array | None], called: dict[str, str | None]
 ) -> BanditLog:
-    """Validate every part of a log: the one door all logs come through."""
+    """Validate every part of a log, and put in its columns of units: the one door all logs come through."""
     n, names = len(log.action), log.names
     parts: dict[str, Any] = {
-        name: getattr(log, name)
-        for name in ("context", "reward", "propensity", "batch", "cluster", "weight")
+        name: getattr(log, name) for name in ("context", "reward", "propensity")
     }
-    parts |= {"keep_probability": keep_probability, "count": log.count, "fold": log.fold}
-    parts |= log.further
+    parts |= given | dict(log.further)
     checks.same_length(n, {k: len(v) for k, v in parts.items() if v is not None})
     for metric, values in log.metrics.items():
         checks.computable(values, metric, "reward")
@@ -555,31 +587,30 @@ def _checked(
     def name(role: str) -> str:
         return called.get(role) or role
 
-    weight, unit = log.weight, log.unit
+    unit, weight, count, keep = log.unit, given["weight"], given["count"], given["keep_probability"]
     if log.eligible is not None:
         checks.logged_is_eligible(log.eligible, log.action, name("eligible"))
     if weight is not None:
         checks.weights(weight, name("weight"))
-    if keep_probability is not None:
-        kept = checks.probability(keep_probability, name("keep_probability"), "keep-probability")
-        weight = 1.0 / kept if weight is None else weight * (1.0 / kept)
-    if log.count is not None:
-        checks.counts(log.count, name("count"))
-    batches, batch = checks.coded(log.batch, names.batch, "batch")
-    clusters, cluster = checks.coded(log.cluster, names.cluster, "cluster")
+    if keep is not None:
+        inverse = 1.0 / checks.probability(keep, name("keep_probability"), "keep-probability")
+        weight = inverse if weight is None else weight * inverse
+    if count is not None:
+        checks.counts(count, name("count"))
+    batches, batch = checks.coded(given["batch"], names.batch, "batch")
+    clusters, cluster = checks.coded(given["cluster"], names.cluster, "cluster")
     if cluster is not None:
         unit = unit_numbers(clusters)[cluster]
-    _, fold = checks.coded(log.fold, name("fold"), "fold")
+    _, fold = checks.coded(given["fold"], name("fold"), "fold")
+    columns: dict[str, Any] = {"weight": weight, "count": count, "batch": batch, "cluster": cluster}
     return replace(
         log,
         propensity=propensity,
         distribution=whole,
-        weight=weight,
-        batch=batch,
-        batch_labels=batches,
-        cluster=cluster,
+        batch_labels=batches or (),
         fold=None if fold is None else fold[None, :],
         unit=unit,
+        **{role: values for role, values in columns.items() if values is not None},
     )
 
 
@@ -591,7 +622,7 @@ def joined(blocks: Iterable[BanditLog]) -> BanditLog:
         return first
 
     def column(name: str, axis: int = 0) -> Any:
-        if getattr(first, name) is None:
+        if getattr(first, name) is None or is_constant(getattr(first, name)):
             return None
         return np.concatenate([getattr(part, name) for part in parts], axis=axis)
 
@@ -619,6 +650,7 @@ def joined(blocks: Iterable[BanditLog]) -> BanditLog:
         batch=column("batch"),
         cluster=column("cluster"),
         weight=column("weight"),
+        count=column("count"),
         fold=column("fold", 1),
         unit=np.concatenate([part.units for part in parts]),
         source=source,

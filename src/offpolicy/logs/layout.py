@@ -18,9 +18,10 @@ if TYPE_CHECKING:
 
     from offpolicy._arrays import Array, Floats, Ints
     from offpolicy.logs.link import Link
+    from offpolicy.logs.log import Log
 
 
-def in_log_order(given: Any, log: Any) -> Any:
+def in_log_order(given: Any, log: Log) -> Any:
     """Arrays with one entry per row of the user's frame, in the order of the log's rows.
 
     Episodes are sorted when a log is built from a frame, so arrays made beside that frame follow it.
@@ -35,7 +36,7 @@ def in_log_order(given: Any, log: Any) -> Any:
     return given
 
 
-def in_frame_order(made: Array, log: Any) -> Array:
+def in_frame_order(made: Array, log: Log) -> Array:
     """An array with one entry per row of the log, in the order of the user's frame: undoes `in_log_order`."""
     order = getattr(log, "row_order", None)
     if order is None:

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from offpolicy._arrays import read_only
+from offpolicy._arrays import read_only, some_of
 from offpolicy._visible import printable
 from offpolicy.errors import DataError, NotIdentifiedError
 from offpolicy.logs import checks, episodes
 from offpolicy.logs.actions import Label, encode, refuse_continuous
 from offpolicy.logs.bandit import Names
+from offpolicy.logs.columns import NOT_GIVEN, HasColumns, fill
 from offpolicy.logs.endings import TREATMENTS, describe, endings, whole_steps
 from offpolicy.logs.frame import Columns, Context
 from offpolicy.logs.given import check_given, own_copy
@@ -37,7 +38,7 @@ ARRAYS = (
 
 
 @dataclass(frozen=True, eq=False)
-class Trajectories(HasMetrics):
+class Trajectories(HasMetrics, HasColumns):
     """A log of episodes. Build it with `from_frame` or `from_arrays`.
 
     **Which value.** A log says how its episodes ended, and the value follows from it; `estimand` says it in words.
@@ -75,8 +76,10 @@ class Trajectories(HasMetrics):
         Whether the value is that of whole episodes, however long.
     ended : (N,) bool array
         Episodes that are over with their last step.
-    cluster, weight, fold : (N,) arrays or None
-        One entry per episode.
+    cluster, weight : (N,) arrays
+        Codes of the clusters (−1: none) and analysis weights (1: none), one entry per episode.
+    fold : (R, N) array or None
+        Fold labels that the log carries.
 
     Examples
     --------
@@ -94,8 +97,10 @@ class Trajectories(HasMetrics):
     ended: Bools
     propensity: Floats | None = None
     distribution: Floats | None = None
-    cluster: Ints | None = None
-    weight: Floats | None = None
+    cluster: Ints = NOT_GIVEN
+    weight: Floats = NOT_GIVEN
+    count: Floats = NOT_GIVEN
+    batch: Ints = NOT_GIVEN
     fold: Ints | None = None
     unit: Ints | None = None
     source: Any = None
@@ -112,11 +117,11 @@ class Trajectories(HasMetrics):
     is_continuous: ClassVar[bool] = False
     action_range: ClassVar[None] = None
     half: ClassVar[None] = None
-    batch: ClassVar[None] = None
-    batch_labels: ClassVar[None] = None
-    count: ClassVar[None] = None
+    undecided: bool = field(default=False, init=False, repr=False)
+    batch_labels: ClassVar[tuple[Any, ...]] = ()
 
     def __post_init__(self) -> None:
+        fill(self, self.layout.n_units)
         for name in ARRAYS:
             object.__setattr__(self, name, read_only(getattr(self, name)))
         further = {name: read_only(values) for name, values in self.further.items()}
@@ -180,6 +185,10 @@ class Trajectories(HasMetrics):
         """The log itself: it is in memory already."""
         return self
 
+    def whole(self) -> Trajectories:
+        """The log itself: it is in memory already."""
+        return self
+
     @property
     def is_discrete(self) -> bool:
         """Whether states are ids (a table of distinct states and an index into it)."""
@@ -232,8 +241,10 @@ class Trajectories(HasMetrics):
             ended=self.ended[units],
             propensity=pick(self.propensity, rows),
             distribution=pick(self.distribution, rows),
-            cluster=pick(self.cluster, units),
-            weight=pick(self.weight, units),
+            cluster=some_of(self.cluster, units),
+            weight=some_of(self.weight, units),
+            count=some_of(self.count, units),
+            batch=some_of(self.batch, units),
             fold=None if self.fold is None else self.fold[:, units],
             unit=self.units[units],
             source=None if self.source is None else Columns(self.source).rows(rows),
@@ -461,6 +472,9 @@ def checked(
     terminated: Array | None,
     truncated: Any,
     horizon: int | None,
+    cluster: Array | None,
+    weight: Floats | None,
+    fold: Array | None,
     **parts: Any,
 ) -> Trajectories:
     """Validate every part and build the log: the one door all trajectories come through."""
@@ -477,8 +491,7 @@ def checked(
     n, names, unit = len(lengths), log.names, log.unit
     rewards = {name: len(values) for name, values in log.metrics.items()}
     checks.same_length(log.rows, {"states": len(log.context), **rewards})
-    for name in ("cluster", "weight", "fold"):
-        part = getattr(log, name)
+    for name, part in {"cluster": cluster, "weight": weight, "fold": fold}.items():
         if part is not None and part.shape != (n,):
             raise DataError(f"{name!r} has shape {part.shape}. Give one entry per episode ({n:,}).")
     for metric, values in log.metrics.items():
@@ -490,19 +503,20 @@ def checked(
             "Give one for each, also those never logged (name all actions), or of the logged one only."
         )
     propensity, whole = checks.logged_propensity(given, log.action, names.propensity)
-    if log.weight is not None:
-        checks.weights(log.weight, "weight")
-    clusters, cluster = checks.coded(log.cluster, names.cluster, "cluster")
-    if cluster is not None:
-        unit = unit_numbers(clusters)[cluster]
-    _, fold = checks.coded(log.fold, "fold", "fold")
+    if weight is not None:
+        checks.weights(weight, "weight")
+    clusters, codes = checks.coded(cluster, names.cluster, "cluster")
+    if codes is not None:
+        unit = unit_numbers(clusters)[codes]
+    _, part_of_fold = checks.coded(fold, "fold", "fold")
+    columns: dict[str, Any] = {"weight": weight, "cluster": codes}
     log = replace(
         log,
         propensity=propensity,
         distribution=whole,
-        cluster=cluster,
-        fold=None if fold is None else fold[None, :],
+        fold=None if part_of_fold is None else part_of_fold[None, :],
         unit=unit,
+        **{name: values for name, values in columns.items() if values is not None},
     )
     if ending.cut is None:
         return log

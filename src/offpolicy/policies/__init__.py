@@ -1,16 +1,16 @@
 """Policies: what to choose in each context, as probabilities over the log's actions.
 
 A policy is any object with ``probabilities(context) -> (n, K)`` in the order of the log's actions;
-`check_policy` tests one you wrote yourself. The adapters here make policies from functions,
+`offpolicy.testing.check_policy` tests one you wrote yourself. The adapters here make policies from functions,
 fitted models, posteriors and tables.
 """
 
 from offpolicy.policies.by_preference import EpsilonGreedy, Greedy, PlackettLuce, Softmax
-from offpolicy.policies.check import check_policy
 from offpolicy.policies.combined import Mixture, TimeDependent
 from offpolicy.policies.context import n_rows
 from offpolicy.policies.densities import Normal, UniformRange
 from offpolicy.policies.fitted import Classifier, Predictor, TorchLogits
+from offpolicy.policies.learned import CrossFitted
 from offpolicy.policies.on_rows import ShownProbability
 from offpolicy.policies.posterior import BetaThompson, GaussianThompson
 from offpolicy.policies.protocol import Policy
@@ -25,6 +25,7 @@ __all__ = [
     "BetaThompson",
     "Classifier",
     "Constant",
+    "CrossFitted",
     "Deterministic",
     "EpsilonGreedy",
     "Fixed",
@@ -45,7 +46,6 @@ __all__ = [
     "Uniform",
     "UniformRange",
     "beta_thompson_probabilities",
-    "check_policy",
     "gaussian_thompson_probabilities",
     "n_rows",
 ]

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from offpolicy.logs.action_features import ActionFeatures
     from offpolicy.logs.bandit import BanditLog
     from offpolicy.logs.frame import Context
+    from offpolicy.logs.log import Log
     from offpolicy.policies.target import Target
 
 
@@ -224,7 +225,7 @@ class CoarseRatio:
                     f"CoarseRatio: {what}= must be an int of at least 1. Got {number!r} instead."
                 )
 
-    def for_log(self, log: Any) -> Cells:
+    def for_log(self, log: Log) -> Cells:
         """The cells of a log's actions; nothing but the table of features is looked at."""
         if log.kind != "bandit":
             raise UsageError("CoarseRatio is for bandit logs; episodes take ratio='exact'.")

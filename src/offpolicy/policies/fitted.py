@@ -44,6 +44,7 @@ class Classifier:
 
     model: Any
     actions: tuple[Hashable, ...] | None = field(default=None, kw_only=True, repr=False)
+    note: str = field(default="", kw_only=True, repr=False)
     respects_eligible: ClassVar[bool] = False
 
     def __post_init__(self) -> None:

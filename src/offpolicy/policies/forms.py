@@ -18,6 +18,7 @@ import numpy as np
 from offpolicy.errors import OffPolicyError, PolicyError
 from offpolicy.logs.frame import is_frame
 from offpolicy.policies.fitted import Classifier, Predictor, TorchLogits, is_torch_module
+from offpolicy.policies.learned import CrossFitted, is_unfitted
 from offpolicy.policies.on_rows import LogColumns, RowArray
 from offpolicy.policies.simple import Constant
 from offpolicy.policies.tables import StateTable
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from offpolicy.policies.surface import Surface
+
+
+DRAWN = "actions are drawn with predict_proba; for its single best action pass model.predict"
 
 
 class Form(Protocol):
@@ -94,8 +98,8 @@ def is_constant(given: Any) -> bool:
 
 
 def _is_ready(given: Any, _: Surface) -> bool:
-    parts = ("probabilities", "choices", "on_rows", "of_shown", "bind")
-    return any(hasattr(given, part) for part in parts)
+    parts = ("probabilities", "choices", "on_rows", "of_shown", "bind", "by_fold")
+    return any(hasattr(given, part) for part in parts) and not is_unfitted(given)
 
 
 def _are_names(given: Any, _: Surface) -> bool:
@@ -159,9 +163,14 @@ FORMS: tuple[Form, ...] = (
         lambda p, _: Constant(dict(p)),
     ),
     Adapter(
+        "an unfitted scikit-learn model of the reward, refitted out of fold",
+        lambda p, _: is_unfitted(p),
+        lambda p, _: CrossFitted(p),
+    ),
+    Adapter(
         "a fitted classifier (predict_proba, classes_)",
         _is_classifier,
-        lambda p, log: Classifier(p).bind(log.actions),
+        lambda p, log: Classifier(p, note=DRAWN).bind(log.actions),
     ),
     Adapter(
         "an object whose predict gives actions (Stable-Baselines3, d3rlpy)",

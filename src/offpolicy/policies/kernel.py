@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from offpolicy._arrays import Bools, Floats
+    from offpolicy.logs.log import Log
 
 NODES = 8  # points at which a smoothed policy asks the reward model
 FAR = 4.0  # bandwidths that a kernel without an end is followed
@@ -116,7 +117,7 @@ class KernelRatio:
         if not number or not 0 < float(width) < math.inf:
             raise UsageError(f"bandwidth= must be 'auto' or a positive number. Got {width!r}.")
 
-    def for_log(self, log: Any) -> KernelRatio:
+    def for_log(self, log: Log) -> KernelRatio:
         """The ratio on a log whose actions are numbers; other logs are refused."""
         if not log.is_continuous:
             raise UsageError(

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from offpolicy._arrays import Array, Bools, Floats, Ints
+    from offpolicy.logs.log import Log
     from offpolicy.policies.kernel import KernelRatio
 
 NARROW = 64  # numbers per row that a distribution is asked about at once
@@ -61,14 +62,14 @@ def kernel_numbers(center: Floats, ratio: KernelRatio, span: tuple[float, float]
     )
 
 
-def named_numbers(name: str, policy: Any, log: Any) -> Floats:
+def named_numbers(name: str, policy: Any, log: Log) -> Floats:
     """(n,) the number that a policy names in each row, checked: inside the range of the log."""
     center = _numbers(name, policy, log)
     _check_inside(name, center, log.action_range)
     return center
 
 
-def _numbers(name: str, policy: Any, log: Any) -> Floats:
+def _numbers(name: str, policy: Any, log: Log) -> Floats:
     """(n,) the number that a policy names in each row, checked."""
     n = len(log.action)
     if hasattr(policy, "on_rows"):
@@ -87,7 +88,7 @@ def _numbers(name: str, policy: Any, log: Any) -> Floats:
 class _Asked:
     name: str
     policy: Any
-    log: Any
+    log: Log
 
     def numbers(self, rows: Ints) -> Floats:
         """One number per row, checked."""
@@ -142,7 +143,7 @@ def _check_inside(name: str, center: Floats, span: tuple[float, float]) -> None:
         )
 
 
-def distribution_numbers(name: str, policy: Any, log: Any) -> Numbers:
+def distribution_numbers(name: str, policy: Any, log: Log) -> Numbers:
     """A policy that is a distribution by itself."""
     span = log.action_range
     bound = policy.within(span) if hasattr(policy, "within") else policy

@@ -22,6 +22,7 @@ from offpolicy.policies.words import imported, unknown_words
 
 if TYPE_CHECKING:
     from offpolicy._arrays import Array
+    from offpolicy.logs.log import Log
     from offpolicy.policies.kernel import KernelRatio
     from offpolicy.policies.surface import Surface
 
@@ -54,7 +55,7 @@ class RowNumbers:
 
     given: Any
 
-    def on_rows(self, log: Any) -> Array:
+    def on_rows(self, log: Log) -> Array:
         """(n,) numbers in the order of the log."""
         mine, theirs = row_labels(self.given), getattr(log, "row_labels", None)
         if mine is not None and theirs is not None and not mine.equals(theirs):

@@ -19,6 +19,7 @@ from offpolicy.logs.layout import in_log_order
 
 if TYPE_CHECKING:
     from offpolicy._arrays import Array
+    from offpolicy.logs.log import Log
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ class LabelColumn:
         """The column."""
         return (self.name,)
 
-    def on_rows(self, log: Any) -> Array:
+    def on_rows(self, log: Log) -> Array:
         """(n,) labels."""
         if self.name == log.names.action:
             raise PolicyError(
@@ -67,7 +68,7 @@ class ShownProbability:
         """The column."""
         return (self.name,)
 
-    def of_shown(self, log: Any) -> Array:
+    def of_shown(self, log: Log) -> Array:
         """(n,) probabilities of the logged actions."""
         values = _columns(log, self.reads).numeric(self.name, "probability")
         bad = ~((values >= 0) & (values <= 1))
@@ -79,7 +80,7 @@ class ShownProbability:
         return values
 
 
-def as_shown(policy: Any, log: Any) -> ShownProbability | None:
+def as_shown(policy: Any, log: Log) -> ShownProbability | None:
     """The policy that a column of numbers stands for in a log of slates whose items are something else."""
     if isinstance(policy, ShownProbability):
         return policy
@@ -97,7 +98,7 @@ class LogColumns:
 
     reads: tuple[str, ...]
 
-    def on_rows(self, log: Any) -> Array:
+    def on_rows(self, log: Log) -> Array:
         """(n, K) probabilities."""
         if len(self.reads) != len(log.actions):
             raise PolicyError(
@@ -115,7 +116,7 @@ class RowArray:
     given: Any
     reads: ClassVar[tuple[str, ...]] = ()
 
-    def on_rows(self, log: Any) -> Array:
+    def on_rows(self, log: Log) -> Array:
         """(n, K) probabilities or (n,) labels."""
         mine, theirs = row_labels(self.given), getattr(log, "row_labels", None)
         if mine is not None and theirs is not None and not mine.equals(theirs):
@@ -133,7 +134,7 @@ class RowArray:
         return ordered
 
 
-def _columns(log: Any, names: tuple[str, ...]) -> Columns:
+def _columns(log: Log, names: tuple[str, ...]) -> Columns:
     if log.source is None:
         raise PolicyError(
             f"{list(names)[:3]} name columns, but the log was not built from a frame."

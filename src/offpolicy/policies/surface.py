@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from offpolicy.logs.frame import Columns
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
+
+    from offpolicy.logs.log import Log, Scan
 
 
 @dataclass(frozen=True)
@@ -42,20 +44,22 @@ class Surface:
     is_continuous: bool = False
 
     @classmethod
-    def of(cls, log: Any) -> Surface:
+    def of(cls, given: Log | Scan) -> Surface:
         """Of a log in memory, scanned or streamed."""
-        if log.in_memory:
+        if given.in_memory:
+            log = cast("Log", given)
             columns = () if log.source is None else tuple(Columns(log.source).names)
             rows, names = len(log.action), log.context.names or ()
             states = log.kind == "trajectories" and _are_integers(log.context)
             numbers = log.is_continuous
             return cls(log.actions, columns, tuple(names), log.names.action, rows, states, numbers)
+        scan = cast("Scan", given)
         return cls(
-            log.actions,
-            log.nameable,
-            tuple(log.roles.context),
-            log.roles.action,
-            is_continuous=log.is_continuous,
+            scan.actions,
+            scan.nameable,
+            tuple(scan.roles.context),
+            scan.roles.action,
+            is_continuous=scan.is_continuous,
         )
 
 

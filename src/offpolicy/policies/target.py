@@ -21,6 +21,7 @@ from offpolicy.logs.given import refuse_masked, refuse_other_rows
 from offpolicy.policies.blocks import blocks, fit_together
 from offpolicy.policies.distribution import check_rows, one_hot
 from offpolicy.policies.forms import adapted, is_constant
+from offpolicy.policies.learned import needs_rows
 from offpolicy.policies.number_rows import (
     Numbers,
     distribution_numbers,
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
     from offpolicy._arrays import Array, Floats, Ints
     from offpolicy.logs.frame import Context
+    from offpolicy.logs.log import Log, Scan
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,6 +72,8 @@ class Target:
         The same policy with other smoothings, to choose among.
     shown : (n,) array or None
         Probabilities of the logged actions, where nothing is known of the others.
+    note : str
+        What a reader of its numbers should know.
     """
 
     name: str
@@ -87,6 +91,7 @@ class Target:
     mean_distance: float = 0.0
     tried: tuple[Target, ...] = field(default=(), repr=False)
     shown: Floats | None = field(default=None, repr=False)
+    note: str = ""  # what a reader of its numbers should know
 
     @property
     def all(self) -> tuple[Target, ...]:
@@ -171,7 +176,7 @@ def named_policies(policies: Any, *, of_numbers: bool = False) -> dict[str, Any]
     return {"policy": policies}
 
 
-def adapted_policies(policies: Any, log: Any) -> dict[str, Any]:
+def adapted_policies(policies: Any, log: Log | Scan) -> dict[str, Any]:
     """Policies by name, each adapted from the form it came in; files and modules are read here, once."""
     surface = Surface.of(log)
     named = named_policies(policies, of_numbers=surface.is_continuous)
@@ -179,11 +184,13 @@ def adapted_policies(policies: Any, log: Any) -> dict[str, Any]:
     return {name: adapt(name, policy, surface) for name, policy in named.items()}
 
 
-def resolve(name: str, policy: Any, log: Any) -> Target:
+def resolve(name: str, policy: Any, log: Log) -> Target:
     """Turn any form of policy into a `Target` on the rows of ``log``."""
     if log.is_continuous:
         return _from_numbers(name, adapted_number(name, policy, Surface.of(log)), log)
     policy = bind(adapted(name, policy, Surface.of(log)), log.actions)
+    if getattr(policy, "by_fold", False):
+        raise needs_rows(name)
     if getattr(policy, "without_replacement", False) and not getattr(log, "excludes_above", False):
         raise PolicyError(
             f"policy {name!r} draws the items of a slate without replacement, which needs a log of slates that knows "
@@ -205,7 +212,12 @@ def resolve(name: str, policy: Any, log: Any) -> Target:
     return _from_array(name, values, log)
 
 
-def _from_numbers(name: str, policy: Any, log: Any) -> Target:
+def note_of(policy: Any) -> str:
+    """What an adapter has to say about how it reads what it was given."""
+    return str(getattr(policy, "note", ""))
+
+
+def _from_numbers(name: str, policy: Any, log: Log) -> Target:
     """A policy over numbers: a distribution, or one number per row with its kernel."""
     if has_density(policy):
         numbers = distribution_numbers(name, policy, log)
@@ -236,7 +248,7 @@ def with_variants(name: str, policy: Smoothed, make: Callable[[str, Smoothed], T
     return replace(make(name, policy), tried=tried, **others)
 
 
-def _from_array(name: str, array: Array, log: Any) -> Target:
+def _from_array(name: str, array: Array, log: Log) -> Target:
     n, k = len(log.action), len(log.actions)
     if array.shape == (n,):
         return _from_labels(name, array, log)
@@ -248,13 +260,13 @@ def _from_array(name: str, array: Array, log: Any) -> Target:
     return Target(name, k, False, None, lambda rows: array[rows])
 
 
-def _from_labels(name: str, values: Array, log: Any) -> Target:
+def _from_labels(name: str, values: Array, log: Log) -> Target:
     codes = encode_choices(name, values, log.actions)
     _check_eligible_codes(name, codes, log)
     return Target(name, len(log.actions), False, codes, None)
 
 
-def _from_function(name: str, policy: Any, log: Any) -> Target:
+def _from_function(name: str, policy: Any, log: Log) -> Target:
     context: Context = log.context
     labels = log.actions
     timed = _takes_time(policy)
@@ -272,7 +284,8 @@ def _from_function(name: str, policy: Any, log: Any) -> Target:
         probe(bound.choices, rows, f"policy {name!r}", reference=codes[rows])
         return Target(name, len(labels), shares, codes, None, bound.elsewhere)
     probe(bound.probabilities, some_rows(n), f"policy {name!r}")
-    return Target(name, len(labels), shares, None, bound.probabilities, bound.elsewhere)
+    ask, note = bound.probabilities, note_of(policy)
+    return Target(name, len(labels), shares, None, ask, bound.elsewhere, note=note)
 
 
 @dataclass(frozen=True, eq=False)
@@ -281,7 +294,7 @@ class _Asked:
 
     name: str
     policy: Any
-    log: Any
+    log: Log
     timed: bool
     shares: bool  # whether it is asked by rows of the context's table
 
@@ -403,7 +416,7 @@ class _Asked:
             )
 
 
-def _checked(matrix: Array, name: str, log: Any, rows: Array) -> Floats:
+def _checked(matrix: Array, name: str, log: Log, rows: Array) -> Floats:
     """Distributions at rows of a log, over what was eligible there."""
     eligible = None if log.eligible is None else log.eligible[rows]
     shape = (len(rows), len(log.actions))
@@ -445,7 +458,7 @@ def encode_choices(name: str, labels: Array, actions: tuple[Any, ...]) -> Ints:
         ) from error
 
 
-def _check_eligible_codes(name: str, codes: Ints, log: Any) -> None:
+def _check_eligible_codes(name: str, codes: Ints, log: Log) -> None:
     if log.eligible is None:
         return
     bad = ~log.eligible[np.arange(len(codes)), codes]

@@ -24,6 +24,7 @@ from offpolicy.scores.tuning import tuned_shrinkage, tuned_switch
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from offpolicy.logs.log import Log
     from offpolicy.scores.decisions import Decisions
     from offpolicy.splits.folds import Split
 
@@ -225,7 +226,7 @@ def named(name: str) -> Estimator:
     raise UsageError(f"no estimator is called {name!r}.{did_you_mean(name, known_names())}")
 
 
-def sensible(log: Any) -> tuple[str, ...]:
+def sensible(log: Log) -> tuple[str, ...]:
     """Names of the estimators to use when none are asked for."""
     if log.is_continuous:
         return DEFAULT_NUMBERS
@@ -237,7 +238,7 @@ def sensible(log: Any) -> tuple[str, ...]:
     return tuple(e for e in DEFAULT if e != "DM" or link is None or link.is_single)
 
 
-def for_log(estimators: Iterable[Estimator], log: Any) -> list[Estimator]:
+def for_log(estimators: Iterable[Estimator], log: Log) -> list[Estimator]:
     """The same estimators as a log needs them: in its cross-fitted default, `auto` blends other scores for episodes."""
     if log.is_continuous:
         return [AUTO_NUMBERS if e is FAMILIES["auto"] else e for e in estimators]

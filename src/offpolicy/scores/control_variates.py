@@ -108,7 +108,7 @@ def regress_others(
 
 def _single_mass(d: Decisions) -> Floats:
     """(N,) mass of one of the units that a row stands for."""
-    return d.mass if d.count is None else d.mass / d.count
+    return d.mass / d.count
 
 
 def best_combination(d: Decisions) -> Scored:

@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from offpolicy._arrays import constant, is_constant, some_of
 from offpolicy.errors import NotIdentifiedError, UsageError
+from offpolicy.logs.columns import NOT_GIVEN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,12 +60,12 @@ class Decisions:
         R_t; probabilities of the logged action under target and behavior; q_t(S_t, A_t); v_t.
     discount : float
         γ.
-    weight : (N,) array or None
+    weight : (N,) array
         Mass of each unit in means (counts × analysis weights).
     marginal : (S,) array or None
         Ratio of state-action marginals, for the scores that use it.
-    count : (N,) array or None
-        How many identical units each stands for.
+    count : (N,) array
+        How many identical units each stands for (`is_counted`).
     fold : (N,) int array or None
         Fold of each unit, for scores with coefficients of their own to fit; None outside cross-fitting.
     ledger : Ledger or None
@@ -90,13 +92,23 @@ class Decisions:
     q: Floats
     v: Floats
     discount: float = 1.0
-    weight: Floats | None = None
+    weight: Floats = NOT_GIVEN
     marginal: Floats | None = None
-    count: Floats | None = None
+    count: Floats = NOT_GIVEN
     fold: Ints | None = None
     ledger: Ledger | None = None
     regressed: bool = False
     whole: bool = True
+
+    def __post_init__(self) -> None:
+        for name in ("weight", "count"):
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, constant(1.0, self.layout.n_units))
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether a unit may stand for several that are alike."""
+        return not is_constant(self.count)
 
     @property
     def n(self) -> int:
@@ -106,7 +118,7 @@ class Decisions:
     @property
     def size(self) -> float:
         """Units they stand for."""
-        return float(self.n if self.count is None else self.count.sum())
+        return float(self.count.sum())
 
     @cached_property
     def ratio(self) -> Floats:
@@ -200,17 +212,14 @@ class Decisions:
             return np.ones(self.layout.n_steps)
         return np.asarray(self.discount ** np.arange(self.layout.horizon))[self.layout.step]
 
-    @cached_property
+    @property
     def mass(self) -> Floats:
         """(N,) mass of each unit in means."""
-        return np.ones(self.n) if self.weight is None else self.weight
+        return self.weight
 
     def part(self, units: Ints) -> Decisions:
         """The decisions of some units."""
         rows = self.layout.rows_of(units)
-
-        def unit(values: Any) -> Any:
-            return None if values is None else values[units]
 
         return Decisions(
             self.layout.subset(units),
@@ -220,22 +229,24 @@ class Decisions:
             self.q[rows],
             self.v[rows],
             self.discount,
-            unit(self.weight),
+            some_of(self.weight, units),
             None if self.marginal is None else self.marginal[rows],
-            unit(self.count),
-            unit(self.fold),
+            some_of(self.count, units),
+            None if self.fold is None else self.fold[units],
             regressed=self.regressed,
             whole=self.whole,
         )
 
     def unfolded(self) -> Decisions:
         """The same units without counts: each as often as it stands for."""
-        if self.count is None:
+        if not self.is_counted:
             return self
         times = np.rint(self.count).astype(np.int64)
         every = self.part(np.repeat(np.arange(self.n), times))
-        mass = None if every.weight is None else every.weight / np.repeat(self.count, times)
-        return replace(every, weight=mass, count=None)
+        mass = every.weight
+        if not is_constant(mass):
+            mass = mass / np.repeat(self.count, times)
+        return replace(every, weight=mass, count=NOT_GIVEN)
 
     @cached_property
     def outcome(self) -> Floats:
@@ -267,7 +278,7 @@ class Decisions:
         """Mean over all units of the log, by mass."""
         if self.ledger is not None:
             return self.ledger.mean(values, self.mass)
-        if self.weight is None:
+        if is_constant(self.weight):
             return float(values.mean())
         return float(values @ self.weight / self.weight.sum())
 

@@ -55,7 +55,7 @@ def shrinkage_grid(d: Decisions) -> list[float]:
 
 def _counts(d: Decisions) -> Floats | None:
     """How many rows each positive weight stands for, in a compressed log."""
-    return None if d.count is None else d.count[d.layout.unit][d.rho > 0]
+    return d.count[d.layout.unit][d.rho > 0] if d.is_counted else None
 
 
 def _best(

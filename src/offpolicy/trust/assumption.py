@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from offpolicy.errors import UsageError
 from offpolicy.inference.figures import level_text
@@ -12,6 +12,7 @@ from offpolicy.trust.view import View
 
 if TYPE_CHECKING:
     from offpolicy.evaluation.result import Evaluation
+    from offpolicy.logs.log import Log, Scan
 
 ASSUMES = "assumes that nothing but the context columns moved both the action and the reward"
 DECLARED = "rests on the declaration that actions were drawn at random given the context columns"
@@ -29,7 +30,7 @@ REMEDY = (
 BOUND = "; or accept a bound on hidden causes with gamma="
 
 
-def remedy_of(log: Any) -> str:
+def remedy_of(log: Log) -> str:
     """What would make the number more than a hope: bounds on hidden causes are for single decisions among labels."""
     bounded = log.kind == "bandit" and not log.is_continuous
     return f"{REMEDY}{BOUND if bounded else ''}."
@@ -62,7 +63,7 @@ def of_propensities(ev: Evaluation) -> str:
     return GIVEN if ev.problem.source.behavior_given else ASSUMES
 
 
-def check_declarations(log: Any, randomized: object, gamma: object) -> None:
+def check_declarations(log: Log | Scan, randomized: object, gamma: object) -> None:
     """Refuse what cannot be meant."""
     if not isinstance(randomized, bool):
         raise UsageError(f"randomized= must be True or False. Got {randomized!r} instead.")

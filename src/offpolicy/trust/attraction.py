@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,18 +13,21 @@ from offpolicy.splits.hashing import drawn
 
 if TYPE_CHECKING:
     from offpolicy._arrays import Floats
+    from offpolicy.logs.slates import Slates
 
 MOST_ROWS = 20_000
 MOST_CELLS = 2_000_000
 
 
-def attraction(log: Any) -> Floats | None:
+def attraction(log: Slates) -> Floats | None:
     """(S, K) predicted reward of every item in every slot, each slate's by a model of the other half of the slates.
 
     None where there is no context to tell slots apart, or too much to predict.
     """
     context = log.bare
-    if len(context.names) < 2 or log.rows * len(log.actions) > MOST_CELLS:
+    assert context is not None
+    assert log.slot_reward is not None
+    if len(context.names or ()) < 2 or log.rows * len(log.actions) > MOST_CELLS:
         return None
     table = encode_table(context.learner_table)
     half = np.asarray(drawn(log.units, 0.5, 1))[log.layout.unit]
@@ -33,7 +36,7 @@ def attraction(log: Any) -> Floats | None:
         rows, others = np.flatnonzero(~side)[:MOST_ROWS], np.flatnonzero(side)
         if len(rows) == 0 or len(others) == 0:
             return None
-        weight = None if log.weight is None else log.weight[log.layout.unit[rows]]
+        weight = log.weight[log.layout.unit[rows]] if log.is_weighted else None
         data = RewardData(
             table.rows(rows),
             log.action[rows],

@@ -13,7 +13,7 @@ follow from the bits of their hash. Sums over rows suffice, and add up over bloc
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -27,6 +27,8 @@ from offpolicy.trust.thresholds import THRESHOLDS
 
 if TYPE_CHECKING:
     from offpolicy._arrays import Array, Floats
+    from offpolicy.logs.bandit import BanditLog
+    from offpolicy.logs.log import Log
     from offpolicy.trust.hashes import Hashes
     from offpolicy.trust.thresholds import Level
 
@@ -168,14 +170,14 @@ def _times(mass: Floats, h: Floats | None) -> Floats:
     return mass if h is None else mass * h
 
 
-def design_effects(log: Any) -> tuple[Floats, float]:
+def design_effects(log: Log) -> tuple[Floats, float]:
     """(K,) how much more Σ (1{A = a}/p − 1) varies than if rows were independent draws, and how many units are.
 
     1 without clusters, and for the steps of episodes, each of which is a draw of its own given those before.
     """
     k = len(log.actions)
     count, weight = counts_and_weights(log)
-    if log.cluster is None or not log.layout.is_single:
+    if not log.has_clusters or not log.layout.is_single:
         return np.ones(k), float(count.sum())
     mass, inverse = count * weight, 1.0 / log.propensity
     size = int(log.cluster.max()) + 1
@@ -191,7 +193,7 @@ def design_effects(log: Any) -> tuple[Floats, float]:
     return out, float(np.count_nonzero(own))
 
 
-def finding(log: Any, sums: BalanceSums | None, *, whole: bool) -> Finding:
+def finding(log: Log, sums: BalanceSums | None, *, whole: bool) -> Finding:
     """The column and action that are furthest out of balance.
 
     ``whole``: the whole distribution was logged, so that it is known what was possible.
@@ -202,7 +204,7 @@ def finding(log: Any, sums: BalanceSums | None, *, whole: bool) -> Finding:
     if sums is None:
         return not_applicable(name, "the context has no columns.")
     if log.is_continuous:
-        log = binned(log)
+        log = binned(cast("BanditLog", log))
     total = sums.level[:, :1]
     center = sums.level[:, 1:2] / total
     variance = sums.level[:, 2:] / total - center**2
@@ -241,7 +243,7 @@ def finding(log: Any, sums: BalanceSums | None, *, whole: bool) -> Finding:
     return judged(name, p, sentence, details, at_most=at_most)
 
 
-def _always_possible(log: Any, sums: BalanceSums) -> Array:
+def _always_possible(log: Log, sums: BalanceSums) -> Array:
     """(K,) actions that do not come too seldom: one that is impossible in some contexts does, and rightly."""
     gap, spread = sums.gap[0, :, 0], sums.spread[0, :, 0]
     z = np.divide(gap, np.sqrt(spread), out=np.zeros(len(gap)), where=spread > 0)
@@ -249,7 +251,7 @@ def _always_possible(log: Any, sums: BalanceSums) -> Array:
     return np.array([symmetric(float(x), float(s)) > DEFICIT for x, s in zip(z, skew, strict=True)])
 
 
-def _skews(log: Any) -> Floats:
+def _skews(log: Log) -> Floats:
     """(K,) skewness of the sum of 1{A = a}/p − 1; 0 where an action was never taken."""
     k = len(log.actions)
     count, _ = counts_and_weights(log)

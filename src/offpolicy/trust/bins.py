@@ -12,15 +12,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from offpolicy.logs.bandit import BanditLog
 
 BINS = 4
 
 
-def binned(log: Any) -> Any:
+def binned(log: BanditLog) -> BanditLog:
     """The log, or a block of it, with intervals of numbers for actions; rows elsewhere count for none."""
+    assert log.action_range is not None
+    assert log.propensity is not None
     low, high = log.action_range
     first, width = low + (high - low) / 4, (high - low) / (2 * BINS)
     place = np.floor((log.action - first) / width)

@@ -7,12 +7,13 @@ batch share it. Sums over rows by these shares depend on neither the order nor t
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 if TYPE_CHECKING:
     from offpolicy._arrays import Floats
+    from offpolicy.logs.log import Log
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,10 +50,10 @@ class Draws:
         return float(self.mass.sum() / self.number.sum())
 
 
-def draws_of(log: Any) -> Draws:
+def draws_of(log: Log) -> Draws:
     """The draws of a log; its columns ``action``, ``cluster``, ``batch``, ``count`` and ``weight`` tell."""
     count, weight = counts_and_weights(log)
-    if log.cluster is None or not log.layout.is_single:
+    if not log.has_clusters or not log.layout.is_single:
         return Draws(count, weight)
     _, group = np.unique(log.cluster, return_inverse=True)
     size = int(group.max()) + 1
@@ -62,7 +63,7 @@ def draws_of(log: Any) -> Draws:
     if (lowest < highest).any() or size >= count.sum():
         return Draws(count, weight)
     taking_part = count
-    if log.batch is not None:
+    if log.has_batches:
         earliest = np.full(size, int(log.batch.max()))
         np.minimum.at(earliest, group, log.batch)
         taking_part = np.where(log.batch == earliest[group], count, 0.0)
@@ -71,16 +72,15 @@ def draws_of(log: Any) -> Draws:
     )
 
 
-def decision_mass(log: Any) -> Floats:
+def decision_mass(log: Log) -> Floats:
     """(S,) mass of each decision: how many it stands for times its analysis weight."""
     count, weight = counts_and_weights(log)
     return count * weight
 
 
-def counts_and_weights(log: Any) -> tuple[Floats, Floats]:
+def counts_and_weights(log: Log) -> tuple[Floats, Floats]:
     """(S,) how many decisions each row stands for, and the analysis weight of each."""
-    n = len(log.action)
-    count = np.ones(n) if log.count is None else log.count
-    if log.weight is None:
-        return count, np.ones(n)
-    return count, log.weight if log.layout.is_single else log.weight[log.layout.unit]
+    if log.layout.is_single:
+        return log.count, log.weight
+    unit = log.layout.unit
+    return log.count[unit], log.weight[unit]

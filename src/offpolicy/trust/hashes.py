@@ -162,12 +162,12 @@ def row_hashes(block: Any, contexts: Hashes | None = None) -> Hashes:
     if block.eligible is not None:
         parts = [column_hashes(able) for able in block.eligible.T]
         named["eligible"] = joined(parts, len(block.action))
-    if block.batch is not None:
+    if block.has_batches:
         batches = np.array([_value_hash(label) for label in block.batch_labels], dtype=np.uint64)
         named["batch"] = batches[block.batch]
-    if block.cluster is not None:
+    if block.has_clusters:
         named["cluster"] = column_hashes(of_unit(block.units))
-    if block.weight is not None:
+    if block.is_weighted:
         named["weight"] = column_hashes(of_unit(block.weight))
     out = contexts
     for name, column in named.items():
@@ -196,10 +196,10 @@ def _reward_hashes(block: Any) -> Hashes:
 def beside_context(block: Any) -> list[Hashes]:
     """Hashes of what else was settled before a decision: batch, weight, and which actions were possible."""
     columns = []
-    if block.batch is not None:
+    if block.has_batches:
         batches = np.array([_value_hash(label) for label in block.batch_labels], dtype=np.uint64)
         columns.append(batches[block.batch])
-    if block.weight is not None:
+    if block.is_weighted:
         columns.append(column_hashes(block.weight))
     if block.eligible is not None:
         columns += [column_hashes(able) for able in block.eligible.T]

@@ -13,12 +13,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from offpolicy.inference.intervals.tails import effective_size
-from offpolicy.inference.reach import masses
 from offpolicy.inference.units import Units
 from offpolicy.logs.words import decision_word, unit_word
 from offpolicy.scores.blend import ENOUGH_EPISODES, ENOUGH_SHARE
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from offpolicy._arrays import Floats, Ints
+    from offpolicy.logs.log import Log
     from offpolicy.policies.target import Target
     from offpolicy.scores.decisions import Decisions
     from offpolicy.trust.view import View
@@ -99,9 +99,8 @@ def horizon_curve(d: Decisions, units: Units | None = None) -> HorizonCurve:
     [2.0, 1.0]
     """
     if units is None:
-        units = Units(d.n, d.count, d.mass if d.count is None else d.mass / d.count)
-    count = np.ones(d.n) if units.count is None else units.count
-    mass, _ = masses(units)
+        units = Units(d.n, d.count, d.mass / d.count)
+    count, mass = units.count, units.mass
     steps: list[tuple[float, ...]] = []
     for _, active, _, log_now in d.log_rho_by_step():
         running = float(mass[active].sum() / mass.sum())
@@ -156,7 +155,7 @@ def _whole(kind: str) -> str:
     return "slate" if kind == "slates" else "horizon"
 
 
-def unseen_share(log: Any, target: Target, labels: Ints) -> float:
+def unseen_share(log: Log, target: Target, labels: Ints) -> float:
     """Mean probability the target gives to (state, action) pairs that other folds never logged.
 
     Over the steps of a log with discrete states; ``labels`` are the folds of its episodes. Where it is

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from offpolicy.trust.hashes import HashCounts
 
 if TYPE_CHECKING:
     from offpolicy._arrays import Array
+    from offpolicy.logs.log import Log
     from offpolicy.trust.hashes import Hashes
 
 Levels: TypeAlias = dict[str, HashCounts]
@@ -45,11 +46,11 @@ def joined_levels(one: Levels, other: Levels) -> Levels:
     return {**one, **other, **both}
 
 
-def finding(log: Any, levels: Levels) -> Finding:
+def finding(log: Log, levels: Levels) -> Finding:
     """The text column with most levels for its rows."""
     if not levels:
         return not_applicable(NAME, "the context has no text columns.")
-    rows = float(len(log.action) if log.count is None else log.count.sum())
+    rows = float(log.count.sum()) if log.is_counted else float(len(log.action))
     shares = {n: c.distinct / rows for n, c in levels.items() if c.distinct > MANY}
     if not shares:
         return judged(NAME, 0.0, f"no text column of the context has more than {MANY} levels.")

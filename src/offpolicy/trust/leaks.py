@@ -20,6 +20,7 @@ from offpolicy.trust.twins import Twins
 
 if TYPE_CHECKING:
     from offpolicy._arrays import Array, Floats
+    from offpolicy.logs.log import Log
     from offpolicy.trust.hashes import Hashes
 
 SAME = 0.999  # squared correlation from which on two columns are one
@@ -100,7 +101,7 @@ def correlations(sums: LeakSums) -> Floats:
         return np.asarray(np.where(varies, both * both / (of_x * of_r), 0.0))
 
 
-def finding(log: Any, sums: LeakSums) -> Finding:
+def finding(log: Log, sums: LeakSums) -> Finding:
     """How much of the reward the context column knows that knows most of it."""
     name = "leaks"
     if not log.layout.is_single:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -23,6 +23,8 @@ from offpolicy.trust.sums import IDENTIFYING, log_sums
 
 if TYPE_CHECKING:
     from offpolicy._arrays import Bools, Floats
+    from offpolicy.logs.log import Log
+    from offpolicy.logs.slates import Slates
     from offpolicy.trust.sums import LogSums
 
 LATE = 0.1
@@ -31,7 +33,7 @@ COMMON = 0.01  # share from which on a reward is one that many rows have
 SIGNIFICANT = 3.3
 
 
-def check_log(log: Any) -> Diagnostics:
+def check_log(log: Log) -> Diagnostics:
     """Every check that needs no policy.
 
     Parameters
@@ -48,7 +50,7 @@ def check_log(log: Any) -> Diagnostics:
     return Diagnostics(Findings(log_findings(log, log_sums(log))), {})
 
 
-def log_findings(log: Any, sums: LogSums) -> list[Finding]:
+def log_findings(log: Log, sums: LogSums) -> list[Finding]:
     """The findings of `check_log` as a list, from the columns of a log and the sums over its blocks."""
     draws = draws_of(log)
     return [
@@ -63,12 +65,12 @@ def log_findings(log: Any, sums: LogSums) -> list[Finding]:
         *duplicates(log, sums),
         rare_rewards(log),
         maturity(log),
-        *([slots.finding(log)] if log.kind == "slates" else ()),
+        *([slots.finding(cast("Slates", log))] if log.kind == "slates" else ()),
     ]
 
 
 @about_arms("unlogged_actions")
-def unlogged(log: Any) -> Finding:
+def unlogged(log: Log) -> Finding:
     """Actions of the list that never occur."""
     absent = np.flatnonzero(np.bincount(log.action, minlength=len(log.actions)) == 0)
     some = ", ".join(repr(log.actions[a]) for a in absent[:3])
@@ -82,7 +84,7 @@ def unlogged(log: Any) -> Finding:
     return judged("unlogged_actions", float(len(absent)), sentence, {"actions": labels})
 
 
-def duplicates(log: Any, sums: LogSums) -> list[Finding]:
+def duplicates(log: Log, sums: LogSums) -> list[Finding]:
     """Copies of rows, exact or with one column changed: more agreement than chance has it (`Twins`)."""
     names = ("duplicates", "near_duplicates")
     if not log.layout.is_single:
@@ -92,7 +94,7 @@ def duplicates(log: Any, sums: LogSums) -> list[Finding]:
             _repeated_rows(log, sums),
             not_applicable(names[1], "looked for among labels only."),
         ]
-    if log.cluster is not None:
+    if log.has_clusters:
         why = "rows of a cluster may be alike; the standard error allows for it."
         return [not_applicable(name, why) for name in names]
     agreement = None if log.propensity is not None else _agreement(log)
@@ -116,9 +118,9 @@ def _copies(name: str, found: list[tuple[str | None, float, float]]) -> Finding:
     return judged(name, share if sure else 0.0, sentence, {"z": z, "column": column})
 
 
-def _agreement(log: Any) -> float:
+def _agreement(log: Log) -> float:
     """Chance that two rows of one context agree in action and reward: half way from chance to always."""
-    count = np.ones(len(log.action)) if log.count is None else log.count
+    count = log.count
     chance = 1.0
     for place in (log.action, levels(log.reward)[1]):
         share = np.bincount(place, weights=count) / count.sum()
@@ -127,7 +129,7 @@ def _agreement(log: Any) -> float:
     return chance
 
 
-def _repeated_rows(log: Any, sums: LogSums) -> Finding:
+def _repeated_rows(log: Log, sums: LogSums) -> Finding:
     """Share of rows with a number for an action that repeat an earlier one in all they hold."""
     name = "duplicates"
     seldom = IDENTIFYING * float(counts_and_weights(log)[0].sum())
@@ -139,7 +141,7 @@ def _repeated_rows(log: Any, sums: LogSums) -> Finding:
     return judged(name, share, f"{100 * share:.3g}% of the rows repeat an earlier one.")
 
 
-def _repeated_episodes(log: Any, sums: LogSums) -> Finding:
+def _repeated_episodes(log: Log, sums: LogSums) -> Finding:
     """Share of episodes that repeat an earlier one step by step."""
     name = "duplicates"
     if sums.contexts.distinct < IDENTIFYING * float(counts_and_weights(log)[0].sum()):
@@ -152,10 +154,10 @@ def _repeated_episodes(log: Any, sums: LogSums) -> Finding:
     )
 
 
-def rare_rewards(log: Any) -> Finding:
+def rare_rewards(log: Log) -> Finding:
     """How many units earned something else than the usual reward."""
     reward = log.layout.sum(log.reward)
-    count = np.ones(len(reward)) if log.count is None else log.count
+    count = log.count
     values, place = levels(reward)
     usual = np.bincount(place, weights=count)
     number = float(count.sum() - usual.max())
@@ -167,10 +169,10 @@ def rare_rewards(log: Any) -> Finding:
     )
 
 
-def maturity(log: Any) -> Finding:
+def maturity(log: Log) -> Finding:
     """Mean reward of the latest tenth of the batches against the lowest for as long before."""
     name = "reward_maturity"
-    if log.batch is None:
+    if not log.has_batches:
         return not_applicable(
             name, "the log has no batches, so rewards cannot be looked at by time."
         )
@@ -196,21 +198,20 @@ def maturity(log: Any) -> Finding:
     return judged(name, value, sentence, {"ratio": ratio, "lowest": lowest, "z": z})
 
 
-def _window(log: Any, last: int, size: int) -> Bools:
+def _window(log: Log, last: int, size: int) -> Bools:
     """Rows of the batches up to (not including) ``last``, as many as the latest ones are."""
     return np.asarray((log.batch < last) & (log.batch >= last - size))
 
 
-def _mean(log: Any, rows: Bools) -> tuple[float, float]:
-    count = np.ones(int(rows.sum())) if log.count is None else log.count[rows]
-    weight = np.ones(len(count)) if log.weight is None else log.weight[rows]
+def _mean(log: Log, rows: Bools) -> tuple[float, float]:
+    count, weight = log.count[rows], log.weight[rows]
     reward: Floats = log.reward[rows]
     total = float(count @ weight)
     if total == 0:
         return 0.0, 0.0
     mean = float((count * weight) @ reward) / total
     spread = weight * (reward - mean)
-    if log.cluster is None:
+    if not log.has_clusters:
         return mean, math.sqrt(float(count @ spread**2)) / total
     _, group = np.unique(log.cluster[rows], return_inverse=True)
     return mean, math.sqrt(float(np.sum(np.bincount(group, weights=count * spread) ** 2))) / total

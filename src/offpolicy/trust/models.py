@@ -212,7 +212,7 @@ def behavior(view: View) -> Finding:
     log, rows, m = view.log, view.rows, view.row_mass
     k = len(log.actions)
     action = log.action[rows]
-    group = np.zeros(len(rows), dtype=np.int64) if log.batch is None else log.batch[rows]
+    group = np.maximum(log.batch, 0)[log.layout.unit[rows]]
     cells = np.bincount(group * k + action, weights=m, minlength=(int(group.max()) + 1) * k)
     table = cells.reshape(-1, k)
     shares = table[group, action] / table.sum(axis=1)[group]

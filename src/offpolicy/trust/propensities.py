@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from scipy import special
@@ -26,6 +26,8 @@ from offpolicy.trust.thresholds import THRESHOLDS
 
 if TYPE_CHECKING:
     from offpolicy._arrays import Bools, Floats
+    from offpolicy.logs.bandit import BanditLog
+    from offpolicy.logs.log import Log
     from offpolicy.trust.draws import Draws
 
 SMALLEST_CELL = 5.0
@@ -152,29 +154,29 @@ def distribution_sums(block: Any, mass: Floats, square: Floats) -> DistributionS
     return DistributionSums(expected, variance, levels)
 
 
-def mismatch(log: Any, draws: Draws, sums: DistributionSums | None) -> Finding:
+def mismatch(log: Log, draws: Draws, sums: DistributionSums | None) -> Finding:
     """Sample-ratio mismatch of the whole log: by batch and action, by action, or by intervals of numbers."""
     if log.propensity is None:
         return not_applicable("sample_ratio_mismatch", UNKNOWN)
     if log.is_continuous:
-        log = binned(log)
+        log = binned(cast("BanditLog", log))
         return _by_inverse(log, draws, _effects(log, draws))
     effects = _effects(log, draws)
     if sums is not None:
         return _by_distribution(log, draws, sums, effects)
-    alone = log.weight is None and log.eligible is None and bool((effects == 1).all())
+    alone = not log.is_weighted and log.eligible is None and bool((effects == 1).all())
     if alone and (cells := _constant_cells(log, draws)) is not None:
         return _by_batch(log, *cells)
     return _by_inverse(log, draws, effects)
 
 
-def _effects(log: Any, draws: Draws) -> Floats:
+def _effects(log: Log, draws: Draws) -> Floats:
     """(K,) design effects of clusters; 1 where a cluster is one draw already."""
-    one_each = log.cluster is not None and not draws.are_rows
+    one_each = log.has_clusters and not draws.are_rows
     return np.ones(len(log.actions)) if one_each else design_effects(log)[0]
 
 
-def _by_distribution(log: Any, draws: Draws, sums: DistributionSums, effects: Floats) -> Finding:
+def _by_distribution(log: Log, draws: Draws, sums: DistributionSums, effects: Floats) -> Finding:
     k, mass = len(log.actions), draws.mass
     seen = np.bincount(log.action, weights=mass, minlength=k)
     gap, variance = seen - sums.expected, sums.variance * effects
@@ -190,7 +192,7 @@ def _by_distribution(log: Any, draws: Draws, sums: DistributionSums, effects: Fl
     return _from_z(log, z, off, usable, method, contradiction=True)
 
 
-def _by_inverse(log: Any, draws: Draws, effects: Floats) -> Finding:
+def _by_inverse(log: Log, draws: Draws, effects: Floats) -> Finding:
     """Each action, and all others together, against the probability of being possible."""
     k, mass, square = len(log.actions), draws.mass, draws.square
     action, inverse = log.action, 1.0 / log.propensity
@@ -238,7 +240,7 @@ def _inverse_z(
 
 
 def _from_z(
-    log: Any, z: Floats, deviation: Floats, usable: Bools, method: str, *, contradiction: bool
+    log: Log, z: Floats, deviation: Floats, usable: Bools, method: str, *, contradiction: bool
 ) -> Finding:
     """The worst of the usable actions; a deficit is a ``contradiction`` or not, an excess always is.
 
@@ -273,10 +275,10 @@ def _from_z(
     )
 
 
-def _constant_cells(log: Any, draws: Draws) -> tuple[Floats, Floats] | None:
+def _constant_cells(log: Log, draws: Draws) -> tuple[Floats, Floats] | None:
     """(B, K) counts and propensities, where propensities are constant by batch and action."""
     part = draws.number > 0
-    batch = np.zeros(len(part), dtype=np.int64) if log.batch is None else log.batch
+    batch = np.maximum(log.batch, 0)[log.layout.unit]
     shape = (len(_batches(log)), len(log.actions))
     if math.prod(shape) > LARGEST_TABLE:
         return None
@@ -290,12 +292,12 @@ def _constant_cells(log: Any, draws: Draws) -> tuple[Floats, Floats] | None:
     return counts, top
 
 
-def _batches(log: Any) -> tuple[Any, ...]:
+def _batches(log: Log) -> tuple[Any, ...]:
     """Names of the batches; a log without any is one."""
-    return ("all",) if log.batch is None else tuple(log.batch_labels)
+    return tuple(log.batch_labels) or ("all",)
 
 
-def _by_batch(log: Any, counts: Floats, shares: Floats) -> Finding:
+def _by_batch(log: Log, counts: Floats, shares: Floats) -> Finding:
     cells = [(c[s > 0], s[s > 0]) for c, s in zip(counts, shares, strict=True)]
     tests = [sample_ratio(*cell) for cell in cells]
     testable = np.array([t.degrees > 0 for t in tests])
@@ -313,7 +315,7 @@ def _by_batch(log: Any, counts: Floats, shares: Floats) -> Finding:
     p = min(1.0, number * float(p_values[worst]))
     flagged = int((p_values[testable] < THRESHOLDS["sample_ratio_mismatch"].alarm).sum())
     labels = _batches(log)
-    where = "" if log.batch is None else f" in batch {labels[worst]!r}"
+    where = "" if not log.has_batches else f" in batch {labels[worst]!r}"
     if THRESHOLDS["sample_ratio_mismatch"].level(p) == "ok":
         sentence = f"actions were logged as often as their propensities say (p = {p:.2g})."
     else:
@@ -321,7 +323,9 @@ def _by_batch(log: Any, counts: Floats, shares: Floats) -> Finding:
             f"actions were logged at other rates than their propensities{where}: off by up to "
             f"{100 * tests[worst].deviation:.3g}% (p = {p:.2g})"
         )
-        sentence += "." if log.batch is None else f"; {flagged} of {number} batches fail at 0.001."
+        sentence += (
+            "." if not log.has_batches else f"; {flagged} of {number} batches fail at 0.001."
+        )
     return judged(
         "sample_ratio_mismatch",
         p,
@@ -336,7 +340,7 @@ def _by_batch(log: Any, counts: Floats, shares: Floats) -> Finding:
 
 
 @about_arms("propensity_calibration")
-def calibration(log: Any, draws: Draws, sums: DistributionSums | None) -> Finding:
+def calibration(log: Log, draws: Draws, sums: DistributionSums | None) -> Finding:
     """Whether propensities are right on average, level by level or (logged action only) over all."""
     name = "propensity_calibration"
     if log.propensity is None:
@@ -373,7 +377,7 @@ def calibration(log: Any, draws: Draws, sums: DistributionSums | None) -> Findin
     return judged(name, value, sentence, {"table": table})
 
 
-def _inverse_calibration(log: Any, draws: Draws) -> Finding:
+def _inverse_calibration(log: Log, draws: Draws) -> Finding:
     mass, square = draws.mass, draws.square
     possible = (
         np.full(len(mass), float(len(log.actions)))
@@ -414,7 +418,7 @@ def decimals(values: Floats, most: int = 4) -> int | None:
 
 
 @about_arms("rounded_propensities")
-def rounded(log: Any) -> Finding:
+def rounded(log: Log) -> Finding:
     """Whether propensities look rounded, and by how much that can move a weight."""
     name = "rounded_propensities"
     if log.propensity is None:
@@ -436,7 +440,7 @@ def rounded(log: Any) -> Finding:
 
 
 @about_arms("deterministic_logging")
-def deterministic(log: Any) -> Finding:
+def deterministic(log: Log) -> Finding:
     """Share of the log in which the logging policy left no choice."""
     mass = decision_mass(log)
     name = "deterministic_logging"

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import special
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from offpolicy._arrays import Bools, Floats, Ints
+    from offpolicy.logs.slates import Slates
 
 NAME = "left_out_slots"
 ATTRACTIVE = -1  # in place of an item
@@ -38,7 +39,7 @@ BLOCK = 200_000
 TINY = 1e-10
 
 
-def finding(log: Any) -> Finding:
+def finding(log: Slates) -> Finding:
     """Whether rewards depend on slots that they should not, and on which item most."""
     if log.layout.is_single:
         return not_applicable(NAME, "slates have one slot.")
@@ -73,7 +74,7 @@ class Dependence:
     z: float
 
 
-def dependence(log: Any, mask: Bools) -> Dependence | None:
+def dependence(log: Slates, mask: Bools) -> Dependence | None:
     """Test whether rewards depend on slots that a mask leaves out; None where there is nothing to test."""
     named = list(_terms(log, mask))
     if not named:
@@ -102,7 +103,7 @@ def dependence(log: Any, mask: Bools) -> Dependence | None:
     return Dependence(p, rank, *named[top], float(z[top]))
 
 
-def _terms(log: Any, mask: Bools) -> Iterator[tuple[int, int]]:
+def _terms(log: Slates, mask: Bools) -> Iterator[tuple[int, int]]:
     """(slot j, item) to look at: slots that some reward leaves out, and the items they show most often."""
     layout = log.layout
     slots = [j for j in range(layout.horizon) if bool((~mask[: layout.horizon, j]).any())]
@@ -125,11 +126,11 @@ class _Moments:
     @classmethod
     def of(cls, columns: _Columns, units: Units, terms: list[tuple[int, int]]) -> _Moments:
         n = units.n_rows
-        if units.cluster is not None:
+        if units.has_clusters:
             samples = [units.sample(columns.of(j, a, slice(None))) for j, a in terms]
             table = np.column_stack([s.numerator for s in samples])
             return cls._from(table.sum(axis=0), table.T @ table, float(len(table)))
-        weight = np.ones(n) if units.weight is None else units.weight / units.weight.mean()
+        weight = units.weight / units.weight.mean()
         first, second = np.zeros(len(terms)), np.zeros((len(terms), len(terms)))
         for start in range(0, n, BLOCK):
             part = slice(start, start + BLOCK)
@@ -147,7 +148,7 @@ class _Moments:
 class _Columns:
     """The products of one log, slate by slate."""
 
-    def __init__(self, log: Any, mask: Bools) -> None:
+    def __init__(self, log: Slates, mask: Bools) -> None:
         self.log, layout = log, log.layout
         self.attraction = attraction(log)
         residual, step = _residual(log), layout.step
@@ -162,6 +163,7 @@ class _Columns:
     def of(self, j: int, a: int, part: slice) -> Floats:
         """(m,) rewards that leave slot j out × (1{A_j = a} / p_j − 1{a could be shown}), or summed with f."""
         log, (units, rows) = self.log, self.rows[j]
+        assert log.propensity is not None
         action, p = log.action[rows], log.propensity[rows]
         ratio = np.zeros(log.n)
         if a == ATTRACTIVE:
@@ -172,15 +174,16 @@ class _Columns:
             f = f - ((f * able).sum(axis=1) / size)[:, None]
             ratio[units] = f[np.arange(len(rows)), action] / (size * p)
         else:
-            able = 1.0 if log.eligible is None else log.eligible[rows, a]
-            ratio[units] = (action == a) / p - able
+            could = 1.0 if log.eligible is None else log.eligible[rows, a]
+            ratio[units] = (action == a) / p - could
         return np.asarray((self.left[j] * ratio)[part])
 
 
-def _residual(log: Any) -> Floats:
+def _residual(log: Slates) -> Floats:
     """(S,) rewards as logged, less their mean over slots of the same position and item."""
+    assert log.slot_reward is not None
     cell = log.layout.step * len(log.actions) + log.action
-    mass = np.ones(log.rows) if log.weight is None else log.weight[log.layout.unit]
+    mass = log.weight[log.layout.unit]
     total, size = (np.bincount(cell, weights=w)[cell] for w in (mass * log.slot_reward, mass))
     # Where only slates of weight 0 show an item, nothing is taken off.
     mean = np.divide(total, size, out=np.zeros_like(total), where=size > 0)

@@ -59,7 +59,7 @@ def drift(view: View) -> Finding:
     """Whether the estimate differs between batches by more than noise."""
     name = "batch_drift"
     batch = view.units.batch
-    if batch is None:
+    if not view.units.has_batches:
         return not_applicable(name, "the log has no batches.")
     if view.scale != 1 or not view.weight.any():
         return not_applicable(name, "there is no overlap to compare batches on.")
@@ -117,7 +117,7 @@ def _by_batch(view: View, batch: Ints) -> tuple[Floats, Floats, Bools]:
     with np.errstate(divide="ignore", invalid="ignore"):
         mean = np.bincount(batch, weights=m * psi) / total
     centered = m * (psi - mean[batch])
-    if units.cluster is None:
+    if not units.has_clusters:
         square = np.bincount(batch, weights=centered**2 / view.count)
     else:
         group = np.unique(units.cluster * (int(batch.max()) + 1) + batch, return_inverse=True)[1]

@@ -113,12 +113,12 @@ def log_sums(block: Any, draws: Draws | None = None, *, rows: float | None = Non
     table = joined([hashes for _, _, hashes in columns], block.context.n_table)
     index = block.context.index
     units = unit_hashes(block, row_hashes(block, table if index is None else table[index]))
-    count = np.ones(len(units)) if block.count is None else block.count
+    count = block.count
     decisions, _ = counts_and_weights(block)
     bits = thinning(float(decisions.sum()) if rows is None else rows)
     return LogSums(
         HashCounts.of(units, count, bits),
-        _context_counts(table, index, block.count, bits),
+        _context_counts(table, index, decisions, bits),
         Digest.of(units, count),
         distribution_sums(block, draws.mass, draws.square),
         balance_sums(block, columns),
@@ -128,10 +128,10 @@ def log_sums(block: Any, draws: Draws | None = None, *, rows: float | None = Non
     )
 
 
-def _context_counts(table: Hashes, index: Any, count: Any, bits: int) -> HashCounts:
+def _context_counts(table: Hashes, index: Any, count: Floats, bits: int) -> HashCounts:
     """How often each context comes, from the table of distinct ones where there is one."""
     if index is None:
-        return HashCounts.of(table, np.ones(len(table)) if count is None else count, bits)
+        return HashCounts.of(table, count, bits)
     times = np.bincount(index, weights=count, minlength=len(table)).astype(np.float64)
     return HashCounts.of(table[times > 0], times[times > 0], bits)
 
@@ -140,7 +140,7 @@ def _twins(
     block: Any, columns: list[tuple[str, Any, Hashes]], count: Floats, bits: int
 ) -> Iterator[tuple[str | None, Twins]]:
     """Rows that are alike but for the action, with all context columns and without each."""
-    if not block.layout.is_single or block.cluster is not None or block.is_continuous:
+    if not block.layout.is_single or block.has_clusters or block.is_continuous:
         return
     index = block.context.index
     parts = [mixed(h ^ np.uint64(text_hash(name))) for name, _, h in columns]

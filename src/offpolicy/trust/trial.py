@@ -26,7 +26,6 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
 from scipy import special
 
 from offpolicy._visible import printable
@@ -156,7 +155,7 @@ def ab_test(ev: Evaluation, estimate: Estimate | None, change: Change | None) ->
     treated = _variance(ev, estimate, base + difference)
     units, own = ev.problem.units, float(ev.logged.n)
     unit = unit_word(ev.problem.log.kind, plural=True)
-    if units.cluster is not None:
+    if units.has_clusters:
         unit = plural_of(ev.problem.log.names.cluster)
         own = ev.logged.sample().total
         whole = own * ev.logged.std_error**2
@@ -200,7 +199,7 @@ def _variance(ev: Evaluation, estimate: Estimate | None, value: float) -> float:
     ends = two_values(reward)
     if ends is not None:
         return float(max(value - ends[0], 0.0) * max(ends[1] - value, 0.0))
-    mass = np.ones(len(reward)) if ev.problem.units.mass is None else ev.problem.units.mass
+    mass = ev.problem.units.mass
     if estimate is None:
         return float(mass @ (reward - mass @ reward / mass.sum()) ** 2 / mass.sum())
     if estimate.evidence is not None:

@@ -16,6 +16,7 @@ import numpy as np
 
 from offpolicy.inference.estimate import Estimate
 from offpolicy.inference.reach import masses
+from offpolicy.logs.columns import NOT_GIVEN
 from offpolicy.scores import formulas as scores
 from offpolicy.scores.catalog import BEHAVIOR, BOTH, Estimator
 from offpolicy.scores.decisions import LARGEST_LOG_WEIGHT
@@ -135,10 +136,10 @@ class View:
         """(N,) sum of the squared masses of the units that each stands for."""
         return self._masses[1]
 
-    @cached_property
+    @property
     def count(self) -> Floats:
         """(N,) how many units each stands for."""
-        return np.ones(self.units.n_rows) if self.units.count is None else self.units.count
+        return self.units.count
 
     def per_decision(self, values: Floats) -> Floats:
         """(S,) a quantity of units at each of their decisions."""
@@ -171,7 +172,7 @@ class View:
         """Mean of a quantity over decisions, or some of them; the steps of an episode are one cluster."""
         layout, u = self.decisions.layout, self.units
         unit = layout.unit if members is None else layout.unit[members]
-        units = replace(u.part(unit), batch=None)
-        if u.cluster is None and not layout.is_single:
+        units = replace(u.part(unit), batch=NOT_GIVEN)
+        if not u.has_clusters and not layout.is_single:
             units = replace(units, cluster=unit)
         return Estimate.from_scores(values if members is None else values[members], units=units)

@@ -62,7 +62,7 @@ def findings(view: View) -> list[Finding]:
     w, units = view.weight, view.units
     sample = units.sample(w)
     size = effective_size(sample.numerator, sample.count)
-    what = "clusters" if units.cluster is not None else "units"
+    what = "clusters" if units.has_clusters else "units"
     largest, possible = float(w.max()) * view.scale, view.reach.largest
     carried, top = unit_share(view, w), top_share(w, view.mass)
     one, how = _rewards_on_one(view)
@@ -245,7 +245,7 @@ def _design(view: View) -> float:
 
 def _by_batch(view: View) -> Finding:
     batch = view.units.batch
-    if batch is None:
+    if not view.units.has_batches:
         return not_applicable("mean_weight_by_batch", "the log has no batches.")
     z = _batch_z(view, batch) / _design(view)
     usable = np.isfinite(z) & (np.bincount(batch, weights=view.count) >= SMALLEST_BATCH)

@@ -77,6 +77,11 @@ obd = Study(
     "the Open Bandit sample, each arm predicted from the other's log",
     "offpolicy_studies.obd",
 )
+replay = Study(
+    "replay",
+    "algorithms that learn: progressive values, replay against online runs, a learning router",
+    "offpolicy_studies.decide.replaying",
+)
 routing = Study(
     "routing",
     "routing among language models: coverage, error, advice, and logs without exploration",

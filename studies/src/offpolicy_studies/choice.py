@@ -127,7 +127,7 @@ def _reward_model(name: str) -> Any:
 
     from offpolicy.models.rewards.auto import LinearReward
 
-    return op.PerAction(Ridge(alpha=1e-3)) if name == "ridge" else LinearReward()
+    return op.models.PerAction(Ridge(alpha=1e-3)) if name == "ridge" else LinearReward()
 
 
 def softened(X: Floats, y: Ints, at: Floats, k: int, rng: np.random.Generator) -> Floats:

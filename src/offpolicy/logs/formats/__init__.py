@@ -6,7 +6,7 @@ from offpolicy.logs.formats.d3rlpy import from_d3rlpy
 from offpolicy.logs.formats.dsjson import read_dsjson, write_dsjson
 from offpolicy.logs.formats.dsjson_slates import read_dsjson_slates
 from offpolicy.logs.formats.exposures import from_exposures
-from offpolicy.logs.formats.gymnasium_rollout import roll_out
+from offpolicy.logs.formats.gymnasium_rollout import from_gymnasium, roll_out
 from offpolicy.logs.formats.jsonl import read_jsonl, write_jsonl
 from offpolicy.logs.formats.lines import BadLine, Reading
 from offpolicy.logs.formats.minari import from_minari
@@ -21,6 +21,7 @@ __all__ = [
     "Reading",
     "from_d3rlpy",
     "from_exposures",
+    "from_gymnasium",
     "from_minari",
     "from_obp",
     "from_rllib",

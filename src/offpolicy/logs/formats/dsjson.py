@@ -172,7 +172,7 @@ def write_dsjson(log: BanditLog, path: str | Path) -> int:
             "dsjson needs the propensity of the logged action, which this log does not have."
         )
     need_one_metric(log, "dsjson")
-    if log.count is not None:
+    if log.is_counted:
         raise DataError("rows of this log carry counts, which dsjson cannot express. Write rows.")
     return write_lines(path, _events(log))
 
@@ -191,7 +191,7 @@ def _events(log: BanditLog) -> Iterator[dict[str, Any]]:
             "_labelIndex": index,
             "c": {**shared, "_multi": [{"_tag": str(log.actions[c])} for c in codes]},
         }
-        if log.weight is not None and log.weight[i] != 1:
+        if log.weight[i] != 1:
             if log.weight[i] < 1:
                 raise DataError(
                     f"row {i}: a weight below 1 cannot be written as a drop probability."

@@ -62,7 +62,7 @@ def row_of(event: dict[str, Any]) -> dict[str, Any]:
 def write_jsonl(log: BanditLog, path: str | Path) -> int:
     """Write a log as a JSON-lines trace and return the number of lines."""
     need_one_metric(log, "a trace")
-    if log.count is not None:
+    if log.is_counted:
         raise DataError("rows of this log carry counts, which a trace cannot express. Write rows.")
     return write_lines(path, _lines(log))
 
@@ -76,7 +76,7 @@ def _lines(log: BanditLog) -> Iterator[dict[str, Any]]:
         }
         if log.propensity is not None:
             line["act_prob"] = float(log.propensity[i])
-        if log.weight is not None:
+        if log.is_weighted:
             if log.weight[i] < 1:
                 raise DataError(
                     f"row {i}: a weight below 1 cannot be written as a keep-probability."

@@ -68,7 +68,7 @@ def from_obp(feedback: Mapping[str, Any], *, position: int | None = None) -> Ban
 def to_obp(log: BanditLog) -> dict[str, Any]:
     """Give a log back as OBP's dictionary; text contexts must be encoded first."""
     need_one_metric(log, "OBP's dictionary")
-    if log.count is not None:
+    if log.is_counted:
         raise DataError("rows of this log carry counts, which OBP cannot express.")
     table = log.context.learner_table
     if log.context.is_frame:

@@ -15,6 +15,7 @@ from offpolicy.policies.target import resolve
 
 if TYPE_CHECKING:
     from offpolicy._arrays import Floats, Ints
+    from offpolicy.logs.log import Log, Scan
     from offpolicy.policies.coarse import Cells
     from offpolicy.policies.target import Target
 
@@ -36,11 +37,11 @@ class LoggingPolicy:
         """Columns of the log that it needs besides the context."""
         return tuple(getattr(self.policy, "reads", ()))
 
-    def target(self, log: Any) -> Target:
+    def target(self, log: Log) -> Target:
         """The policy on the rows of a log."""
         return resolve(NAME, self.policy, log)
 
-    def of_logged(self, log: Any, cells: Cells | None) -> tuple[Floats, Floats]:
+    def of_logged(self, log: Log, cells: Cells | None) -> tuple[Floats, Floats]:
         """(S,) π_b of the logged action, and of its cell."""
         target = self.target(log)
         if cells is None:
@@ -93,7 +94,7 @@ def _check_logged(own: Floats, logged: Floats, name: str, rows: Ints) -> None:
         )
 
 
-def as_logging_policy(spec: Any, log: Any) -> Any:
+def as_logging_policy(spec: Any, log: Log | Scan) -> Any:
     """``behavior_model=`` with a policy made a `LoggingPolicy`; models, words and arrays are left as they are."""
     if isinstance(spec, LoggingPolicy) or not _is_policy(spec):
         return spec

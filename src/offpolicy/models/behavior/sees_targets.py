@@ -42,7 +42,7 @@ class SeesTargets:
     >>> a = np.where(rng.random(400) < 0.9, best, 1 - best)
     >>> log = op.BanditLog.from_arrays(x, a, a + rng.normal(size=400))
     >>> target = np.eye(2)[best]
-    >>> model = op.SeesTargets(LogisticRegression())
+    >>> model = op.models.SeesTargets(LogisticRegression())
     >>> e = op.evaluate(log, target, estimators=["IPW"], behavior_model=model)["policy", "IPW"]
     >>> bool(abs(e.value - best.mean()) < 4 * e.std_error)
     True

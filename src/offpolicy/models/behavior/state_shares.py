@@ -14,6 +14,7 @@ from offpolicy.models.behavior.resolve import fit_inner, inner_wants_encoded
 
 if TYPE_CHECKING:
     from offpolicy._arrays import Floats, Ints
+    from offpolicy.logs.log import Log
     from offpolicy.models.behavior.behavior import BehaviorData, FittedBehavior
 
 PSEUDO_STEPS = (0.05, 0.2, 0.5, 1.0, 2.0, 5.0, 20.0, 100.0)
@@ -59,7 +60,7 @@ class StateShares:
             )
         check_choice("time", self.time, "pooled", "step")
 
-    def groups(self, log: Any, rows: Ints) -> Ints | None:
+    def groups(self, log: Log, rows: Ints) -> Ints | None:
         """States, at each step where each has its own policy: inside them shares are taken."""
         if log.context.index is None:
             return None

@@ -13,11 +13,14 @@ from offpolicy.models.rewards.resolve import as_reward_model
 from offpolicy.models.rewards.reward import RewardData
 
 if TYPE_CHECKING:
-    from offpolicy._arrays import Bools, Floats
+    from offpolicy._arrays import Bools, Floats, Ints
+    from offpolicy.logs.log import Log
 
 
-def predictions_apart(log: Any, training: Bools, reward_model: Any, seed: int = 0) -> Floats:
-    """(m, K) predicted rewards of the m rows that are not for training, by a model that never saw them.
+def predictions_apart(
+    log: Log, training: Bools, reward_model: Any, seed: int = 0, *, rows: Ints | None = None
+) -> Floats:
+    """(m, K) predicted rewards of rows that are not for training, by a model that never saw them.
 
     Parameters
     ----------
@@ -28,6 +31,8 @@ def predictions_apart(log: Any, training: Bools, reward_model: Any, seed: int = 
     reward_model : learner, "auto" or None
         As in `evaluate`.
     seed : int
+    rows : (m,) array, optional
+        Which to predict; default: all that are not for training.
 
     Examples
     --------
@@ -37,17 +42,18 @@ def predictions_apart(log: Any, training: Bools, reward_model: Any, seed: int = 
     [0.0, 2.0]
     """
     model, tables = as_reward_model(reward_model), Tables(log)
-    rows, rest = np.flatnonzero(training), np.flatnonzero(~training)
+    used = np.flatnonzero(training)
+    rest = np.flatnonzero(~training) if rows is None else rows
     data = RewardData(
-        tables.pairs(model, log.context.positions(rows), log.action[rows]),
-        log.action[rows],
-        log.reward[rows],
-        tables.mass(rows),
+        tables.pairs(model, log.context.positions(used), log.action[used]),
+        log.action[used],
+        log.reward[used],
+        tables.mass(used),
         log.actions,
         log.names.action,
-        tables.count(rows),
+        tables.count(used),
     )
-    with few_threads(len(rows)):
+    with few_threads(len(used)):
         fit = model.fit_reward(data, seed_of(seed, REWARD, ("apart",)))
         out = np.empty((len(rest), len(log.actions)))
         for code in range(len(log.actions)):

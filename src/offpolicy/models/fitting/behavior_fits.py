@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from offpolicy._arrays import Floats, Ints
+    from offpolicy.logs.log import Log
     from offpolicy.models.fitting.tables import Tables
     from offpolicy.policies.coarse import Cells
     from offpolicy.policies.target import Target
@@ -49,7 +50,7 @@ class BehaviorFits:
     Where ratios are of cells, ``log`` and ``targets`` are those of cells, and ``fine`` is the log of actions.
     """
 
-    log: Any
+    log: Log
     folds: Folds
     spec: Any
     seed: int
@@ -237,7 +238,7 @@ class BehaviorFits:
         weight, count = self.tables.mass(rows), self.tables.count(rows)
         groups = groups_of(model, log, rows)
         if self.tables.merges(model) and not getattr(model, "sees_targets", False):
-            columns = (self.tables.codes, log.action, *(() if log.batch is None else (log.batch,)))
+            columns = (self.tables.codes, log.action, *((log.batch,) if log.has_batches else ()))
             rows = rows[np.lexsort([column[rows] for column in reversed(columns)])]
             each = merged(columns, rows, *self.tables.both(rows))
             rows, weight, count = each.rows, each.weight, each.count
@@ -302,16 +303,16 @@ def behaviors_of_cells(nuisances: Any) -> BehaviorFits | DensityFits:
     )
 
 
-def groups_of(model: Any, log: Any, rows: Ints) -> Ints | None:
+def groups_of(model: Any, log: Log, rows: Ints) -> Ints | None:
     """Groups inside which a model counts: those it declares, else the batches of the log."""
     declared = getattr(model, "groups", None)
     if declared is not None:
         groups: Ints | None = declared(log, rows)
         return groups
-    return None if log.batch is None else np.asarray(log.batch[rows])
+    return np.asarray(log.batch[rows]) if log.has_batches else None
 
 
-def given_behavior(array: Floats, log: Any) -> Floats:
+def given_behavior(array: Floats, log: Log) -> Floats:
     """π_b of the logged actions out of an array made elsewhere, (n, K)."""
     n, k = len(log.action), len(log.actions)
     if array.shape != (n, k):

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from offpolicy._arrays import Floats, Ints
+    from offpolicy.logs.log import Log
     from offpolicy.models.fitting.store import Key
     from offpolicy.policies.coarse import Cells
     from offpolicy.policies.target import Target
@@ -50,7 +51,7 @@ class CrossFit:
         Policies that a behavior model may be told of.
     """
 
-    log: Any
+    log: Log
     folds: Folds
     reward_model: Any
     behavior_model: Any
@@ -76,7 +77,7 @@ class CrossFit:
             self, behavior_model=behavior_model, store=self.store.without(BEHAVIOR, MRDR)
         )
 
-    def with_reward(self, log: Any, reward_model: Any) -> CrossFit:
+    def with_reward(self, log: Log, reward_model: Any) -> CrossFit:
         """The same rows with another reward: fits of π_b are kept, and so is what learners read of contexts."""
         other = replace(
             self, log=log, reward_model=reward_model, store=self.store.without(REWARD, MRDR)
@@ -147,13 +148,14 @@ class CrossFit:
     ) -> tuple[list[Key], list[Callable[[], Any]]]:
         """Keys of the reward fits of some parts, and functions that make them."""
         kind = MRDR if tag else REWARD
-        fit_part = partial(self._fit_reward, model, emphasis=emphasis, kind=kind)
+        fit_part = partial(self.fit_reward, model, emphasis=emphasis, kind=kind)
         keys = [(kind, tag, *part.key) for part in parts]
         return keys, [partial(fit_part, part) for part in parts]
 
-    def _fit_reward(
+    def fit_reward(
         self, model: Any, part: Part, emphasis: Floats | None, kind: int
     ) -> FittedReward:
+        """A reward model fitted on the training units of a part."""
         rows, weight, count = self._training_rows(model, part.training, emphasis)
         log = self.log
         action, cells = part_of(log.action, rows), self._modeled
@@ -176,11 +178,12 @@ class CrossFit:
         """Rows a model is fitted on, with their weights and counts."""
         log, tables = self.log, self.tables
         rows = log.layout.rows_of(train)
-        counted = log.context.index is not None and log.count is not None
+        index: Any = log.context.index
+        counted = index is not None and log.is_counted
         if tables.merges(model):
             rows = tables.in_order(rows)
         elif counted:  # cells that differ in another metric only are alike here
-            rows = rows[sorted_rows(log.context.index[rows], log.action[rows], log.reward[rows])]
+            rows = rows[sorted_rows(index[rows], log.action[rows], log.reward[rows])]
         weight, count = tables.mass(rows), tables.count(rows)
         if emphasis is not None:
             weight = emphasis[rows] if weight is None else weight * emphasis[rows]
@@ -195,7 +198,7 @@ class CrossFit:
             one = np.ones(len(rows))
             each = merged(
                 (
-                    tables.codes if tables.merges(model) else log.context.index,
+                    tables.codes if tables.merges(model) else index,
                     log.action,
                     log.reward,
                 ),
@@ -207,7 +210,7 @@ class CrossFit:
         return rows, weight, count
 
 
-def given_numbers(arrays: dict[str, Any], log: Any, targets: list[Target]) -> dict[str, Values]:
+def given_numbers(arrays: dict[str, Any], log: Log, targets: list[Target]) -> dict[str, Values]:
     """Predictions made elsewhere for actions that are numbers: "logged", and one array per policy."""
     n = len(log.action)
     wanted = {"logged", *(t.values_of for t in targets)}
@@ -240,7 +243,7 @@ class OfCells:
         return self.model.predict(X, self.code[codes])
 
 
-def given_values(array: Floats, log: Any, target: Target) -> Values:
+def given_values(array: Floats, log: Log, target: Target) -> Values:
     """Predictions made elsewhere: (n, K)."""
     n, k = len(log.action), len(log.actions)
     if array.shape != (n, k):

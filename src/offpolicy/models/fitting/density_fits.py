@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from offpolicy._arrays import Floats, Ints
+    from offpolicy.logs.log import Log
     from offpolicy.models.behavior.density import DensityModel, FittedDensity
     from offpolicy.models.fitting.tables import Tables
     from offpolicy.splits.folds import Folds, Part, Split
@@ -29,7 +30,7 @@ ROWS = 250_000
 class DensityFits:
     """π_b of one log (or of a block of it) in every split, as densities."""
 
-    log: Any
+    log: Log
     folds: Folds
     spec: Any
     seed: int
@@ -107,7 +108,7 @@ class DensityFits:
         return out
 
 
-def given_density(array: Floats, log: Any) -> Floats:
+def given_density(array: Floats, log: Log) -> Floats:
     """Densities of the logged actions that were computed elsewhere, (n,)."""
     n = len(log.action)
     values = np.asarray(array, dtype=np.float64)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from offpolicy._arrays import Floats, Ints
+    from offpolicy.logs.log import Log
     from offpolicy.models.fitting.store import Key
     from offpolicy.policies.target import Target
     from offpolicy.splits.folds import Folds, Part, Split
@@ -41,7 +42,7 @@ MOST_LOG = 200.0
 class EpisodeFit:
     """Nuisances of a trajectory log, made when first asked for and kept."""
 
-    log: Any
+    log: Log
     folds: Folds
     value_model: Any
     behavior_model: Any
@@ -66,7 +67,7 @@ class EpisodeFit:
             self, behavior_model=behavior_model, store=FitStore(n_jobs=self.store.n_jobs)
         )
 
-    def with_reward(self, log: Any, value_model: Any) -> EpisodeFit:
+    def with_reward(self, log: Log, value_model: Any) -> EpisodeFit:
         """The same steps with another reward: fits of π_b and of ratios are kept."""
         other = replace(
             self, log=log, value_model=value_model, store=self.store.without(REWARD, MRDR)
@@ -219,7 +220,7 @@ class EpisodeFit:
         if self.ratio_model is not None:
             if not hasattr(self.ratio_model, "fit_ratio"):
                 raise ModelError(
-                    "ratio_model= must be offpolicy.MarginalRatio(…), a (steps,) array or None. "
+                    "ratio_model= must be offpolicy.models.MarginalRatio(…), a (steps,) array or None. "
                     f"Got {self.ratio_model!r} instead."
                 )
             chosen: MarginalRatio = self.ratio_model
@@ -249,7 +250,7 @@ class EpisodeFit:
         return spec if isinstance(spec, np.ndarray) else None
 
 
-def earlier_products(ratio: Floats, rows: Ints, log: Any) -> Floats:
+def earlier_products(ratio: Floats, rows: Ints, log: Log) -> Floats:
     """(m,) product of the ratios of the steps before each, inside its episode; rows are whole episodes."""
     with np.errstate(divide="ignore"):
         logs = np.log(ratio)
@@ -265,7 +266,7 @@ def earlier_products(ratio: Floats, rows: Ints, log: Any) -> Floats:
 
 
 def normalized(
-    ratio: Floats, rows: Ints, log: Any, alive: Floats, mass_of: Any
+    ratio: Floats, rows: Ints, log: Log, alive: Floats, mass_of: Any
 ) -> tuple[Floats, float]:
     """Ratios whose mean over the episodes of each step is the probability that the target is still running.
 

@@ -82,6 +82,21 @@ def predict_values(
     return q, {name: value[inverse] for name, value in v.items()}
 
 
+def predict_all(
+    fit: FittedReward,
+    features: Any,
+    context: Context,
+    rows: Ints,
+    k: int,
+    of_action: ActionColumns | None = None,
+) -> Floats:
+    """(m, K) predictions of every action for some rows of the log; rows that share a context are predicted once."""
+    at, inverse = places(context.positions(rows), context.n_table)
+    need = np.ones((len(at), k), dtype=bool)
+    grid = _predict_needed(fit, _Reader(features, of_action), at, need)
+    return np.asarray(grid.values).reshape(len(at), k)[inverse]
+
+
 def predict_numbers(
     fit: FittedReward,
     features: Any,

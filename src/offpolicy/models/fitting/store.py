@@ -16,8 +16,13 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
 Key: TypeAlias = tuple[Any, ...]
-REWARD, BEHAVIOR, MRDR, RATIO = 1, 2, 3, 4
-WHAT = {REWARD: "the reward model", BEHAVIOR: "the behavior model", RATIO: "the ratio model"}
+REWARD, BEHAVIOR, MRDR, RATIO, POLICY = 1, 2, 3, 4, 5
+WHAT = {
+    REWARD: "the reward model",
+    BEHAVIOR: "the behavior model",
+    RATIO: "the ratio model",
+    POLICY: "the learner of a policy",
+}
 
 
 def seed_of(seed: int, kind: int, key: Key) -> int:

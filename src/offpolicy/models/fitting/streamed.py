@@ -172,14 +172,15 @@ def _large_behaviors(source: Any, splits: list[tuple[Split, int]]) -> list[tuple
     keys = _keys(source, splits)
     counts = {key: np.zeros(n_batches * n_actions) for key in keys}
     for block in _read(source.scan):
-        batch = np.zeros(block.rows, dtype=np.int64) if block.batch is None else block.batch
+        batch = np.maximum(block.batch, 0)
         action = block.action if cells is None else cells.code[block.action]
         cell = batch * n_actions + action
         folds = plan.block(block.units, labels=block.fold)
         for key in keys:
             use = trains(key, folds)
-            weight = None if block.weight is None else block.weight[use]
-            counts[key] += np.bincount(cell[use], weights=weight, minlength=len(counts[key]))
+            counts[key] += np.bincount(
+                cell[use], weights=block.weight[use], minlength=len(counts[key])
+            )
     for key in keys:
         cell = np.flatnonzero(counts[key])
         data = BehaviorData(

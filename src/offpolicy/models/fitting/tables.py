@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from offpolicy._arrays import is_constant
 from offpolicy.models.fitting.action_columns import ActionColumns
 from offpolicy.models.fitting.encode import encode_table
 from offpolicy.models.fitting.predictions import take_rows
@@ -15,16 +16,17 @@ from offpolicy.models.fitting.training import context_codes, is_coarse, sorted_r
 
 if TYPE_CHECKING:
     from offpolicy._arrays import Array, Floats, Ints
+    from offpolicy.logs.log import Log
 
 
 @dataclass(eq=False)
 class Tables:
     """Learner tables of one log, made once."""
 
-    log: Any
+    log: Log
     _tables: dict[bool, Any] = field(default_factory=dict, repr=False)
 
-    def with_reward(self, log: Any) -> Tables:
+    def with_reward(self, log: Log) -> Tables:
         """The tables of the same rows with another reward; what does not depend on it is shared."""
         other = Tables(log, self._tables)
         vars(other).update({k: v for k, v in vars(self).items() if k in {"codes", "_coarse"}})
@@ -84,8 +86,8 @@ class Tables:
 
     def _each(self, name: str, rows: Ints) -> Floats | None:
         values = getattr(self.log, name)
-        if values is None:
-            return None
+        if is_constant(values):
+            return None  # a learner gets weights only where they differ
         return np.asarray(part_of(values, rows if self._single else self.log.layout.unit[rows]))
 
     @property
@@ -103,7 +105,7 @@ class Tables:
     @cached_property
     def _coarse(self) -> bool:
         log = self.log
-        units = float(len(log.action) if log.count is None else log.count.sum())
+        units = float(log.count.sum()) if log.is_counted else float(len(log.action))
         return is_coarse(self.of(encoded=True).matrix, units)
 
     @cached_property

@@ -34,6 +34,7 @@ from offpolicy.models.values.values import ENDED, by_step
 
 if TYPE_CHECKING:
     from offpolicy._arrays import Floats, Ints
+    from offpolicy.logs.log import Log
     from offpolicy.models.values.values import ValueData
 
 MOST_LOG = 200.0
@@ -79,7 +80,7 @@ class MarginalRatio:
 class _StateTable:
     """w_t(s) as a (T+1, states) table; NaN where the training fold has no ratio."""
 
-    log: Any
+    log: Log
     table: Floats
     alive: Floats
     visits: Floats
@@ -297,7 +298,7 @@ class _Level:
 
 @dataclass(frozen=True, eq=False)
 class _Chain:
-    log: Any
+    log: Log
     features: Any
     models: dict[int, _Level]
     alive: Floats

@@ -11,10 +11,11 @@ from offpolicy.models.values.fitted_q import FittedQ
 from offpolicy.models.values.tabular import Tabular
 
 if TYPE_CHECKING:
+    from offpolicy.logs.log import Log
     from offpolicy.models.values.values import ValueModel
 
 
-def as_value_model(spec: Any, log: Any) -> ValueModel:
+def as_value_model(spec: Any, log: Log) -> ValueModel:
     """Resolve ``value_model=``: None, "auto", a learner, or an object with ``fit_values``."""
     if spec is None:
         # With one step per episode this is the bandit's default, number for number.

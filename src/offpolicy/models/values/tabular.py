@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from offpolicy._arrays import Bools, Floats, Ints
+    from offpolicy.logs.log import Log
     from offpolicy.models.values.values import FittedValues, ValueData
 
 DENSE_CELLS = 5_000_000
@@ -188,7 +189,7 @@ def _sparse_transitions(cells: Cells, count: Floats, total: Any) -> SparseTransi
 
 
 def read_off(
-    log: Any, tables: Iterator[tuple[int, Floats, Floats]], rows: Ints
+    log: Log, tables: Iterator[tuple[int, Floats, Floats]], rows: Ints
 ) -> tuple[Floats, Floats]:
     """(m,) q and v at rows of the log, from (t, q_t, v_t) given one t at a time."""
     state, action = log.context.positions(rows), log.action[rows]
@@ -259,7 +260,7 @@ class _Pooled:
 class _Stepped:
     """One (q_t, v_t) for each t."""
 
-    log: Any
+    log: Log
     kept: list[tuple[Floats, Floats]]
     seen: Bools
 

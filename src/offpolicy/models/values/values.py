@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from offpolicy._arrays import Array, Bools, Floats, Ints
+    from offpolicy.logs.log import Log
     from offpolicy.policies.target import Target
 
 ENDED, UNKNOWN = -1, -2
@@ -30,7 +31,7 @@ class StatePolicy:
     """π_e asked by row of the log, or by discrete state and step."""
 
     target: Target
-    log: Any
+    log: Log
     _kept: dict[Any, Floats] = field(default_factory=dict, repr=False)
 
     @property
@@ -114,7 +115,7 @@ class ValueData:
         (m,) π_e / π_b of the training steps, with π_b as known in this fold; for models that balance.
     """
 
-    log: Any
+    log: Log
     rows: Ints
     policy: StatePolicy
     discount: float
@@ -231,7 +232,7 @@ def next_values(following: Ints, v: Floats) -> Floats:
     return np.where(following >= 0, v[np.maximum(following, 0)], 0.0)
 
 
-def by_step(log: Any, rows: Ints) -> dict[int, Ints]:
+def by_step(log: Log, rows: Ints) -> dict[int, Ints]:
     """Positions among ``rows`` of each step t that occurs."""
     if len(rows) == 0:
         return {}

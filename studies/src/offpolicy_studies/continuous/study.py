@@ -82,7 +82,7 @@ def replicate(cell: Cell, rng: np.random.Generator) -> dict[str, Any]:
         as_log(data, cell.world, known=cell.known),
         dict(world.policies),
         estimators=ESTIMATORS,
-        reward_model=op.SplineReward(),
+        reward_model=op.models.SplineReward(),
         seed=int(rng.integers(2**31)),
         randomized=not cell.known,
     )
@@ -134,7 +134,7 @@ def by_bandwidth(cell: Cell, rng: np.random.Generator) -> dict[str, Any]:
             log,
             {first: world.policies[first]},
             estimators=["IPW", "DML"],
-            reward_model=op.SplineReward(),
+            reward_model=op.models.SplineReward(),
             ratio=op.KernelRatio(h),
             seed=seed,
         )

@@ -68,7 +68,7 @@ class Adaptive:
             batch=np.repeat(np.arange(self.batches), self.batch),
             actions=range(k),
         )
-        models = {"reward_model": op.PerAction(reward_model("weak"))}
+        models = {"reward_model": op.models.PerAction(reward_model("weak"))}
         return Draw(log, op.policies.Fixed(k - 1), float(mean[-1]), models)
 
     def _policy(self, count: Floats, total: Floats, rng: np.random.Generator) -> Floats:

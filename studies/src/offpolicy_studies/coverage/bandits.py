@@ -193,7 +193,7 @@ def reward_model(name: str) -> Any:
     models = {
         "good": LinearReward(),
         "weak": DummyRegressor(),
-        "overfit": op.PerAction(DecisionTreeRegressor()),
+        "overfit": op.models.PerAction(DecisionTreeRegressor()),
         "auto": None,
     }
     return models[name]

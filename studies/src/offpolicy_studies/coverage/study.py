@@ -78,7 +78,7 @@ def replicate(cell: Cell, rng: np.random.Generator) -> dict[str, Any]:
         seed=int(rng.integers(2**31)),
         **drawn.models,
     )
-    batched = not episodes and drawn.log.batch is not None
+    batched = not episodes and drawn.log.has_batches
     found = {}
     for name in names:
         e = ev[name]

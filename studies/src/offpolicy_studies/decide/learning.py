@@ -108,7 +108,7 @@ def _model(name: str) -> Any:
         return None
     from sklearn.dummy import DummyRegressor
 
-    return op.PerAction(DummyRegressor())
+    return op.models.PerAction(DummyRegressor())
 
 
 def small_case(depth: int, rng: np.random.Generator) -> list[float]:

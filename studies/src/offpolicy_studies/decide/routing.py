@@ -87,7 +87,7 @@ def unexplored(cell: Cell, rng: np.random.Generator) -> dict[str, list[Any]]:
 
     log, targets = draw(cell, cell.rows, 0.0, rng)
     # No model can help here, so that the simplest will do.
-    mean_of_model = op.PerAction(DummyRegressor())
+    mean_of_model = op.models.PerAction(DummyRegressor())
     advice = op.advise(
         log, targets, width=0.02, exploration=[cell.exploration], reward_model=mean_of_model
     )

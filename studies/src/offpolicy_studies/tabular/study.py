@@ -115,9 +115,9 @@ def _chain(setting: Setting, rng: np.random.Generator, seed: int) -> dict[str, l
         log,
         world.target,
         estimators=CHAIN_NAMES,
-        value_model=op.FittedQ(op.PerAction(cubic)) if setting.right_q else wrong_q,
+        value_model=op.FittedQ(op.models.PerAction(cubic)) if setting.right_q else wrong_q,
         behavior_model=None if setting.right_b else np.full((log.rows, 2), 0.5),
-        ratio_model=op.MarginalRatio(learner=cubic),
+        ratio_model=op.models.MarginalRatio(learner=cubic),
         seed=seed,
     )
     return _numbers(result, CHAIN_NAMES)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from scipy import special
 
 from offpolicy.errors import OffPolicyError
-from offpolicy.report.segments import by_segment, groupings
+from offpolicy.show.segments import by_segment, groupings
 from offpolicy.trust.confounding import Sensitivity
 from offpolicy.trust.gate import check
 from offpolicy.trust.view import View

@@ -1,0 +1,35 @@
+"""Doors to the right: methods of results whose code stands in a room that results must not import.
+
+Imports go one way, and pages, plots and trackers stand to the right of what they show. A result reaches them by
+name through this table, when it is asked to.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+DOORS = {
+    "report": "offpolicy.show.html:write",
+    "json": "offpolicy.show.schema:dump",
+    "mlflow": "offpolicy.show.tracking:log_mlflow",
+    "plot": "offpolicy.show.plots:plot",
+    "plot of steps": "offpolicy.show.plots:plot_steps",
+    "plot of a value curve": "offpolicy.show.plots:plot_value_curve",
+    "text": "offpolicy.show.text:whole",
+    "notebook": "offpolicy.show.notebook:evaluation_html",
+    "positions": "offpolicy.show.positions:by_position",
+    "learning curve": "offpolicy.decide.replay:learning_curve",
+    "learned": "offpolicy.show.decisions:learned_section",
+    "selection": "offpolicy.show.decisions:selection_section",
+}
+
+
+def door(name: str) -> Any:
+    """What stands behind a door, imported now.
+
+    >>> door("text").__name__
+    'whole'
+    """
+    module, _, attribute = DOORS[name].partition(":")
+    return getattr(import_module(module), attribute)

@@ -1,0 +1,277 @@
+"""What every log is, whatever a unit and an action are: facts, columns and `blocks`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol, Self
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from offpolicy._arrays import Array, Bools, Floats, Ints
+    from offpolicy.logs.actions import Label
+    from offpolicy.logs.bandit import Names
+    from offpolicy.logs.frame import Context
+    from offpolicy.logs.layout import Layout
+
+
+class Log(Protocol):
+    """Logged decisions, in memory or in blocks: what every room may ask of them.
+
+    `BanditLog`, `Trajectories` and `Slates` are logs. Columns of decisions have S entries, columns of units n.
+    """
+
+    @property
+    def kind(self) -> str:
+        """What a unit is: "bandit", "trajectories" or "slates"."""
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether the contexts are held."""
+
+    @property
+    def n(self) -> int:
+        """Units that the log stands for."""
+
+    @property
+    def rows(self) -> int:
+        """Decisions held."""
+
+    @property
+    def layout(self) -> Layout:
+        """Which decisions belong to which unit."""
+
+    @property
+    def context(self) -> Context:
+        """What was known before each decision."""
+
+    @property
+    def actions(self) -> tuple[Label, ...]:
+        """The K actions; none where actions are numbers."""
+
+    @property
+    def action(self) -> Any:
+        """(S,) codes of the logged actions, or the numbers."""
+
+    @property
+    def reward(self) -> Floats:
+        """(S,) what the actions earned."""
+
+    @property
+    def propensity(self) -> Any:
+        """(S,) probability of the logged action; None when unknown."""
+
+    @property
+    def distribution(self) -> Any:
+        """(S, K) the logging policy's whole distribution; None when it was not logged."""
+
+    @property
+    def eligible(self) -> Any:
+        """(S, K) actions that could be taken; None: all could."""
+
+    @property
+    def batch(self) -> Ints:
+        """(n,) codes of the batches; −1 where there are none."""
+
+    @property
+    def batch_labels(self) -> tuple[Any, ...]:
+        """Labels of the batches, sorted."""
+
+    @property
+    def cluster(self) -> Ints:
+        """(n,) codes of the clusters; −1 where units are independent."""
+
+    @property
+    def weight(self) -> Floats:
+        """(n,) analysis weights."""
+
+    @property
+    def count(self) -> Floats:
+        """(n,) how many identical rows a row stands for."""
+
+    @property
+    def mass(self) -> Floats:
+        """(n,) weight in means: count × analysis weight."""
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether the log says how many rows each stands for."""
+
+    @property
+    def is_weighted(self) -> bool:
+        """Whether units have analysis weights."""
+
+    @property
+    def has_clusters(self) -> bool:
+        """Whether units come in clusters."""
+
+    @property
+    def has_batches(self) -> bool:
+        """Whether the log says which batch a unit is of."""
+
+    @property
+    def fold(self) -> Any:
+        """(R, n) fold labels that the log carries."""
+
+    @property
+    def half(self) -> Any:
+        """(R, n) scored halves that the log carries."""
+
+    @property
+    def units(self) -> Ints:
+        """(n,) numbers from which folds follow."""
+
+    @property
+    def source(self) -> Any:
+        """The frame that the log was built from."""
+
+    @property
+    def names(self) -> Names:
+        """What the parts of the log are called by their owner."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader of any estimate should know."""
+
+    @property
+    def about(self) -> Mapping[str, Any]:
+        """Where the log was read, and how."""
+
+    @property
+    def row_order(self) -> Ints | None:
+        """Row of the frame that each decision came from, where they were sorted."""
+
+    @property
+    def further(self) -> Mapping[str, Floats]:
+        """Other rewards of the same decisions."""
+
+    @property
+    def metrics(self) -> dict[str, Floats]:
+        """Every reward by its name, the one that ``reward`` holds first."""
+
+    @property
+    def has_propensity(self) -> bool:
+        """Whether the probability of the logged action is known."""
+
+    @property
+    def is_continuous(self) -> bool:
+        """Whether actions are numbers, and propensities densities."""
+
+    @property
+    def action_range(self) -> Any:
+        """(low, high) of actions that are numbers; None where they are labels."""
+
+    @property
+    def is_discrete(self) -> bool:
+        """Whether states are ids: a table of distinct states and an index into it."""
+
+    @property
+    def horizon(self) -> int:
+        """Decisions of a unit that its value counts (the paper's T + 1)."""
+
+    @property
+    def unbounded(self) -> bool:
+        """Whether the value is that of whole units, however long."""
+
+    @property
+    def ended(self) -> Bools:
+        """(n,) units that are over with their last decision."""
+
+    @property
+    def bootstrapped(self) -> Ints:
+        """Rows after which rewards are missing."""
+
+    @property
+    def undecided(self) -> bool:
+        """Whether what a reward depends on is to be chosen when the log is evaluated."""
+
+    def estimand(self, discount: float = 1.0) -> str:
+        """Which value estimates from this log are about."""
+
+    def up_to(self, steps: int) -> Any:
+        """The same log for the value of up to ``steps`` decisions of a unit."""
+
+    def with_reward(self, name: str) -> Self:
+        """The same log with another of its metrics as the reward."""
+
+    def take(self, units: Array, /) -> Any:
+        """The log of these units only."""
+
+    def blocks(self) -> Iterator[Any]:
+        """The log, block by block."""
+
+    def opened(self, *columns: Any) -> Any:
+        """The log, ready to be read."""
+
+    def whole(self) -> Any:
+        """The log itself: it is in memory."""
+
+
+class BlockedLog(Log, Protocol):
+    """A log whose contexts are not held: passes over its blocks give them."""
+
+    @property
+    def fit_rows(self) -> int:
+        """Most decisions that models are fitted to."""
+
+    @property
+    def logs_distribution(self) -> bool:
+        """Whether the probabilities of all actions were logged."""
+
+    def gathered(self, blocks: Any) -> Any:
+        """One log in memory of the units of some blocks."""
+
+
+class Scan(Protocol):
+    """A log that stays where it is: facts about it, until `opened` makes it a log."""
+
+    @property
+    def kind(self) -> str:
+        """What a unit is."""
+
+    @property
+    def in_memory(self) -> bool:
+        """False."""
+
+    @property
+    def n(self) -> int:
+        """Units."""
+
+    @property
+    def actions(self) -> tuple[Label, ...]:
+        """The K actions; none where actions are numbers."""
+
+    @property
+    def is_continuous(self) -> bool:
+        """Whether actions are numbers."""
+
+    @property
+    def action_features(self) -> Any:
+        """What is known of each action besides its name."""
+
+    @property
+    def has_propensity(self) -> bool:
+        """Whether the probability of the logged action is known."""
+
+    @property
+    def nameable(self) -> tuple[str, ...]:
+        """Columns that a policy may name."""
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """Names of the rewards, the first of which is the log's."""
+
+    @property
+    def roles(self) -> Any:
+        """What the columns are."""
+
+    def with_reward(self, name: str) -> Self:
+        """The same log with another of its metrics as the reward."""
+
+    def up_to(self, steps: int) -> Any:
+        """The same log for the value of up to ``steps`` decisions of a unit."""
+
+    def opened(self, plan: Any, named: Any, model: Any, behavior_model: Any, /) -> Any:
+        """The log in the smallest exact form that fits."""
+
+    def whole(self) -> Any:
+        """All of it in memory: rows, or weighted cells."""

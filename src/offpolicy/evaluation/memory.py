@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from offpolicy.errors import ModelError
 from offpolicy.evaluation.block import APART, OWN, Block
 from offpolicy.evaluation.source import RowView, Specs, count_unfitted, keeps_without_reward
 from offpolicy.inference.columns import Columns
 from offpolicy.inference.reach import Reach, constant_propensities, largest_weight, masses, reach
 from offpolicy.inference.units import Units
+from offpolicy.logs.given import plain_numbers
 from offpolicy.logs.layout import in_log_order
 from offpolicy.models.behavior.logging_policy import as_logging_policy
 from offpolicy.models.fitting.crossfit import CrossFit
@@ -321,5 +323,7 @@ def nuisances_of(log: Log, folds: Folds, specs: Specs) -> Any:
 
 
 def as_array(model: Any) -> Any:
-    """Nested lists are arrays; everything else is left as it is."""
-    return np.asarray(model, dtype=np.float64) if isinstance(model, list | tuple) else model
+    """Arrays and nested lists as numbers, checked; everything else is left as it is."""
+    if isinstance(model, list | tuple | np.ndarray):
+        return plain_numbers(model, "an array of predictions", ModelError)
+    return model

@@ -7,12 +7,13 @@ meaning, the full sample. ``-full``, ``-half`` and ``-cf`` ask for another split
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, get_args
 
 import numpy as np
 
 from offpolicy.errors import UsageError, did_you_mean, doing, first_rows
+from offpolicy.logs.given import plain_numbers
 from offpolicy.scores import formulas as scores
 from offpolicy.scores import missed
 from offpolicy.scores.blend import blended
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
     from offpolicy.splits.folds import Split
 
 FITTED = "its standard error takes the fitted π_b for the true one"
+
+LARGEST_SCORE = 1e100  # sums of squares of scores stay numbers
+SAME = 1e-9  # two calls of a score may add in another order
 
 Need: TypeAlias = Literal["value", "behavior", "marginal"]
 
@@ -94,6 +98,9 @@ class Estimator:
     is_robust: bool = False
     needs_known_weights: bool = False
     rank: int = 100
+    is_asked_twice: bool = field(
+        default=False, repr=False
+    )  # set by `resolve` for scores of the user's own
 
     @property
     def by_block(self) -> bool:
@@ -136,6 +143,11 @@ class Estimator:
             )
         if not callable(self.score):
             raise UsageError(f"score= must be a function of Decisions. Got {self.score!r} instead.")
+        known, needs = get_args(Need), cast("Any", self.needs)
+        if isinstance(needs, str) or not set(needs) <= set(known):
+            raise UsageError(
+                f"needs= must be a set of {', '.join(map(repr, known))}. Got {self.needs!r} instead."
+            )
         object.__setattr__(self, "needs", frozenset(self.needs))
 
 
@@ -189,6 +201,7 @@ AUTO_NUMBERS = replace(
 )
 # For episodes `auto` looks at ratios of marginals as well.
 AUTO_EPISODES = replace(FAMILIES["auto"], score=blended, needs=ALL)
+OWN = (*FAMILIES.values(), *SPECIAL.values())
 SUFFIXES: dict[str, Split] = {"-full": "full", "-half": "half", "-cf": "crossfit"}
 DEFAULT = ("auto", "DML", "SNDR", "SNIPW", "IPW", "DM")
 DEFAULT_NUMBERS = ("auto", "DML", "SNIPW", "IPW", "DM")  # where `auto` is SNDR
@@ -273,6 +286,8 @@ def resolve(estimators: Any, kind: str) -> list[Estimator]:
             raise UsageError(
                 f"estimators= takes names and offpolicy.Estimator objects. Got {entry!r}."
             )
+        if chosen is entry and chosen not in OWN:
+            chosen = replace(chosen, is_asked_twice=True)
         if kind not in chosen.kinds:
             raise UsageError(f"{chosen.name} is not defined for a {kind} log.")
         if any(e.name == chosen.name for e in out):
@@ -284,10 +299,28 @@ def resolve(estimators: Any, kind: str) -> list[Estimator]:
 
 
 def apply(estimator: Estimator, d: Decisions) -> Scored:
-    """Scores of one estimator, checked: one finite number per unit, or all NaN when not identified."""
+    """Scores of one estimator, checked: one finite number per unit, or all NaN when not identified.
+
+    A score of the user's own is asked twice, since one that draws or remembers gives no estimate.
+    """
+    scored = _scored(estimator, d)
+    if estimator.is_asked_twice:
+        again = _scored(estimator, d).psi
+        differs = ~np.isclose(scored.psi, again, rtol=SAME, atol=0.0, equal_nan=True)
+        if differs.any():
+            raise UsageError(
+                f"the score of {estimator.name!r} gives other numbers in a second call: {first_rows(differs, again)}. "
+                "It may look at its decisions and at nothing else: no draws, no memory."
+            )
+    return scored
+
+
+def _scored(estimator: Estimator, d: Decisions) -> Scored:
     with doing(f"the score of {estimator.name!r} on {d.n:,} units", UsageError):
         result = estimator.score(d)
-    scored = result if isinstance(result, Scored) else Scored(np.asarray(result, dtype=np.float64))
+    scored = result if isinstance(result, Scored) else Scored(result)
+    what = f"the score of {estimator.name!r}"
+    scored = replace(scored, psi=plain_numbers(scored.psi, what, UsageError, LARGEST_SCORE))
     if scored.psi.shape != (d.n,):
         raise UsageError(
             f"the score of {estimator.name!r} gave shape {scored.psi.shape} for {d.n} units. "

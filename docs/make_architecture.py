@@ -34,6 +34,7 @@ ORDER: tuple[tuple[str, ...], ...] = (
     ("scores",),
     ("inference",),
     ("trust",),
+    ("kinds",),
     ("engines", "evaluation"),
     ("decide",),
     ("show",),

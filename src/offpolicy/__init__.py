@@ -20,6 +20,7 @@ _NAMES = {
     "Evaluation": "offpolicy.evaluation.result",
     "KFold": "offpolicy.splits.folds",
     "KernelRatio": "offpolicy.policies.kernel",
+    "Labeled": "offpolicy.kinds.labeled",
     "evaluate": "offpolicy.evaluation.evaluate",
     "read_router_log": "offpolicy.logs.formats.router",
     "advise": "offpolicy.decide.advise",
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
     from offpolicy.evaluation.evaluate import evaluate as evaluate
     from offpolicy.evaluation.result import Evaluation as Evaluation
     from offpolicy.inference.estimate import Estimate as Estimate
+    from offpolicy.kinds.labeled import Labeled as Labeled
     from offpolicy.logs import formats as formats
     from offpolicy.logs.bandit import BanditLog as BanditLog
     from offpolicy.logs.formats.router import read_router_log as read_router_log

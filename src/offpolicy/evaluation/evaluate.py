@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
@@ -27,6 +28,7 @@ from offpolicy.evaluation.result import Evaluation, describe
 from offpolicy.evaluation.source import Specs
 from offpolicy.evaluation.streamed import Streamed
 from offpolicy.inference.score_table import ScoreTable
+from offpolicy.logs.outcome import settle
 from offpolicy.models.behavior.logging_policy import as_logging_policy
 from offpolicy.policies import target as targets
 from offpolicy.policies.coarse import CoarseRatio
@@ -211,6 +213,9 @@ def evaluate(
         float(discount),
         weighed,
     )
+    if log.in_memory:
+        drawn_folds = partial(_folds, log, plan, folds)
+        log = cast("Log", settle(log, drawn_folds, asked.models, seed))
     source = _source(log, plan, folds, specs)
     named = smoothed(source, named, chosen)
     resolved = source.resolve(named)

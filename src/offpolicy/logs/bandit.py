@@ -33,6 +33,7 @@ from offpolicy.logs.given import check_given, own_copy, row_labels
 from offpolicy.logs.identity import order_of_ids, unit_numbers
 from offpolicy.logs.layout import Layout
 from offpolicy.logs.metrics import HasMetrics, named_rewards, reward_names
+from offpolicy.logs.outcome import Given, held_outcomes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -130,6 +131,7 @@ class BanditLog(HasMetrics, HasColumns):
     further: Mapping[str, Floats] = field(default_factory=dict, repr=False)
     action_features: ActionFeatures | None = field(default=None, repr=False)
     action_range: tuple[float, float] | None = None  # of actions that are numbers
+    outcomes: Mapping[str, Any] = field(default_factory=dict, repr=False)  # of metrics seen in part
 
     kind: ClassVar[str] = "bandit"
     in_memory: ClassVar[bool] = True
@@ -200,7 +202,8 @@ class BanditLog(HasMetrics, HasColumns):
         return f"BanditLog({self.n:,} rows{cells}, {actions}, {means}, {what} {known})"
 
     def _mean(self, reward: Floats) -> float:
-        return float(np.average(reward, weights=self.count * self.weight))
+        seen = ~np.isnan(reward)
+        return float(np.average(reward[seen], weights=(self.count * self.weight)[seen]))
 
     def take(self, rows: Array) -> BanditLog:
         """The log of these rows only (integer positions or a mask); actions keep their codes."""
@@ -214,6 +217,7 @@ class BanditLog(HasMetrics, HasColumns):
             self,
             **columns,
             further={name: values[rows] for name, values in self.further.items()},
+            outcomes={name: held.take(rows) for name, held in self.outcomes.items()},
             context=self.context.take(rows),
             fold=None if self.fold is None else self.fold[:, rows],
             half=None if self.half is None else self.half[:, rows],
@@ -262,6 +266,7 @@ class BanditLog(HasMetrics, HasColumns):
         id: str | None = None,  # noqa: A002
         action_features: Any = None,
         action_kind: ActionKind = "discrete",
+        outcome: Any = None,
     ) -> BanditLog:
         """Build a log from the columns of a pandas, polars or pyarrow table.
 
@@ -303,6 +308,8 @@ class BanditLog(HasMetrics, HasColumns):
             Whether actions are labels, or numbers such as prices, bids and doses. Of a number ``propensity`` is the
             column of the *density* with which it was drawn, and ``actions`` may give the range, (low, high), in which
             it could be drawn; default: the smallest and largest number logged.
+        outcome : `Labeled`, `Delayed`, `LongTerm` or {metric: outcome}, optional
+            Why rewards are missing, and how they are made whole. Default: every row has its reward.
 
         Examples
         --------
@@ -375,6 +382,12 @@ class BanditLog(HasMetrics, HasColumns):
             action_features=of_frame(action_features, columns, labels, codes, action, names),
             action_range=span,
         )
+        log = replace(
+            log,
+            outcomes=held_outcomes(
+                outcome, log.metrics, Given(len(columns), columns, tuple(names), action)
+            ),
+        )
         called = {
             "weight": weight,
             "keep_probability": keep_probability,
@@ -411,6 +424,7 @@ class BanditLog(HasMetrics, HasColumns):
         metrics: Sequence[str] | None = None,
         action_features: Any = None,
         action_kind: ActionKind = "discrete",
+        outcome: Any = None,
     ) -> BanditLog:
         """Build a log from arrays; the arguments are those of `from_frame`, one entry per row.
 
@@ -430,6 +444,8 @@ class BanditLog(HasMetrics, HasColumns):
             Names of the M columns of an (n, M) array of rewards.
         action_features : (K, d) array, mapping {action: features}, or frame with a column "action", optional
             As in `from_frame`.
+        outcome : `Labeled`, `Delayed`, `LongTerm` or {metric: outcome}, optional
+            As in `from_frame`, with arrays in place of names of columns.
 
         Examples
         --------
@@ -506,6 +522,7 @@ class BanditLog(HasMetrics, HasColumns):
             action_features=of_table(action_features, labels, "action"),
             action_range=span,
         )
+        log = replace(log, outcomes=held_outcomes(outcome, earned, Given(n)))
         labelled = {"batch": batch, "cluster": cluster, "fold": fold}
         measured = {"weight": weight, "keep_probability": keep_probability, "count": count}
         given = {
@@ -577,7 +594,8 @@ def _checked(
     parts |= given | dict(log.further)
     checks.same_length(n, {k: len(v) for k, v in parts.items() if v is not None})
     for metric, values in log.metrics.items():
-        checks.computable(values, metric, "reward")
+        if metric not in log.outcomes:
+            checks.computable(values, metric, "reward")
     propensity, whole = log.propensity, None
     if log.is_continuous:
         propensity = None if propensity is None else checks.density(propensity, names.propensity)

@@ -73,6 +73,10 @@ TOPICS: dict[str, Topic] = {
         "How often the policy visits each situation cannot be told well enough."
     ),
     "unseen_pairs": Topic("The policy reaches situations that the log hardly shows."),
+    "label_balance": Topic("Rows with a reward differ from those without one."),
+    "effective_labels": Topic("Few labels speak for what the policy would do."),
+    "proxy_skill": Topic("The proxies say little about the reward."),
+    "proxy_preference": Topic("The proxies prefer an action."),
     "rare_rewards": Topic("Rewards are rare: few rows carry the answer."),
     "duplicates": Topic("Some rows appear more than once."),
     "near_duplicates": Topic("Some rows are nearly copies of others."),

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from offpolicy.errors import UsageError
 from offpolicy.inference.figures import level_text
+from offpolicy.logs.outcome import settled_of
 from offpolicy.trust.coarse import NAME
 from offpolicy.trust.confounding import Sensitivity
 from offpolicy.trust.view import View
@@ -13,6 +14,7 @@ from offpolicy.trust.view import View
 if TYPE_CHECKING:
     from offpolicy.evaluation.result import Evaluation
     from offpolicy.logs.log import Log, Scan
+    from offpolicy.logs.outcome import Settled
 
 ASSUMES = "assumes that nothing but the context columns moved both the action and the reward"
 DECLARED = "rests on the declaration that actions were drawn at random given the context columns"
@@ -38,7 +40,13 @@ def remedy_of(log: Log) -> str:
 
 def assumption(ev: Evaluation) -> str:
     """What the numbers of an evaluation assume; empty where propensities were logged, and used action by action."""
-    return " and ".join(part for part in (of_propensities(ev), of_cells(ev)) if part)
+    seen = [own.about["assumes"] for own in outcomes_of(ev)]
+    return " and ".join(part for part in (of_propensities(ev), of_cells(ev), *seen) if part)
+
+
+def outcomes_of(ev: Evaluation) -> list[Settled]:
+    """Metrics of this evaluation that are seen in part."""
+    return settled_of(ev.problem.log, ev.settings.get("weights") or [ev.metric_name])
 
 
 def of_cells(ev: Evaluation) -> str:
@@ -85,8 +93,9 @@ def grounds(ev: Evaluation, policy: str, level: float) -> tuple[list[str], bool]
     Without a declaration one reason, which keeps a verdict from "trust". With an accepted Γ none, unless the
     difference to the logged value has a sign that Γ could take from it.
     """
+    doubts = [doubt for own in outcomes_of(ev) for doubt in own.doubts]
     if ev.problem.weights_known or ev.settings.get("randomized"):
-        return untested(ev, policy), False
+        return [*doubts, *untested(ev, policy)], False
     gamma = ev.settings.get("gamma")
     if gamma is None:
         how = f"Propensities were {'given' if ev.problem.source.behavior_given else 'fitted'}, not logged"
@@ -95,20 +104,21 @@ def grounds(ev: Evaluation, policy: str, level: float) -> tuple[list[str], bool]
             how, remedy = OF_CELLS, f"Give the logging policy as behavior_model=. {remedy}"
         return [
             f"{how}: the number {of_propensities(ev)}. {remedy}",
+            *doubts,
             *untested(ev, policy),
         ], False
     view = View.of(ev.problem, ev.targets[policy])
     if not view.weight.any():
-        return [], False
+        return doubts, False
     bounds = Sensitivity.of(view)
     plain, wide = bounds.difference(1.0, level), bounds.difference(gamma, level)
     if plain[0] <= 0 <= plain[1] or not wide[0] <= 0 <= wide[1]:
-        return [], False
+        return doubts, False
     why = (
         f"If something unseen changes the odds of an action by a factor {gamma:g}, the difference to the logged "
         f"value is between {wide[0]:.3g} and {wide[1]:.3g}: it may be 0."
     )
-    return [why], True
+    return [why, *doubts], True
 
 
 def untested(ev: Evaluation, policy: str) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from offpolicy._progress import track
+from offpolicy.logs.outcome import settled_of
 from offpolicy.trust import (
     clipping,
     coarse,
@@ -56,7 +57,9 @@ def diagnose(
             own = _of(estimates or {}, name)
             by_policy[name] = Findings(_findings(View.of(problem, target), own, estimators))
             advance(note=name)
-    return Diagnostics(Findings(log_findings(problem.log, problem.log_sums())), by_policy)
+    about_log = log_findings(problem.log, problem.log_sums())
+    about_log += [f for own in settled_of(problem.log) for f in own.findings()]
+    return Diagnostics(Findings(about_log), by_policy)
 
 
 def _of(estimates: Mapping[tuple[str, str], Estimate], policy: str) -> dict[str, Estimate]:
@@ -77,6 +80,7 @@ def _findings(
         stability.reward_tail(view),
         confounding.finding(view),
     ]
+    findings += [f for own in settled_of(view.problem.log) for f in own.policy_findings(view)]
     window = smoothing.finding(estimates, estimators)
     if window is not None:
         findings += [window, smoothing.break_finding(view)]

@@ -211,6 +211,26 @@ THRESHOLDS: dict[str, Threshold] = {
         "to it and give a small bandwidth=.",
         decides=True, false_alarms=0.01,
     ),
+    # Rewards seen in part: who has one (a p-value), how many count, what proxies add.
+    "label_balance": Threshold(
+        0.002, 0.0001, "below",
+        "Check that the probability of a label is the one with which rows were drawn, and add what decided who was "
+        "labeled to the context or to proxies=. Labels that depend on the reward itself cannot be corrected for.",
+        decides=True, false_alarms=0.002,
+    ),
+    "effective_labels": Threshold(
+        30.0, 5.0, "below",
+        "Label more rows, first of all those whose action the policy would take (op.advise says how many).",
+        decides=True,
+    ),
+    "proxy_skill": Threshold(
+        0.0, -math.inf, "below", "The proxies say little about the reward: labels alone would do as well.",
+        advice=True,
+    ),
+    "proxy_preference": Threshold(
+        4.0, math.inf, "above", "Never take these proxies for the reward: they prefer an action.",
+        advice=True, false_alarms=0.001,
+    ),
     # Stability of the number.
     "reward_tail": Threshold(
         0.15, 0.25, "above",

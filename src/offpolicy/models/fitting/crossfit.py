@@ -16,6 +16,7 @@ import numpy as np
 from offpolicy._threads import few_threads
 from offpolicy.errors import ModelError
 from offpolicy.logs.given import plain_numbers
+from offpolicy.logs.outcome import learned
 from offpolicy.models.fitting.behavior_fits import behaviors_of_cells
 from offpolicy.models.fitting.predicted import Values
 from offpolicy.models.fitting.predictions import predict_numbers, predict_values
@@ -156,9 +157,11 @@ class CrossFit:
     def fit_reward(
         self, model: Any, part: Part, emphasis: Floats | None, kind: int
     ) -> FittedReward:
-        """A reward model fitted on the training units of a part."""
+        """A reward model fitted on the training units of a part, to rewards made of these units alone."""
+        log = learned(self.log, part)
+        if log is not self.log:
+            return self.with_reward(log, None).fit_reward(model, part, emphasis, kind)
         rows, weight, count = self._training_rows(model, part.training, emphasis)
-        log = self.log
         action, cells = part_of(log.action, rows), self._modeled
         data = RewardData(
             self.tables.pairs(model, log.context.positions(rows), action),

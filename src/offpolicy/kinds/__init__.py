@@ -1,0 +1,1 @@
+"""Kinds: one file per outcome, behind the protocols of `logs`."""

@@ -428,7 +428,7 @@ def test_a_relation_that_changes_between_passes_is_refused():
     assert scanned(connection.sql("SELECT * FROM rows")) == pytest.approx(TRUTH)
     for sql in (
         "SELECT * REPLACE (random() AS x) FROM rows",
-        "SELECT * FROM rows USING SAMPLE 50%",
+        "SELECT * FROM rows USING SAMPLE 50% (bernoulli)",
     ):
         with pytest.raises(DataError, match="other rows each time"):
             scanned(connection.sql(sql))

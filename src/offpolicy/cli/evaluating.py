@@ -35,11 +35,14 @@ WIDTH = 100
 def run(options: argparse.Namespace) -> int:
     """Answer, and return the exit code of the gates."""
     from offpolicy.inference.intervals.sample import check_level
+    from offpolicy.scores.catalog import named
     from offpolicy.trust.gate import check as judge
     from offpolicy.trust.gate import worst
 
     runfile.apply(options)
     level = 0.95 if options.level is None else check_level(options.level)
+    if options.gate_estimator is not None:
+        named(options.gate_estimator)  # known before anything is computed
     outputs.check(options)
     ev, gates = _evaluated(options)
     results = [judge(ev, gate, level=level, estimator=options.gate_estimator) for gate in gates]

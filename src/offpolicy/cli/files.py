@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from offpolicy.engines.files import Partitions, common_schema, listed
-from offpolicy.errors import DataError
+from offpolicy.errors import DataError, UsageError
 from offpolicy.logs.formats import lines
 from offpolicy.logs.formats.lines import plain_file
 from offpolicy.logs.formats.parquet import refuse_large_texts
@@ -93,6 +93,8 @@ def read_table(
     if kind == "parquet":
         return Table(_parquet(path, paths, rows), kind)
     if kind == "csv":
+        if separator is not None and len(separator) != 1:
+            raise UsageError(f"--separator {separator!r}: must be one character.")
         head = first_lines(file, SAMPLE_LINES)
         dialect = Dialect(separator or separator_of(head[0] if head else ""), decimal or ".")
         if decimal is None:

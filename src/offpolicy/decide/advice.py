@@ -9,7 +9,7 @@ from scipy.optimize import brentq
 
 from offpolicy._json import write
 from offpolicy._visible import printable
-from offpolicy.errors import UsageError
+from offpolicy.errors import UnknownNameError, UsageError
 from offpolicy.inference.display import align
 from offpolicy.trust.trial import rounded_up
 
@@ -248,7 +248,7 @@ class Advice:
         """Advice on one policy, by its name."""
         named = {p.policy: p for p in self.policies}
         if policy not in named:
-            raise KeyError(f"no policy is called {policy!r}. Policies: {list(named)}.")
+            raise UnknownNameError(f"no policy is called {policy!r}. Policies: {list(named)}.")
         return named[policy]
 
     @property

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 
+from offpolicy._arguments import checks_arguments
 from offpolicy._visible import printable
 from offpolicy.engines.scan import MAX_ROWS, Limits, Progress, policy_columns
 from offpolicy.engines.scanned import Scanned
@@ -148,6 +149,7 @@ class SlateScan(Scanned):
         return self.described_as(way, self.facts.rows, held)
 
 
+@checks_arguments
 def scan_slates(
     source: Any,
     *,
@@ -217,7 +219,7 @@ def scan_slates(
     roles = SlateRoles(
         slate,
         position,
-        (context,) if isinstance(context, str) else tuple(context or ()),
+        (context,) if isinstance(context, str) else tuple(() if context is None else context),
         action,
         reward_names(reward),
         propensity if isinstance(propensity, str | None) else tuple(propensity),

@@ -97,8 +97,8 @@ def _in_memory(
 
 def _names_in(source: Any) -> list[str]:
     """Column names of a frame, an Arrow table or a dataset."""
-    names = source.schema.names if hasattr(source, "schema") else source.columns
-    return [str(name) for name in names]
+    is_arrow = type(source).__module__.startswith("pyarrow.")
+    return [str(name) for name in (source.schema.names if is_arrow else source.columns)]
 
 
 def _remote(source: str, options: dict[str, Any], labels: Collection[str]) -> tuple[Engine, Any]:

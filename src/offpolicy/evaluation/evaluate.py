@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 
+from offpolicy._arguments import checks_arguments
 from offpolicy._threads import prepare_threads
 from offpolicy.errors import DataError, UsageError
 from offpolicy.evaluation import ratios
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
 NUMBER = int | float | np.integer | np.floating
 
 
+@checks_arguments
 def evaluate(
     log: Log | Scan,
     policies: Any,

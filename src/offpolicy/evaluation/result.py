@@ -9,10 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from offpolicy._arguments import checks_arguments
 from offpolicy._doors import door
 from offpolicy._progress import track
 from offpolicy._visible import printable
-from offpolicy.errors import PolicyError, UsageError, did_you_mean, missing_dependency
+from offpolicy.errors import (
+    PolicyError,
+    UnknownNameError,
+    UsageError,
+    did_you_mean,
+    missing_dependency,
+)
 from offpolicy.evaluation import position_values as positions
 from offpolicy.evaluation import ranking
 from offpolicy.evaluation import returns as distributions
@@ -111,11 +118,11 @@ class Evaluation:
         if key not in self.estimates:
             policy, estimator = key
             if policy not in self.targets:
-                raise KeyError(
+                raise UnknownNameError(
                     f"no policy is called {policy!r}.{did_you_mean(policy, self.targets)}"
                 )
             known = [e.name for e in self.estimators]
-            raise KeyError(f"no estimate by {estimator!r}.{did_you_mean(estimator, known)}")
+            raise UnknownNameError(f"no estimate by {estimator!r}.{did_you_mean(estimator, known)}")
         return self.estimates[key]
 
     @property
@@ -128,6 +135,7 @@ class Evaluation:
         """The reward that this evaluation speaks of."""
         return str(self.settings.get("metric", self.asked.names[0]))
 
+    @checks_arguments
     def metric(self, name: str) -> Evaluation:
         """The same policies and estimators for another metric of the log.
 
@@ -176,6 +184,7 @@ class Evaluation:
             remake=lambda root: root.metric(name),
         )
 
+    @checks_arguments
     def combine(
         self, weights: Mapping[str, float], *, name: str = "combination", minimize: bool = False
     ) -> Evaluation:
@@ -224,6 +233,7 @@ class Evaluation:
             remake=again,
         )
 
+    @checks_arguments
     def add(self, policies: Any) -> Evaluation:
         """Evaluate more policies with the models already fitted; nothing is refitted."""
         if self.root is not None and self.remake is not None:
@@ -244,6 +254,7 @@ class Evaluation:
             added={**self.added, **named},
         )
 
+    @checks_arguments
     def instead(self, policies: Any) -> Evaluation:
         """Other policies in place of these, with the models already fitted."""
         if self.root is not None and self.remake is not None:
@@ -287,6 +298,7 @@ class Evaluation:
         estimates = problem.run(self.targets, self.estimators)
         return replace(self, problem=problem, estimates=estimates, settings=settings, redraw=None)
 
+    @checks_arguments
     def rows(self, level: float = 0.95) -> list[dict[str, Any]]:
         """One dictionary per policy and estimator: what `frame` and the reports show.
 
@@ -316,6 +328,7 @@ class Evaluation:
                 advance()
         return table
 
+    @checks_arguments
     def frame(self, *, backend: str | None = None, level: float = 0.95) -> Any:
         """Table of estimates as pandas (default) or polars.
 
@@ -359,6 +372,7 @@ class Evaluation:
 
         return diagnose(self.problem, self.targets, self.estimates, self.estimators)
 
+    @checks_arguments
     def verdict(
         self, policy: str | None = None, estimator: str | None = None, *, level: float = 0.95
     ) -> Verdict:
@@ -377,6 +391,7 @@ class Evaluation:
 
         return judge(self, policy, estimator, level)
 
+    @checks_arguments
     def gate(
         self, expression: str, *, level: float = 0.95, estimator: str | None = None
     ) -> GateResult:
@@ -396,6 +411,7 @@ class Evaluation:
 
         return check(self, expression, level, estimator=estimator)
 
+    @checks_arguments
     def compare(self, level: float = 0.95, estimator: str | None = None) -> Comparison:
         """Simultaneous intervals of all policies, and which of them may be the best.
 
@@ -413,6 +429,7 @@ class Evaluation:
             self._comparisons[key] = compare(self, *key)
         return self._comparisons[key]
 
+    @checks_arguments
     def pareto(self, level: float = 0.95, estimator: str | None = None) -> Pareto:
         """Every policy by every metric, by intervals that hold together, and who beats whom in all of them.
 
@@ -446,6 +463,7 @@ class Evaluation:
     def _comparisons(self) -> dict[tuple[float, str], Comparison]:
         return {}
 
+    @checks_arguments
     def to_json(
         self,
         path: str | Path | None = None,
@@ -466,6 +484,7 @@ class Evaluation:
         """
         return str(door("json")(self, path, level, gates))
 
+    @checks_arguments
     def report(
         self,
         path: str | Path,
@@ -546,10 +565,12 @@ class Evaluation:
             door("mlflow")(self, level=level, report=report, folder=folder, decision=decision)
         )
 
+    @checks_arguments
     def learning_curve(self, estimator: str | None = None, level: float = 0.95) -> Any:
         """What each learner of `offpolicy.replay` earned block by block, as a frame."""
         return door("learning curve")(self, estimator, level)
 
+    @checks_arguments
     def plot(
         self,
         kind: str = "forest",

@@ -135,7 +135,9 @@ def refuse_other_actions(by_action: Iterable[Label], labels: Sequence[Label]) ->
 
 
 def refuse_twice(columns: Sequence[str]) -> None:
-    """A list of propensity columns names each of them once."""
+    """A list of propensity columns names each of them once, and some at all."""
+    if not list(columns):
+        raise DataError("propensity= lists no columns. Give one for each action, or leave it out.")
     for name in columns:
         if list(columns).count(name) > 1:
             raise DataError(

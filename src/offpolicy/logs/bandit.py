@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from offpolicy._arguments import checks_arguments
 from offpolicy._arrays import is_constant, read_only, some_of
 from offpolicy._visible import printable
 from offpolicy.errors import DataError, UsageError
@@ -38,6 +39,7 @@ from offpolicy.logs.outcome import Given, held_outcomes
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from offpolicy._arguments import Rows
     from offpolicy._arrays import Array, Bools, Floats, Ints
 
 
@@ -247,6 +249,7 @@ class BanditLog(HasMetrics, HasColumns):
         return self
 
     @classmethod
+    @checks_arguments
     def from_frame(
         cls,
         frame: Any,
@@ -333,7 +336,7 @@ class BanditLog(HasMetrics, HasColumns):
             numbers = unit_numbers(ids)[row_order]
             frame = columns.rows(row_order)
             columns = Columns(frame)
-        names = [context] if isinstance(context, str) else list(context or ())
+        names = [context] if isinstance(context, str) else list(() if context is None else context)
         rewards = reward_names(reward)
         _check_columns(columns, names, action, rewards)
 
@@ -406,10 +409,11 @@ class BanditLog(HasMetrics, HasColumns):
         return _checked(log, given, called)
 
     @classmethod
+    @checks_arguments
     def from_arrays(
         cls,
         context: Any,
-        action: Any,
+        action: Rows,
         reward: Any,
         propensity: Any = None,
         *,

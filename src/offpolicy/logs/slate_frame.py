@@ -44,7 +44,7 @@ def read(
             "offpolicy.scan_slates(source, …)."
         )
     columns = Columns(frame)
-    names = [context] if isinstance(context, str) else list(context or ())
+    names = [context] if isinstance(context, str) else list(() if context is None else context)
     if position in names:
         raise UsageError(
             f"context= contains the position column {position!r}, which is always seen. Leave it out."

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from offpolicy._arguments import checks_arguments
 from offpolicy._arrays import read_only
 from offpolicy._visible import printable
 from offpolicy.errors import UsageError, check_choice
@@ -241,6 +242,7 @@ class Slates(Trajectories):
         return able
 
     @classmethod
+    @checks_arguments
     def from_frame(  # type: ignore[override]
         cls,
         frame: Any,

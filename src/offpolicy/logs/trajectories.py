@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from offpolicy._arguments import checks_arguments
 from offpolicy._arrays import read_only, some_of
 from offpolicy._visible import printable
 from offpolicy.errors import DataError, NotIdentifiedError
@@ -28,6 +29,7 @@ from offpolicy.logs.metrics import HasMetrics, named_rewards
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from offpolicy._arguments import Rows
     from offpolicy._arrays import Array, Bools, Floats, Ints
 
 
@@ -253,13 +255,14 @@ class Trajectories(HasMetrics, HasColumns):
         )
 
     @classmethod
+    @checks_arguments
     def from_arrays(
         cls,
-        states: Any,
-        actions: Any,
-        rewards: Any,
-        lengths: Any = None,
-        propensities: Any = None,
+        states: Rows,
+        actions: Rows,
+        rewards: Rows,
+        lengths: Rows | None = None,
+        propensities: Rows | None = None,
         *,
         terminated: Any = None,
         truncated: Any = "raise",
@@ -359,6 +362,7 @@ class Trajectories(HasMetrics, HasColumns):
         )
 
     @classmethod
+    @checks_arguments
     def from_frame(
         cls,
         frame: Any,

@@ -7,12 +7,14 @@ meaning, the full sample. ``-full``, ``-half`` and ``-cf`` ask for another split
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, get_args
 
 import numpy as np
 
-from offpolicy.errors import UsageError, did_you_mean, doing, first_rows
+from offpolicy._arguments import checks_arguments
+from offpolicy.errors import UsageError, check_choice, did_you_mean, doing, first_rows
 from offpolicy.logs.given import plain_numbers
 from offpolicy.scores import formulas as scores
 from offpolicy.scores import missed
@@ -23,7 +25,7 @@ from offpolicy.scores.magic import magic
 from offpolicy.scores.tuning import tuned_shrinkage, tuned_switch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from offpolicy.logs.log import Log
     from offpolicy.scores.decisions import Decisions
@@ -37,6 +39,7 @@ SAME = 1e-9  # two calls of a score may add in another order
 Need: TypeAlias = Literal["value", "behavior", "marginal"]
 
 
+@checks_arguments
 @dataclass(frozen=True, eq=False)
 class Estimator:
     """A score in a sample split; write your own score as a function of `Decisions`.
@@ -137,14 +140,12 @@ class Estimator:
         return ""
 
     def __post_init__(self) -> None:
-        if self.split not in {"crossfit", "full", "half"}:
-            raise UsageError(
-                f"split= must be 'crossfit', 'full' or 'half'. Got {self.split!r} instead."
-            )
+        check_choice("split", self.split, "crossfit", "full", "half")
         if not callable(self.score):
             raise UsageError(f"score= must be a function of Decisions. Got {self.score!r} instead.")
         known, needs = get_args(Need), cast("Any", self.needs)
-        if isinstance(needs, str) or not set(needs) <= set(known):
+        many = isinstance(needs, Iterable) and not isinstance(needs, str)
+        if not many or not {*map(repr, needs)} <= {*map(repr, known)}:
             raise UsageError(
                 f"needs= must be a set of {', '.join(map(repr, known))}. Got {self.needs!r} instead."
             )
@@ -274,6 +275,10 @@ def resolve(estimators: Any, kind: str) -> list[Estimator]:
     if isinstance(estimators, str | Estimator):
         estimators = [estimators]
     out: list[Estimator] = []
+    if not isinstance(estimators, Iterable) or isinstance(estimators, bytes):
+        raise UsageError(
+            f"estimators= takes names and offpolicy.Estimator objects. Got {estimators!r:.80}."
+        )
     for entry in estimators:
         chosen = (
             entry

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from offpolicy._arguments import checks_arguments
 from offpolicy.errors import DataError
 from offpolicy.logs.formats.lines import (
     OnError,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 EQUAL = 1e-4  # two probabilities of one event that differ by less were rounded
 
 
+@checks_arguments
 def read_dsjson(path: str | Path, *, on_error: OnError = "report") -> Reading:
     r"""Read a dsjson file (also .gz).
 
@@ -161,6 +163,7 @@ def _first_slot(event: dict[str, Any]) -> tuple[int, float, float]:
     return whole_in(slot["_a"][0], "chosen action"), slot["_label_cost"], slot["_p"][0]
 
 
+@checks_arguments
 def write_dsjson(log: BanditLog, path: str | Path) -> int:
     """Write a log as dsjson and return the number of lines.
 

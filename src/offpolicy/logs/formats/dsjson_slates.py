@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from offpolicy._arguments import checks_arguments
 from offpolicy.errors import DataError
 from offpolicy.logs.formats.dsjson import cost_in, label_of
 from offpolicy.logs.formats.lines import OnError, Reading, flatten, number_in, read_lines, whole_in
@@ -46,6 +47,7 @@ class SlateReading(Reading):
         return Slates.from_frame(self.frame, **{**roles, **options})
 
 
+@checks_arguments
 def read_dsjson_slates(path: str | Path, *, on_error: OnError = "report") -> SlateReading:
     r"""Read all slots of a ccb or slates dsjson file (also .gz).
 

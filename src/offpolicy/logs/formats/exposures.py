@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from offpolicy.errors import DataError, UsageError, did_you_mean, first_rows
+from offpolicy._arguments import checks_arguments
+from offpolicy.errors import DataError, UsageError, did_you_mean, doing, first_rows
 from offpolicy.logs.bandit import BanditLog
 from offpolicy.logs.frame import Columns
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 SUM_TOLERANCE = 1e-6
 
 
+@checks_arguments
 def from_exposures(
     exposures: Any,
     metric: Any,
@@ -221,7 +223,8 @@ def _rewards(
     waited = when[counts] - since[of[counts]]
     late = waited >= (waited[:1] - waited[:1] if len(waited) else 0)
     if window is not None:
-        late &= waited <= window
+        with doing("from_exposures: comparing times with window=", UsageError):
+            late &= np.asarray(waited <= window, dtype=bool)
     rows = np.flatnonzero(counts)[late]
     return np.bincount(of[rows], weights=values[rows], minlength=len(units)).astype(np.float64)
 

@@ -51,6 +51,7 @@ WHAT = {
     "reward_tail": "Pareto index of the tail of rewards other than 0 and 1, around model or mean, whichever is lighter",
     "batch_drift": "p-value: the estimate over time",
     "break_at_policy": "a corner or a jump of the mean reward at a policy's number, in standard errors",
+    "learned_from_log": "standard errors by which the policy does better here than a copy predicted without these rows",
     "smoothing_bias": "bias of the window around a policy's number, in standard errors, where it is more than noise",
     "estimator_disagreement": "p-value: paired test between the estimator that speaks and others that should agree",
     "clipping_sensitivity": "standard errors that clipping the top 1% of weights moves the estimate by",

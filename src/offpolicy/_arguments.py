@@ -1,8 +1,8 @@
 """Arguments of public calls, checked in one place by what their annotations say.
 
 ``@checks_arguments`` reads the annotations of a function, method or class once and refuses a value that is none of
-them, with an error that names the argument. `KINDS` says what each word of an annotation means, `RANGES` what a name means
-everywhere in the library, and `FOREIGN` which arguments are objects of other libraries: what these raise while they
+them, with an error that names the argument. `KINDS` says what each word of an annotation means, `RANGES` what a name
+means everywhere, and `FOREIGN` which arguments are objects of other libraries: what these raise while they
 are read arrives as an error about the argument.
 """
 

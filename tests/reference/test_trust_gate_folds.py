@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from trust_gates import RESTS, Ev, scores
+from trust_gates import KNOWN, RESTS, UNSEEN, Ev, scores
 
 from offpolicy.inference.estimate import Estimate
 from offpolicy.trust import gate
@@ -102,8 +102,8 @@ def test_what_an_answer_rests_on():
     assert gate.assumption(Ev({"new": scores(2.0)})) == RESTS
     assert (
         gate.assumption(Ev({"new": scores(2.0)}, assumption="assumes much"))
-        == f"{RESTS} It assumes much."
+        == f"{KNOWN} It assumes much. {UNSEEN}"
     )
     for given, word in ((False, "estimated"), (True, "given")):
         ev = Ev({"new": scores(2.0)}, known=False, given=given, assumption="assumes much")
-        assert gate.assumption(ev) == f"The propensities were {word}: this assumes much."
+        assert gate.assumption(ev) == f"The propensities were {word}: this assumes much. {UNSEEN}"

@@ -46,6 +46,7 @@ TABLE = {
     "reward_maturity": (0.8, 0.5, "below", 0.001, ""),
     "smoothing_bias": (1.0, 4.0, "above", 0.001, ""),
     "break_at_policy": (4.0, INF, "above", 0.01, "d"),
+    "learned_from_log": (4.5, 4.5, "above", 0.001, "d"),
     "label_balance": (0.002, 0.0001, "below", 0.002, "d"),
     "effective_labels": (30.0, 5.0, "below", None, "d"),
     "proxy_skill": (0.0, -INF, "below", None, "a"),

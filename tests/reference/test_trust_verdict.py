@@ -15,7 +15,7 @@ from offpolicy.inference.change import Change
 from offpolicy.inference.estimate import Estimate
 from offpolicy.inference.intervals.sample import Interval
 from offpolicy.trust import verdict
-from offpolicy.trust.assumption import ASSUMES
+from offpolicy.trust.assumption import ASSUMES, UNSEEN
 from offpolicy.trust.thresholds import OVERLAP
 from offpolicy.trust.trial import ab_test
 from offpolicy.trust.verdict import judge
@@ -24,7 +24,8 @@ from offpolicy.trust.verdict import judge
 def summary(e, ev, ends=None):
     interval = e.interval(0.95)
     ends = ends or f"{interval.low:.4g} to {interval.high:.4g}, {interval.method}"
-    return f"{e.label} is {e.value:.4g} (95% interval {ends}); the logged value is {ev.logged.value:.4g}."
+    value = f"{e.label} is {e.value:.4g} (95% interval {ends})"
+    return f"{value}; the logged value is {ev.logged.value:.4g}; this {UNSEEN}."
 
 
 @pytest.mark.parametrize(
@@ -125,15 +126,15 @@ def test_a_difference_that_hardly_stands_out_is_not_to_be_planned():
     change = Change(gap, gap.interval(0.95), is_lift=False)
     assert change.sign == 1
     test = replace(judge(Judged({"new": scores(2.0)})).test, logs=11.0)
-    said = verdict._conclusion(ev, e, e.interval(0.95), change, test, decided=False)
+    said = verdict._conclusion(ev, "new", e, e.interval(0.95), change, test, decided=False)
     assert said[1] == (
         f"It stands out, but how large the difference is these data hardly say: {test}. Log more before planning one."
     )
-    none = verdict._conclusion(ev, e, e.interval(0.95), change, None, decided=True)
+    none = verdict._conclusion(ev, "new", e, e.interval(0.95), change, None, decided=True)
     assert none[1] == "These data cannot tell whether it is better. No test size follows from them."
-    assert verdict._conclusion(ev, e, e.interval(0.95), change, None, decided=False)[1].startswith(
-        "The difference"
-    )
+    assert verdict._conclusion(ev, "new", e, e.interval(0.95), change, None, decided=False)[
+        1
+    ].startswith("The difference")
 
 
 def test_an_interval_that_is_refused_decides():
@@ -186,7 +187,7 @@ def test_propensities_that_were_fitted_or_declared():
         "actions were drawn at random given these columns; or accept a bound on hidden causes with gamma=."
     )
     assert found.grounds == (found.reasons[0],)
-    assert found.reasons[1] == f"{summary(e, ev)[:-1]}; this {ASSUMES}."
+    assert found.reasons[1] == summary(e, ev).replace(UNSEEN, f"{ASSUMES} and {UNSEEN}")
     declared = judge(Judged({"new": e}, known=False, randomized=True))
     assert declared.level == "trust"
     assert declared.grounds == ()

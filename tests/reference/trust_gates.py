@@ -77,4 +77,6 @@ class Ev:
         )
 
 
-RESTS = "This rests on the logged propensities being those the actions were drawn with."
+KNOWN = "This rests on the logged propensities being those the actions were drawn with."
+UNSEEN = "It assumes that the policy was not learned from these rows."
+RESTS = f"{KNOWN} {UNSEEN}"

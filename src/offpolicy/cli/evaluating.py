@@ -90,7 +90,16 @@ def _opened(options: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
 
 
 def _settings(options: argparse.Namespace) -> dict[str, Any]:
-    names = ("folds", "repeats", "discount", "seed", "minimize", "randomized", "gamma")
+    names = (
+        "folds",
+        "repeats",
+        "discount",
+        "seed",
+        "minimize",
+        "randomized",
+        "gamma",
+        "learned_elsewhere",
+    )
     given = {k: getattr(options, k) for k in names}
     if options.minimize_metric is not None:
         given["minimize"] = options.minimize_metric

@@ -181,6 +181,12 @@ def _evaluate_flags(parser: argparse.ArgumentParser) -> None:
         ("--minimize-metric", "COLS", "metrics of which less is better", extended()),
         ("--randomized", None, "without propensities: actions were drawn at random", STORE_TRUE),
         ("--gamma", None, "without propensities: factor by which hidden causes move odds", float),
+        (
+            "--learned-elsewhere",
+            "NAMES",
+            "policies that were not learned from these rows",
+            extended(),
+        ),
         ("--folds", None, "folds for cross-fitting (2)", int),
         ("--repeats", None, "redraw the folds this often (1)", int),
         ("--seed", None, "every random choice follows from it (0)", int),

@@ -10,7 +10,7 @@ SAME = (
     "episode", "folds", "id", "keep_probability", "level", "memory_limit", "propensity", "repeats", "reward",
     "reward_model", "seed", "segments", "state", "step", "table", "terminated", "time", "title", "truncated",
     "value_model", "weight", "minimize", "horizon", "randomized", "gamma", "action_kind", "bandwidth",
-    "slate", "position", "interaction", "reward_of", "candidates",
+    "slate", "position", "interaction", "reward_of", "candidates", "learned_elsewhere",
 )  # fmt: skip
 FLAGS = {name: f"--{name.replace('_', '-')}" for name in SAME} | {
     "estimators": "--estimator",

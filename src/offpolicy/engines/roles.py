@@ -16,6 +16,7 @@ from offpolicy.engines.engine import ibis_module
 from offpolicy.errors import DataError, UsageError, did_you_mean
 from offpolicy.logs.actions import refuse_other_actions, refuse_twice
 from offpolicy.logs.metrics import check_metric
+from offpolicy.logs.roles import check_apart
 from offpolicy.splits.folds import in_half
 from offpolicy.splits.hashing import fold_of, hash_constants
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
     from offpolicy.engines.engine import Engine
     from offpolicy.splits.folds import Plan
+
+OPTIONAL = ("batch", "cluster", "weight", "keep_probability", "id", "fold")
 
 
 @dataclass(frozen=True)
@@ -70,7 +73,7 @@ class Roles:
         if isinstance(self.propensity, str):
             named.append((self.propensity, "propensity"))
         named += [(c, "propensity") for c in self.distribution]
-        for role in ("batch", "cluster", "weight", "keep_probability", "id", "fold"):
+        for role in OPTIONAL:
             if getattr(self, role) is not None:
                 named.append((getattr(self, role), role))
         for name, role in named:
@@ -80,6 +83,14 @@ class Roles:
                 raise DataError(
                     f"{role}={name!r}: the source has no such column.{did_you_mean(name, columns)}"
                 )
+        check_apart(
+            {
+                "action": self.action,
+                "reward": self.rewards,
+                "propensity": self.propensity,
+                **{role: getattr(self, role) for role in OPTIONAL},
+            }
+        )
         if len(set(self.context)) != len(self.context):
             raise DataError(
                 f"context= lists a column twice: {list(self.context)}. List each column once."

@@ -10,6 +10,7 @@ from offpolicy.engines.engine import ibis_module
 from offpolicy.errors import DataError, UsageError, did_you_mean
 from offpolicy.logs import messages
 from offpolicy.logs.actions import encode, label_array, refuse_continuous
+from offpolicy.logs.roles import check_apart
 from offpolicy.logs.slates import Slates
 
 if TYPE_CHECKING:
@@ -67,7 +68,9 @@ class SlateRoles:
         return {**columns, **{name: role for role, name in optional.items() if name is not None}}
 
     def check(self, columns: Sequence[str]) -> None:
-        """Every named column exists."""
+        """Every named column exists, and plays one role."""
+        single = ("slate", "position", "action", "propensity", "cluster", "weight", "fold")
+        check_apart({"reward": self.rewards, **{role: getattr(self, role) for role in single}})
         for name, role in self.named.items():
             if not isinstance(name, str):
                 raise DataError(f"{role}= must be a column name (str). Got {name!r} instead.")

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from offpolicy.policies.target import Target
     from offpolicy.scores.catalog import Estimator
     from offpolicy.splits.folds import Folds, Split
+    from offpolicy.trust.copies import Sampled
     from offpolicy.trust.sums import LogSums
 
 
@@ -196,6 +197,10 @@ class Combined:
     def reach(self, target: Target, *, half: bool) -> Reach:
         """Where a target puts its mass: over all units, or the scored half."""
         return self.base.reach(target, half=half)
+
+    def sampled(self, target: Target) -> Sampled:
+        """What a target does in some of the contexts."""
+        return self.base.sampled(target)
 
     def distributions(self, split: Split) -> Iterator[tuple[Ints, Floats]]:
         """Rows with π_b of all their actions, where it is known or fitted."""

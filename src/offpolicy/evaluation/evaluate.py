@@ -37,7 +37,7 @@ from offpolicy.policies.learned import aimed
 from offpolicy.scores import catalog
 from offpolicy.splits.folds import Folds, KFold, Plan
 from offpolicy.splits.hashing import DEFAULT_SEED
-from offpolicy.trust.assumption import check_declarations
+from offpolicy.trust.assumption import check_declarations, check_learned_elsewhere
 from offpolicy.trust.slots_choice import settled
 
 if TYPE_CHECKING:
@@ -73,6 +73,7 @@ def evaluate(
     average: Literal["units", "folds"] = "units",
     randomized: bool = False,
     gamma: float | None = None,
+    learned_elsewhere: bool | str | Sequence[str] = False,
 ) -> Evaluation:
     """Estimate what policies would have earned, from a log of another policy.
 
@@ -131,6 +132,9 @@ def evaluate(
     gamma : float, optional
         The factor Γ ≥ 1 by which hidden causes may change the odds of an action, where no propensities were logged:
         the verdict then has to hold for all of them.
+    learned_elsewhere : bool or names of policies
+        Declares that policies (True: all) were not learned from these rows. A policy that does better here than a
+        copy of it that has not seen the rows is refused without it.
 
     Returns
     -------
@@ -161,6 +165,7 @@ def evaluate(
     check_declarations(log, randomized, gamma)
     prepare_threads()
     named = aimed(targets.adapted_policies(policies, log), lowest=asked.names[0] in asked.minimized)
+    elsewhere = check_learned_elsewhere(learned_elsewhere, list(named))
     labels = getattr(log, "fold", None), getattr(getattr(log, "roles", None), "fold", None)
     drawn = isinstance(folds, int | np.integer | KFold) and all(own is None for own in labels)
 
@@ -191,6 +196,7 @@ def evaluate(
             average=average,
             randomized=randomized,
             gamma=gamma,
+            learned_elsewhere=learned_elsewhere,
         )
 
     original = log
@@ -249,6 +255,7 @@ def evaluate(
         "average": average,
         "randomized": randomized,
         "gamma": gamma,
+        **({"learned_elsewhere": elsewhere} if elsewhere else {}),
         **bandwidths_of(named),
         **log.about,
     }

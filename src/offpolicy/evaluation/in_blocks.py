@@ -7,6 +7,8 @@ decision. Contexts are read block by block: once to check them, once to fit, onc
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import reduce
+from operator import add
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,6 +28,7 @@ from offpolicy.models.values.resolve import as_value_model
 from offpolicy.policies.target import Target, adapted_policies, resolve
 from offpolicy.splits.folds import Folds, part_keys
 from offpolicy.splits.hashing import drawn
+from offpolicy.trust.copies import SampleBlock, Sampled
 from offpolicy.trust.sums import LogSums, log_sums
 
 if TYPE_CHECKING:
@@ -303,6 +306,11 @@ class InBlocks:
         """Where a target puts its mass: over all units, or the scored half."""
         made: Reach = self.sums["reach", target.name, half]
         return made
+
+    def sampled(self, target: Target) -> Sampled:
+        """What a target does in some of the contexts; of single decisions only."""
+        parts = map(SampleBlock(target.name, self.policies[target.name]), self.log.blocks())
+        return reduce(add, parts)
 
     def distributions(self, split: Split) -> Iterator[tuple[Ints, Floats]]:
         """Rows with π_b of all their items, where it is known or fitted; the log is passed over for it."""

@@ -24,6 +24,7 @@ from offpolicy.models.fitting.store import BEHAVIOR, MRDR, REWARD, FitStore
 from offpolicy.policies import target as targets
 from offpolicy.policies.learned import CrossFitted
 from offpolicy.policies.numbers import trial_stem
+from offpolicy.trust.copies import Sampled, sampled
 from offpolicy.trust.sums import LogSums, log_sums
 
 if TYPE_CHECKING:
@@ -212,6 +213,10 @@ class InMemory:
             )
         made: Reach = self.said[key]
         return made
+
+    def sampled(self, target: Target) -> Sampled:
+        """What a target does in some of the contexts."""
+        return sampled(self.log, target)
 
     def distributions(self, split: Split) -> Iterator[tuple[Ints, Floats]]:
         """Rows with π_b of all their actions, where it is known or fitted."""

@@ -370,7 +370,8 @@ class Evaluation:
         """Overlap, weights, effective sample size and model quality, by policy."""
         from offpolicy.trust import diagnose
 
-        return diagnose(self.problem, self.targets, self.estimates, self.estimators)
+        declared = self.settings.get("learned_elsewhere", ())
+        return diagnose(self.problem, self.targets, self.estimates, self.estimators, declared)
 
     @checks_arguments
     def verdict(

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from offpolicy.policies.target import Target
     from offpolicy.scores.catalog import Estimator
     from offpolicy.splits.folds import Folds, Split
+    from offpolicy.trust.copies import Sampled
     from offpolicy.trust.sums import LogSums
 
 
@@ -221,6 +222,10 @@ class Source(Protocol):
 
     def reach(self, target: Target, *, half: bool) -> Reach:
         """Where a target puts its mass: over all units, or the scored half."""
+        ...
+
+    def sampled(self, target: Target) -> Sampled:
+        """What a target does in some of the contexts."""
         ...
 
     def distributions(self, split: Split) -> Iterator[tuple[Ints, Floats]]:

@@ -49,6 +49,7 @@ from offpolicy.policies.target import (
     with_variants,
 )
 from offpolicy.splits.folds import Folds, Plan
+from offpolicy.trust.copies import SampleBlock, Sampled
 from offpolicy.trust.sums import LogSums, log_sums
 
 if TYPE_CHECKING:
@@ -408,6 +409,17 @@ class Streamed:
     def reach(self, target: Target, *, half: bool) -> Reach:
         """Where a target puts its mass: over all units, or the scored half."""
         made: Reach = self.sums[target.name, half]
+        return made
+
+    def sampled(self, target: Target) -> Sampled:
+        """What a target does in some of the contexts; the log is passed over for it."""
+        task = SampleBlock(target.name, self.policies[target.name])
+        with track("reading for the checks", self.scan.n) as advance:
+            made: Sampled | None = None
+            for part in self.scan.run(task):
+                made = part if made is None else made + part
+                advance(part.size)
+        assert made is not None
         return made
 
     def distributions(self, split: Split) -> Iterator[tuple[Ints, Floats]]:

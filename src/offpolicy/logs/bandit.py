@@ -35,6 +35,7 @@ from offpolicy.logs.identity import order_of_ids, unit_numbers
 from offpolicy.logs.layout import Layout
 from offpolicy.logs.metrics import HasMetrics, named_rewards, reward_names
 from offpolicy.logs.outcome import Given, held_outcomes
+from offpolicy.logs.roles import check_apart
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -339,6 +340,21 @@ class BanditLog(HasMetrics, HasColumns):
         names = [context] if isinstance(context, str) else list(() if context is None else context)
         rewards = reward_names(reward)
         _check_columns(columns, names, action, rewards)
+        check_apart(
+            {
+                "action": action,
+                "reward": rewards,
+                "propensity": propensity,
+                "batch": batch,
+                "cluster": cluster,
+                "weight": weight,
+                "eligible": eligible,
+                "keep_probability": keep_probability,
+                "count": count,
+                "fold": fold,
+                "id": id,
+            }
+        )
 
         def optional(name: str | None, role: str) -> Array | None:
             return None if name is None else columns.values(columns.require(name, role))

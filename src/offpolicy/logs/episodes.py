@@ -239,6 +239,22 @@ def termination(flags: Array, lengths: Ints, column: str) -> Bools:
     return np.asarray(values[last])
 
 
+def refuse_padding(actions: Any) -> None:
+    """Refuse −1 after the last step of episodes: it would pass for an action of its own."""
+    array = np.asarray(actions) if isinstance(actions, np.ndarray) else None
+    if array is None or array.ndim != 2 or array.dtype.kind not in "if":
+        return
+    padded = array == -1
+    ends = np.logical_and.accumulate(padded[:, ::-1], axis=1)[:, ::-1]
+    if padded.any() and bool((padded == ends).all()) and not padded[:, 0].any():
+        first = int(padded.any(axis=1).argmax())
+        raise DataError(
+            f"'actions' is -1 at the end of {int(padded.any(axis=1).sum()):,} episodes (first: episode {first}), which "
+            "looks like padding. Give the steps of each episode with lengths=, or, if -1 is an action, name all with "
+            "labels=."
+        )
+
+
 def distinct_states(states: Array, *, discrete: bool | None) -> tuple[Array, Ints] | None:
     """The distinct states and the code of each step, when states are discrete.
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from offpolicy.errors import DataError, UsageError, check_count, first_rows
-from offpolicy.logs import checks
 from offpolicy.logs.frame import Columns
 from offpolicy.logs.trajectories import Trajectories, checked
 from offpolicy.logs.trajectory_frame import read as read_steps
@@ -67,6 +66,7 @@ def read(
         fold=fold,
         actions=actions,
         discrete=False,
+        eligible=candidates,
         words=WORDS,
     )
     lengths = parts["lengths"]
@@ -79,18 +79,12 @@ def read(
     made = {
         name: getattr(log, name) for name in Trajectories.__dataclass_fields__ if name in vars(log)
     }
-    order = np.arange(log.rows) if log.row_order is None else log.row_order
-    allowed = None
-    if candidates is not None:
-        lists = columns.lists(columns.require(candidates, "candidates"))
-        allowed = checks.eligible_from_lists(lists, log.actions, candidates)[order]
-        checks.logged_is_eligible(allowed, log.action, candidates)
     first = int(columns.numeric(position, "position").min())
     return {
         **made,
         "bare": made["context"],
         "slot_reward": made["reward"],
-        "allowed": allowed,
+        "allowed": made["eligible"],
         "positions": tuple(range(first, first + log.horizon)),
     }
 

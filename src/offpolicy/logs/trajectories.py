@@ -273,6 +273,7 @@ class Trajectories(HasMetrics, HasColumns):
         labels: Sequence[Label] | None = None,
         discrete: bool | None = None,
         metrics: Sequence[str] | None = None,
+        eligible: Any = None,
     ) -> Trajectories:
         """Build a log from arrays.
 
@@ -303,6 +304,8 @@ class Trajectories(HasMetrics, HasColumns):
             Whether states are ids. Default: integers are, unless nearly every row is different.
         metrics : sequence of str, optional
             Names of the last axis of the rewards.
+        eligible : as ``actions`` with a last axis of K booleans, or a list of labels per step, optional
+            Actions that could be taken at each step; default: all.
 
         Examples
         --------
@@ -319,6 +322,8 @@ class Trajectories(HasMetrics, HasColumns):
         check_given({"cluster": cluster, "weight": weight, "fold": fold})
         check_given({"terminated": terminated})
         shape = episodes.shape_of(actions, lengths)
+        if lengths is None and labels is None:
+            episodes.refuse_padding(actions)
         n_steps = shape.n_steps
         known, codes = encode(shape.flat(actions, "actions"), labels, "actions")
         refuse_continuous(known, n_steps, "actions", labels)
@@ -334,6 +339,10 @@ class Trajectories(HasMetrics, HasColumns):
                     f"'states': {int(bad.sum()):,} of {n_steps:,} steps hold missing or infinite "
                     f"numbers (first: step row {int(bad.argmax())})."
                 )
+        able = None
+        if eligible is not None:
+            able = checks.eligible_mask(shape.flat(eligible, "eligible"), n_steps, known)
+            checks.logged_is_eligible(able, codes, "eligible")
         distinct = episodes.distinct_states(table, discrete=discrete)
         flat = {
             name: checks.one_dimensional(shape.flat(values, name), name, "reward")
@@ -359,6 +368,7 @@ class Trajectories(HasMetrics, HasColumns):
             weight=None if weight is None else checks.one_dimensional(weight, "weight", "weight"),
             fold=None if fold is None else np.asarray(fold),
             names=Names("actions", first, "propensities"),
+            eligible=able,
         )
 
     @classmethod
@@ -381,6 +391,7 @@ class Trajectories(HasMetrics, HasColumns):
         fold: str | None = None,
         actions: Sequence[Label] | None = None,
         discrete: bool | None = None,
+        eligible: str | None = None,
     ) -> Trajectories:
         """Build a log from a pandas, polars or pyarrow table with one row per step.
 
@@ -410,6 +421,8 @@ class Trajectories(HasMetrics, HasColumns):
             Constant inside an episode.
         actions : sequence of labels, optional
             All actions, also those never logged.
+        eligible : column name, optional
+            A list of the actions that could have been taken, step by step; default: all.
 
         Examples
         --------
@@ -438,6 +451,7 @@ class Trajectories(HasMetrics, HasColumns):
             actions=actions,
             discrete=discrete,
             truncated=None if treatment else truncated,
+            eligible=eligible,
         )
         if treatment:
             parts["truncated"] = truncated

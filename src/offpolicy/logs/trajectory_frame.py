@@ -13,6 +13,7 @@ from offpolicy.logs.bandit import Names
 from offpolicy.logs.frame import Columns, Context
 from offpolicy.logs.identity import unit_numbers
 from offpolicy.logs.metrics import reward_names
+from offpolicy.logs.roles import check_apart
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,6 +37,7 @@ def read(
     actions: Sequence[Label] | None,
     discrete: bool | None,
     truncated: str | None = None,
+    eligible: str | None = None,
     words: tuple[str, str] = ("episode", "step"),
 ) -> dict[str, Any]:
     """Parts of the log, steps in order; ``words`` are what a unit and its decisions are called."""
@@ -51,6 +53,21 @@ def read(
         if name in names:
             raise DataError(f"state= contains the {role} column {name!r}. Leave the {role} out.")
     columns.require(episode, unit_word)
+    able_role = "eligible" if unit_word == "episode" else "candidates"
+    named = {
+        unit_word: episode,
+        step_word: step,
+        "action": action,
+        "reward": rewards,
+        "propensity": propensity,
+        "terminated": terminated,
+        "truncated": truncated,
+        able_role: eligible,
+        "cluster": cluster,
+        "weight": weight,
+        "fold": fold,
+    }
+    check_apart(named)
     ids, codes = checks.groups(columns.values(episode), episode, unit_word)
     times = None if step is None else columns.numeric(columns.require(step, step_word), step_word)
     order = episodes.order_of(codes, times, episode, step or "step", words)
@@ -100,11 +117,23 @@ def read(
         "cluster": units(cluster, "cluster"),
         "weight": None if weights is None else checks.one_dimensional(weights, "weight", "weight"),
         "fold": units(fold, "fold"),
+        "eligible": _eligible(columns, eligible, able_role, (labels, taken, order)),
         "unit": unit_numbers(ids),
         "source": Context.from_frame(frame).native(order),
         "row_order": None if bool((np.diff(order) > 0).all()) else order,
         "names": Names(action, rewards[0], propensity_name, "batch", cluster or "cluster"),
     }
+
+
+def _eligible(columns: Columns, name: str | None, role: str, logged: Any) -> Any:
+    """(S, K) actions that could be taken, steps in order; None where no column says."""
+    if name is None:
+        return None
+    labels, taken, order = logged
+    lists = columns.lists(columns.require(name, role))
+    able = checks.eligible_from_lists(lists, labels, name)[order]
+    checks.logged_is_eligible(able, taken, name)
+    return able
 
 
 def _states(columns: Columns, names: list[str], order: Ints, *, discrete: bool | None) -> Context:

@@ -84,7 +84,7 @@ def check_rows(
         raise PolicyError(
             f"{policy}: probabilities must have shape (n, K) = {shape}: a column for each of the log's "
             f"{shape[1]} actions, in their order. Got {out.shape} instead. Actions that were never logged "
-            "are named with `actions=`."
+            "are named with `actions=` (`labels=` of Trajectories.from_arrays)."
         )
 
     def refuse(bad: Any, what: str, shown: Floats | None = None) -> None:

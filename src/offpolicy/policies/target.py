@@ -92,6 +92,7 @@ class Target:
     tried: tuple[Target, ...] = field(default=(), repr=False)
     shown: Floats | None = field(default=None, repr=False)
     note: str = ""  # what a reader of its numbers should know
+    unseen: bool = False  # whether what acts on a row is known not to have learned from it
 
     @property
     def all(self) -> tuple[Target, ...]:

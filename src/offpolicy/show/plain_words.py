@@ -53,6 +53,9 @@ TOPICS: dict[str, Topic] = {
     "unsupported_mass": UNSEEN,
     "smoothing_bias": Topic("The window around the policy's number is wide enough to bias it."),
     "break_at_policy": Topic("Rewards have a corner or a jump exactly where the policy sits."),
+    "learned_from_log": Topic(
+        "The policy seems to have been learned from the rewards it is judged by."
+    ),
     "cell_leaning": Topic("Among actions taken for alike, preferred ones do not earn alike."),
     "coarse_ratio": Topic("Actions that were taken for alike do not earn alike."),
     "unlogged_actions": Topic("Some actions on the list were never logged."),

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from offpolicy.errors import UsageError
+from offpolicy.errors import UsageError, did_you_mean
 from offpolicy.inference.figures import level_text
 from offpolicy.logs.outcome import settled_of
 from offpolicy.trust.coarse import NAME
@@ -20,6 +21,8 @@ ASSUMES = "assumes that nothing but the context columns moved both the action an
 DECLARED = "rests on the declaration that actions were drawn at random given the context columns"
 GIVEN = "rests on the given propensities being those the actions were drawn with"
 ACCEPTED = "assumes that nothing unseen changes the odds of an action by more than a factor {:g}"
+UNSEEN = "assumes that the policy was not learned from these rows"
+ELSEWHERE = "rests on the declaration that the policy was not learned from these rows"
 COARSE = "assumes that actions of one cell (same {}; {}) earn the same beyond what the reward model says of each"
 UNTESTED = (
     "This log cannot tell whether ratios of cells lose what matters, since its exact weights carry too little or are "
@@ -69,6 +72,32 @@ def of_propensities(ev: Evaluation) -> str:
     if gamma is not None:
         return ACCEPTED.format(gamma)
     return GIVEN if ev.problem.source.behavior_given else ASSUMES
+
+
+def of_policy(ev: Evaluation, policy: str) -> str:
+    """What a number assumes of the policy itself."""
+    return ELSEWHERE if policy in ev.settings.get("learned_elsewhere", ()) else UNSEEN
+
+
+def check_learned_elsewhere(asked: object, policies: list[str]) -> list[str]:
+    """Names of the policies that were declared to be learned elsewhere.
+
+    >>> check_learned_elsewhere(True, ["a", "b"]), check_learned_elsewhere("b", ["a", "b"])
+    (['a', 'b'], ['b'])
+    """
+    if isinstance(asked, bool):
+        return policies if asked else []
+    names = [asked] if isinstance(asked, str) else asked
+    if not isinstance(names, Sequence):
+        raise UsageError(
+            f"learned_elsewhere= must be True or names of policies. Got {asked!r} instead."
+        )
+    for name in names:
+        if name not in policies:
+            raise UsageError(
+                f"learned_elsewhere= names {name!r}, which is no policy here.{did_you_mean(str(name), policies)}"
+            )
+    return list(names)
 
 
 def check_declarations(log: Log | Scan, randomized: object, gamma: object) -> None:

@@ -10,6 +10,7 @@ from offpolicy.trust import (
     clipping,
     coarse,
     confounding,
+    copies,
     horizon,
     interaction,
     marginals,
@@ -37,6 +38,7 @@ def diagnose(
     targets: Mapping[str, Target],
     estimates: Mapping[tuple[str, str], Estimate] | None = None,
     estimators: Sequence[Estimator] = (),
+    learned_elsewhere: Sequence[str] = (),
 ) -> Diagnostics:
     """Check the log, and each policy's weights, overlap, models and stability.
 
@@ -50,12 +52,16 @@ def diagnose(
         Estimates to compare with each other.
     estimators : sequence of Estimator
         What these estimates were made by.
+    learned_elsewhere : sequence of str
+        Policies that were declared not to be learned from this log.
     """
     by_policy = {}
     with track("checks", len(targets)) as advance:
         for name, target in targets.items():
             own = _of(estimates or {}, name)
-            by_policy[name] = Findings(_findings(View.of(problem, target), own, estimators))
+            view, declared = View.of(problem, target), name in learned_elsewhere
+            findings = _findings(view, own, estimators)
+            by_policy[name] = Findings([*findings, copies.finding(view, declared=declared)])
             advance(note=name)
     about_log = log_findings(problem.log, problem.log_sums())
     about_log += [f for own in settled_of(problem.log) for f in own.findings()]

@@ -22,6 +22,7 @@ from offpolicy.inference.family import adjusted
 from offpolicy.inference.figures import level_text
 from offpolicy.inference.intervals.sample import check_level
 from offpolicy.splits.hashing import DEFAULT_SEED
+from offpolicy.trust.assumption import UNSEEN, of_policy
 from offpolicy.trust.gate_text import LOGGED, conditions, verify
 from offpolicy.trust.verdict import policy_name, speaker
 
@@ -93,12 +94,14 @@ def worst(codes: Sequence[int]) -> ExitCode:
 
 
 def assumption(ev: Evaluation) -> str:
-    """What every number of an evaluation rests on, as a sentence: the propensities."""
+    """What every number of an evaluation rests on, in sentences: the propensities, and policies that saw no rewards."""
+    said = [of_policy(ev, name) for name in ev.policies]
+    unseen = f"It {UNSEEN if UNSEEN in said else said[0]}."
     if ev.problem.weights_known:
         rests = "This rests on the logged propensities being those the actions were drawn with."
-        return f"{rests} It {ev.assumption}." if ev.assumption else rests
+        return f"{rests} It {ev.assumption}. {unseen}" if ev.assumption else f"{rests} {unseen}"
     how = "given" if ev.problem.source.behavior_given else "estimated"
-    return f"The propensities were {how}: this {ev.assumption}."
+    return f"The propensities were {how}: this {ev.assumption}. {unseen}"
 
 
 def check(

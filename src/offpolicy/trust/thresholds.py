@@ -211,6 +211,13 @@ THRESHOLDS: dict[str, Threshold] = {
         "to it and give a small bandwidth=.",
         decides=True, false_alarms=0.01,
     ),
+    # The policy against the log: how much better it does than a copy that has not seen the rewards, in standard errors.
+    "learned_from_log": Threshold(
+        4.5, 4.5, "above",
+        "If so, evaluate the learner with op.policies.CrossFitted(learner), or on rows that it has not seen. If it was "
+        "learned elsewhere, or knows columns outside the context, say so with learned_elsewhere=.",
+        decides=True, false_alarms=0.001,
+    ),
     # Rewards seen in part: who has one (a p-value), how many count, what proxies add.
     "label_balance": Threshold(
         0.002, 0.0001, "below",

@@ -20,7 +20,7 @@ from offpolicy.errors import UnknownNameError, UsageError, did_you_mean
 from offpolicy.inference.change import Change
 from offpolicy.inference.figures import capitalized, level_text
 from offpolicy.scores.catalog import headline
-from offpolicy.trust.assumption import assumption, bounds_sentence, grounds
+from offpolicy.trust.assumption import assumption, bounds_sentence, grounds, of_policy
 from offpolicy.trust.finding import Findings
 from offpolicy.trust.marginals import comparable, softened
 from offpolicy.trust.stability import disagreement
@@ -145,7 +145,7 @@ def judge(
     modeled = [DIRECT] if chosen.is_direct else []
     change = difference_to_log(ev, name, chosen.name, level)
     test = ab_test(ev, None if decided else estimate, None if decided else change)
-    conclusion = _conclusion(ev, estimate, interval, change, test, decided=decided)
+    conclusion = _conclusion(ev, name, estimate, interval, change, test, decided=decided)
     return Verdict(
         "insufficient evidence"
         if decided
@@ -201,6 +201,7 @@ def _texts(findings: list[Finding]) -> list[str]:
 
 def _conclusion(
     ev: Evaluation,
+    policy: str,
     estimate: Estimate,
     interval: Interval,
     change: Change,
@@ -217,8 +218,8 @@ def _conclusion(
     if estimate.allowance:
         room = f"of which {estimate.allowance:.2g} on each side for the bias of smoothing"
         summary = summary.replace(f"{interval.method});", f"{interval.method}, {room});", 1)
-    if assumed := assumption(ev):
-        summary = f"{summary[:-1]}; this {assumed}."
+    assumed = " and ".join(part for part in (assumption(ev), of_policy(ev, policy)) if part)
+    summary = f"{summary[:-1]}; this {assumed}."
     if decided:
         advice = "These data cannot tell whether it is better. "
         advice += f"To find out, {test}." if test else "No test size follows from them."

@@ -10,15 +10,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from offpolicy.decide.online.adapters import MABWiser, River, VowpalWabbit
-from offpolicy.decide.online.own import (
-    Bagged,
-    EpsilonGreedy,
-    Learner,
-    LinearThompson,
-    LinUCB,
-    LogisticThompson,
-    Softmax,
-)
+from offpolicy.decide.online.linear import LinearThompson, LinUCB, LogisticThompson
+from offpolicy.decide.online.own import Learner
+from offpolicy.decide.online.refitted import Bagged, EpsilonGreedy, Softmax
 from offpolicy.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:

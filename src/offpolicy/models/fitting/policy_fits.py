@@ -159,7 +159,7 @@ def out_of_fold(
         for rows, mine in chosen:
             assert mine is not None
             codes[rows] = mine
-        return Target(name, k, False, codes, None, note=NOTE)
+        return Target(name, k, False, codes, None, note=NOTE, unseen=True)
 
     def ask(positions: Any) -> Floats:
         at = np.asarray(positions)
@@ -171,4 +171,4 @@ def out_of_fold(
                     out[here] += part.probabilities(at[here]) / len(parts)
         return out
 
-    return Target(name, k, False, None, ask, note=NOTE)
+    return Target(name, k, False, None, ask, note=NOTE, unseen=True)

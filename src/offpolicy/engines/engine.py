@@ -218,7 +218,8 @@ class DuckDB:
         """Ibis table of an Arrow dataset or table, or of a frame, read where it is."""
         name = f"offpolicy_{id(rows):x}"
         self._registered[name] = rows
-        self.connection.register(name, rows)
+        with duckdb_errors():
+            self.connection.register(name, rows)
         return self.from_name(name)
 
     def table(self, expression: Any) -> Any:
@@ -390,7 +391,8 @@ def _first_line(error: BaseException) -> str:
 def _table_of(rows: Any, name: str) -> Any:
     """Ibis table of a relation's columns under a name; UUIDs, which Arrow takes for text, are text here as well."""
     ibis = ibis_module()
-    types = dict(ibis.Schema.from_pyarrow(_plain(rows.to_arrow_table().schema)).items())
+    schema = _plain(rows.to_arrow_table().schema)
+    types = dict(ibis.Schema.from_pyarrow(schema).items())
     uuids = [c for c, kind in zip(rows.columns, rows.types, strict=True) if str(kind) == "UUID"]
     table = ibis.table(ibis.schema(types | dict.fromkeys(uuids, "uuid")), name=name)
     return table.mutate(**{c: table[c].cast("string") for c in uuids}) if uuids else table
@@ -407,5 +409,7 @@ def _plain(schema: Any) -> Any:
             kind = kind.value_type
         if pa.types.is_string_view(kind):
             kind = pa.string()
+        if pa.types.is_interval(kind) or pa.types.is_duration(kind):
+            kind = pa.string()  # a duration is no number; Ibis has no type for it
         fields.append(pa.field(field.name, kind))
     return pa.schema(fields)

@@ -22,7 +22,23 @@ DATABASES = {".duckdb", ".ddb", ".db"}
 VIEW = "offpolicy_source"
 
 
-def open_source(
+def open_source(source: Any, *, labels: Collection[str] = (), **options: Any) -> tuple[Engine, Any]:
+    """The engine that holds ``source`` and an Ibis table of it; the arguments are those of `scan`.
+
+    ``labels`` are columns that tell things apart, which lists and structs do not.
+    """
+    engine, table = _opened(source, labels=labels, **options)
+    for name in labels:
+        if name in table.columns and table[name].type().is_nested():
+            engine.close()
+            raise DataError(
+                f"column {name!r} holds {table[name].type()}, of which no value can be a label. A label is text or a "
+                "number; join the parts into one text."
+            )
+    return engine, table
+
+
+def _opened(
     source: Any,
     *,
     table: str | None = None,
@@ -33,7 +49,6 @@ def open_source(
     network: bool = False,
     labels: Collection[str] = (),
 ) -> tuple[Engine, Any]:
-    """The engine that holds ``source`` and an Ibis table of it; the arguments are those of `scan`."""
     kind = f"{type(source).__module__}.{type(source).__name__}"
     if isinstance(source, list | tuple):
         raise UsageError("give files as one pattern such as 'logs/*.parquet', or an Arrow dataset.")
@@ -215,16 +230,27 @@ FILE = "offpolicy_file"  # the column of the file's name, which says the keys of
 
 def _parquet(source: str, paths: list[str]) -> str:
     """SQL of the rows of Parquet files, whose columns and types agree; keys of their folders are columns of text."""
-    names = files.common_schema(paths).names
+    schema = files.common_schema(paths)
+    names = schema.names
     refuse_large_texts(paths)
     partitions = files.Partitions.of(source, paths)
     partitions.refuse_columns(names, paths[0])
     options = f"union_by_name = {str(len(paths) > 1).lower()}, hive_partitioning = false"
     rows = f"read_parquet([{files.sql_files(paths)}], {options}"
+    # Parquet has no durations: Arrow writes whole numbers of nanoseconds, which would pass for numbers.
+    lasting = [_quoted(f.name) for f in schema if str(f.type).startswith("duration")]
+    as_text = ", ".join(f"CAST({name} AS VARCHAR) AS {name}" for name in lasting)
+    all_columns = f"* REPLACE ({as_text})" if lasting else "*"
     if not partitions.keys:
-        return f"SELECT * FROM {rows})"  # noqa: S608
+        return f"SELECT {all_columns} FROM {rows})"  # noqa: S608
     keys = ", ".join(_key(key, partitions.root) for key in partitions.keys)
-    return f"SELECT * EXCLUDE ({FILE}), {keys} FROM {rows}, filename = '{FILE}')"  # noqa: S608
+    inner = f"SELECT * EXCLUDE ({FILE}), {keys} FROM {rows}, filename = '{FILE}')"  # noqa: S608
+    return f"SELECT {all_columns} FROM ({inner})"  # noqa: S608
+
+
+def _quoted(name: str) -> str:
+    """A column's name as SQL writes it."""
+    return '"' + name.replace('"', '""') + '"'
 
 
 def _key(name: str, root: str) -> str:
@@ -232,8 +258,7 @@ def _key(name: str, root: str) -> str:
     written = "|".join(map(re.escape, (name, quote(name, safe=""))))
     folder = files.sql_text(f"/(?:{written})=([^/]*)/")
     value = f"regexp_extract(substr({FILE}, {len(root) + 1}), {folder}, 1)"
-    quoted = name.replace('"', '""')
-    return f"url_decode(nullif({value}, '{files.NO_VALUE}')) AS \"{quoted}\""
+    return f"url_decode(nullif({value}, '{files.NO_VALUE}')) AS {_quoted(name)}"
 
 
 def _ibis(source: Any, temp_directory: Any) -> tuple[Engine, Any]:

@@ -1,9 +1,9 @@
 """Arguments of public calls, checked in one place by what their annotations say.
 
-``@checks_arguments`` reads the annotations of a function, method or class once and refuses a value that is none of
-them, with an error that names the argument. `KINDS` says what each word of an annotation means, `RANGES` what a name
-means everywhere, and `FOREIGN` which arguments are objects of other libraries: what these raise while they
-are read arrives as an error about the argument.
+``@checks_arguments`` reads the annotations of a function, method or class once. A call that fails on a value which is
+none of them, in the words of somebody else, fails with an error that names the argument and says what it may be.
+`KINDS` says what each word of an annotation means, `RANGES` what a name means everywhere, and `FOREIGN` which arguments
+are objects of other libraries: what these raise while they are read arrives as an error about the argument.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from inspect import Signature, isclass, signature
 from numbers import Integral, Real
 from typing import Any, Literal, TypeAlias, TypeVar, get_args, get_origin
 
-from offpolicy.errors import OffPolicyError, UsageError
+from offpolicy.errors import OffPolicyError, UsageError, did_you_mean
 
 Target = TypeVar("Target", bound=Callable[..., Any])
 Rows: TypeAlias = Any  # a list, an array or a frame: a word of annotations
@@ -29,6 +29,7 @@ class Kind:
 
     words: str
     holds: Callable[[Any], bool]
+    choices: tuple[str, ...] = ()
 
 
 def _is_truth(value: Any) -> bool:
@@ -75,9 +76,7 @@ def _named(*names: str) -> Callable[[Any], bool]:
 KINDS: dict[str, Kind] = {
     "None": Kind("None", lambda value: value is None),
     "bool": Kind("True or False", _is_truth),
-    "int": Kind(
-        "a whole number", lambda value: isinstance(value, Integral) and not _is_truth(value)
-    ),
+    "int": Kind("an int", lambda value: isinstance(value, Integral) and not _is_truth(value)),
     "float": Kind("a number", _is_number),
     "str": Kind("text", _is_text),
     "Path": Kind("a path", lambda value: isinstance(value, os.PathLike)),
@@ -123,10 +122,15 @@ RANGES: dict[str, Kind] = {
     **dict.fromkeys(TEXTS, Kind("a text that is not empty", lambda value: value != "")),
     **dict.fromkeys(
         ("repeats", "draws", "episodes", "max_steps", "horizon", "chunk_rows", "max_rows", "max_cells", "fit_rows",
-         "neighbors", "knots", "rounds", "epochs", "batch_size", "max_depth", "min_rows"),
+         "neighbors", "knots", "rounds", "epochs", "batch_size", "min_rows"),
         Kind("at least 1", lambda value: value >= 1),
     ),
 }  # fmt: skip
+
+# Arguments of functions that are looked at before the call: a wrong one would not raise, or not soon.
+BEFOREHAND = frozenset(
+    {"chunk_rows", "max_rows", "max_cells", "fit_rows", "rate", "progress", "k", "path"}
+)
 
 # Objects of other libraries, which say in their own words that they are none.
 FOREIGN = {
@@ -139,21 +143,20 @@ FOREIGN = {
     "preference": "preferences",
     "module": "a torch module",
 }
-RAISED = (AttributeError, TypeError, KeyError, IndexError, ValueError, OSError)
+RAISED = (
+    AttributeError, TypeError, KeyError, IndexError, ValueError, OSError, OverflowError, ZeroDivisionError,
+)  # fmt: skip
 
 
 def checks_arguments(target: Target) -> Target:
     """Check the arguments of a public function, method or class by their annotations.
 
     >>> @checks_arguments
-    ... def interval(level: float = 0.95, method: str = "auto") -> str:
-    ...     return method
-    >>> interval(None)
+    ... def tail(level: float = 0.95) -> float:
+    ...     return 1 - level
+    >>> tail(None)
     Traceback (most recent call last):
-    offpolicy.errors.UsageError: interval: level= must be a number. Got None instead.
-    >>> interval(2)
-    Traceback (most recent call last):
-    offpolicy.errors.UsageError: interval: level= must be between 0 and 1. Got 2 instead.
+    offpolicy.errors.UsageError: tail: level= must be a number. Got None instead.
     """
     if isclass(target):
         made: Any = target
@@ -181,16 +184,19 @@ def _guarded(function: Any, who: str) -> Any:
             given = form.bind(*args, **kwargs).arguments
         except TypeError:
             return function(*args, **kwargs)  # Python says which argument is missing or not known
-        for name, allowed in kinds.items():
-            if name in given and allowed:
-                _check(who, name, given[name], allowed)
-        if foreign is None or foreign not in given:
-            return function(*args, **kwargs)
+        for name, value in given.items():
+            if name in BEFOREHAND:
+                _check(who, name, value, kinds.get(name, ()))
         try:
             return function(*args, **kwargs)
         except OffPolicyError:
             raise
         except RAISED as error:
+            # Whoever has more to say about a value has said it; what is left is no more than the wrong kind of it.
+            for name, value in given.items():
+                _check(who, name, value, kinds.get(name, ()), error)
+            if foreign is None or foreign not in given:
+                raise
             raise UsageError(
                 f"{who}: {foreign}= cannot be read as {FOREIGN[foreign]} ({type(error).__name__}: {error})."
             ) from error
@@ -198,16 +204,25 @@ def _guarded(function: Any, who: str) -> Any:
     return call
 
 
-def _check(who: str, name: str, value: Any, allowed: tuple[Kind, ...]) -> None:
+def _check(
+    who: str, name: str, value: Any, allowed: tuple[Kind, ...], cause: Exception | None = None
+) -> None:
+    if not allowed:
+        return
     if not any(kind.holds(value) for kind in allowed):
-        words = [kind.words for kind in allowed]
-        said = " or ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
-        raise UsageError(f"{who}: {name}= must be {said}. Got {value!r:.80} instead.")
+        choices = [choice for kind in allowed for choice in kind.choices]
+        hint = did_you_mean(value, choices) if isinstance(value, str) and choices else ""
+        said = _or([kind.words for kind in allowed])
+        raise UsageError(
+            f"{who}: {name}= must be {said}. Got {value!r:.80} instead.{hint}"
+        ) from cause
     limit = RANGES.get(name)
     if limit is not None and isinstance(value, Real | str) and not _is_truth(value):
         comparable = isinstance(value, str) == (name in TEXTS)
         if comparable and not limit.holds(value):
-            raise UsageError(f"{who}: {name}= must be {limit.words}. Got {value!r:.80} instead.")
+            raise UsageError(
+                f"{who}: {name}= must be {limit.words}. Got {value!r:.80} instead."
+            ) from cause
 
 
 def _kinds(annotation: str, names: dict[str, Any]) -> tuple[Kind, ...]:
@@ -219,8 +234,8 @@ def _kinds(annotation: str, names: dict[str, Any]) -> tuple[Kind, ...]:
             alias = eval(word, {"Literal": Literal})  # noqa: S307 — an annotation of the library's own
         if get_origin(alias) is Literal:
             choices = get_args(alias)
-            text = ", ".join(map(repr, choices))
-            found.append(Kind(text, partial(_is_choice, choices)))
+            text = _or(list(map(repr, choices)))
+            found.append(Kind(text, partial(_is_choice, choices), choices))
         elif get_origin(alias) is Callable:
             found.append(KINDS["Callable"])
         elif word in KINDS or word.split("[")[0] in {"Mapping", "Callable"}:
@@ -228,6 +243,15 @@ def _kinds(annotation: str, names: dict[str, Any]) -> tuple[Kind, ...]:
         else:
             return ()
     return tuple(found)
+
+
+def _or(words: list[str]) -> str:
+    """Words in a row.
+
+    >>> _or(["'a'", "'b'", "None"])
+    "'a', 'b' or None"
+    """
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
 
 
 def _is_choice(choices: tuple[Any, ...], value: Any) -> bool:

@@ -138,7 +138,7 @@ def test_a_table_says_what_every_word_means():
 
     @checks_arguments
     def f(a: int, *rest: str, b: float | None = None, **more: str) -> int:
-        return a
+        return a + (b or 0)
 
     assert f(1, "x", c="y") == 1
     with pytest.raises(TypeError):

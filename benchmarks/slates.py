@@ -197,7 +197,7 @@ def streamed(n: int, *, modeled: bool = True) -> dict[str, float]:
     import offpolicy as op
 
     pi = np.exp(0.1 * np.arange(ITEMS))
-    scan = op.scan_slates(str(path), way="stream", memory_limit="1GB", threads=1, **ROLES)
+    scan = op.Slates.scan(str(path), way="stream", memory_limit="1GB", threads=1, **ROLES)
     return _fitted(scan, pi / pi.sum(), start, modeled=modeled)
 
 

@@ -32,6 +32,7 @@ ORDER: tuple[tuple[str, ...], ...] = (
     ("splits",),
     ("models",),
     ("scores",),
+    ("columns",),
     ("inference",),
     ("trust",),
     ("kinds",),

@@ -20,7 +20,9 @@ _NAMES = {
     "Evaluation": "offpolicy.evaluation.result",
     "KFold": "offpolicy.splits.folds",
     "KernelRatio": "offpolicy.policies.kernel",
+    "Delayed": "offpolicy.kinds.delayed",
     "Labeled": "offpolicy.kinds.labeled",
+    "LongTerm": "offpolicy.kinds.long_term",
     "evaluate": "offpolicy.evaluation.evaluate",
     "read_router_log": "offpolicy.logs.formats.router",
     "advise": "offpolicy.decide.advise",
@@ -28,7 +30,6 @@ _NAMES = {
     "replay": "offpolicy.decide.replay",
     "select": "offpolicy.decide.select",
     "scan": "offpolicy.engines.scan",
-    "scan_slates": "offpolicy.engines.slate_scan",
     "CoarseRatio": "offpolicy.policies.coarse",
     "Trajectories": "offpolicy.logs.trajectories",
     "Slates": "offpolicy.logs.slates",
@@ -57,11 +58,12 @@ if TYPE_CHECKING:
     from offpolicy.decide.replay import replay as replay
     from offpolicy.decide.select import select as select
     from offpolicy.engines.scan import scan as scan
-    from offpolicy.engines.slate_scan import scan_slates as scan_slates
     from offpolicy.evaluation.evaluate import evaluate as evaluate
     from offpolicy.evaluation.result import Evaluation as Evaluation
     from offpolicy.inference.estimate import Estimate as Estimate
+    from offpolicy.kinds.delayed import Delayed as Delayed
     from offpolicy.kinds.labeled import Labeled as Labeled
+    from offpolicy.kinds.long_term import LongTerm as LongTerm
     from offpolicy.logs import formats as formats
     from offpolicy.logs.bandit import BanditLog as BanditLog
     from offpolicy.logs.formats.router import read_router_log as read_router_log

@@ -19,6 +19,9 @@ Array: TypeAlias = NDArray[Any]
 # Sums of mass are rounded: a share that is reached up to rounding is reached.
 ROUNDED = 1e-12
 
+#: Largest logarithm of a product of ratios that is computed with; beyond it nothing of the rest would be left.
+MOST_LOG = 200.0
+
 
 def read_only(values: Any) -> Any:
     """The same numbers as an array that cannot be written to; anything but an array is left as it is.

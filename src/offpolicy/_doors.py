@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import Any
 
 DOORS = {
+    "scan of units": "offpolicy.engines.unit_scan:scan_units",
     "report": "offpolicy.show.html:write",
     "json": "offpolicy.show.schema:dump",
     "mlflow": "offpolicy.show.tracking:log_mlflow",

@@ -534,9 +534,7 @@ WORLDS: dict[str, Callable[[], dict[str, Any]]] = {
     "actions not open to all": lambda: of(open_actions(), {"any": "uniform"}),
     "declared random": lambda: declared(randomized=True),
     "confounding up to a factor": lambda: declared(gamma=1.5),
-    "five folds, averaged": lambda: of(
-        bandit(31, reward="normal"), folds=5, repeats=3, average="folds"
-    ),
+    "five folds, averaged": lambda: of(bandit(31, reward="normal"), folds=5, repeats=3),
     "few clusters": lambda: of(bandit(32, cluster=lambda rng, n: np.arange(n) // 30)),
     "every reward the same": lambda: of(bandit(18, reward="constant")),
     "no reward at all": lambda: of(bandit(19, n=200, reward="none")),

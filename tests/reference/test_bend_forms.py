@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import offpolicy as op
+from offpolicy.columns.store import Columns, _File
 from offpolicy.inference import bend, reach
-from offpolicy.inference.columns import Columns, _File
 from offpolicy.inference.units import Units
 
 RNG = np.random.default_rng(51)
@@ -124,13 +124,14 @@ def test_columns_beyond_a_limit_are_files():
     c.put("a", 0, np.arange(2.0))
     c.put("b", 0, np.arange(3.0))
     c.put("b", 1, np.arange(1.0))
-    assert [isinstance(c._parts[k][j], _File) for k, j in (("a", 0), ("b", 0), ("b", 1))] == [
-        False,
-        True,
-        True,
-    ]
+    held = c._shelf.parts
+
+    def in_file(name, block):
+        return isinstance(held[(name,)][block], _File)
+
+    assert [in_file(*each) for each in (("a", 0), ("b", 0), ("b", 1))] == [False, True, True]
     c.put("none", 0, np.empty(0))
-    assert not isinstance(c._parts["none"][0], _File)
+    assert not in_file("none", 0)
     assert (c["b"].tolist(), c.block("b", 1).tolist(), c.blocks) == ([0.0, 1.0, 2.0, 0.0], [0.0], 2)
     assert (c.has("b", 1), c.has("b", 2), c.has("x", 0), c.get("x"), "a" in c) == (
         True,
@@ -140,12 +141,16 @@ def test_columns_beyond_a_limit_are_files():
         True,
     )
     c.alias("c", "a")
-    assert c._held() == 16
+    assert c._shelf.held == 16
     c.drop(lambda name: name in {"a", "c"})
     c.put("d", 0, np.arange(2.0))
-    assert not isinstance(c._parts["d"][0], _File)
-    own, shared = c.only(lambda name: name == "d"), c.only(lambda name: name == "b", shared=True)
-    assert (list(own), own._budget, shared._budget is c._budget) == (["d"], [16], True)
+    assert not in_file("d", 0)
+    other = c.under(lambda name: (name, "other"))
+    other.put("d", 0, np.arange(2.0))
+    assert (list(other), other["d"].tolist(), c._shelf.held) == (["d"], [0.0, 1.0], 16)
+    assert isinstance(held["d", "other"][0], _File), "views share one limit"
+    other.drop(lambda name: True)
+    assert (list(other), "d" in c) == ([], True)
     made = []
     for _ in range(2):
         assert c.keep("k", 0, lambda: made.append(1) or np.ones(1)).tolist() == [1.0]

@@ -11,7 +11,7 @@ from forms import said
 from scipy import stats
 
 from offpolicy.inference import arithmetic
-from offpolicy.inference.estimate import Estimate, _joint_evidence, embedded, over_folds
+from offpolicy.inference.estimate import Estimate, _joint_evidence, embedded
 from offpolicy.inference.intervals.sample import Interval
 from offpolicy.inference.units import Units
 
@@ -111,12 +111,6 @@ def test_scores_of_some_units_as_scores_of_all():
     assert scored.tolist() == [False, True, False, True, True, False]
     assert made[~scored] == pytest.approx([value] * 3)
     assert made[rows] == pytest.approx(value + 10 / 6 * (psi - value))
-    fold = np.array([0, 0, 2, 2, 2, 0])
-    psi = np.arange(6.0)
-    means = [(0 * 1 + 1 * 2 + 5 * 2) / 5, (2 * 1 + 3 * 3 + 4 * 1) / 5]
-    found = over_folds(psi, units, fold)
-    assert units.mean(found) == pytest.approx(np.mean(means))
-    assert found == pytest.approx(np.mean(means) + 10 / (2 * 5) * (psi - np.mean(means)))
 
 
 def test_a_subgroup_of_units(ev):

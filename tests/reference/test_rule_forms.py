@@ -53,18 +53,24 @@ LEVELS = {"weights": np.array([1.0, 2.0] * 300), "rewards": np.tile([0.0, 1.0, 0
          "about 83 large scores carry the estimate (skewness 0.11); the scores have a known range"),
         (0.11, 600, {**LEVELS, "weight_high": 3.0, "is_product": True}, "cressie-read",
          "about 83 large scores carry the estimate (skewness 0.11); the ranges of weights and rewards are known"),
-        (0.11, 600, {**LEVELS, "weight_high": 3.0}, "cautious-likelihood",
-         "about 83 large scores carry the estimate (skewness 0.11); their range is not known"),
+        (0.11, 600, {**LEVELS, "weight_high": 3.0}, "bounded-likelihood",
+         "about 83 large scores carry the estimate (skewness 0.11); the ranges of weights and rewards are known"),
         (0.25, 300, {}, "cautious-likelihood",
          "about 16 large scores carry the estimate (skewness 0.25); their range is not known"),
-        (0.26, 600, {**LEVELS, "weight_high": 3.0}, "cressie-read",
+        (0.26, 600, {**LEVELS, "weight_high": 3.0, "is_product": True}, "cressie-read",
          "about 15 large scores carry the estimate (skewness 0.26); the ranges of weights and rewards are known"),
-        (0.26, 600, LEVELS, "confidence-sequence",
+        (0.26, 600, {**LEVELS, "is_product": True}, "confidence-sequence",
          "about 15 large scores carry the estimate (skewness 0.26); rewards are bounded"),
-        (0.26, 600, BINARY, "clopper-pearson",
+        (0.26, 600, {**BINARY, "is_product": True}, "clopper-pearson",
          "about 15 large scores carry the estimate (skewness 0.26); rewards are binary"),
-        (0.26, 600, {**BINARY, "is_value": False}, "cautious-likelihood",
-         "about 15 large scores carry the estimate (skewness 0.26); their range is not known"),
+        (0.26, 600, {**BINARY, "weights": np.ones(600)}, "clopper-pearson",
+         "about 15 large scores carry the estimate (skewness 0.26); rewards are binary"),
+        (0.26, 600, BINARY, "bounded-likelihood",
+         "about 15 large scores carry the estimate (skewness 0.26); the ranges of weights and rewards are known"),
+        (0.51, 600, {**BINARY, "is_value": False}, "bounded-likelihood",
+         "about 3.8 large scores carry the estimate (skewness 0.51); the ranges of weights and rewards are known"),
+        (0.51, 600, {**BINARY, "weights": np.repeat([0.0, 1.0], [571, 29]), "is_value": False}, "cautious-likelihood!",
+         "insufficient evidence: about 3.8 large scores carry the estimate (skewness 0.51)"),
         (0.26, 300, {"score_low": -9.0, "score_high": 9.0}, "empirical-bernstein",
          "about 15 large scores carry the estimate (skewness 0.26); the scores have a known range"),
         (0.50, 300, {}, "cautious-likelihood",
@@ -82,7 +88,7 @@ LEVELS = {"weights": np.array([1.0, 2.0] * 300), "rewards": np.tile([0.0, 1.0, 0
     ],
 )  # fmt: skip
 def test_the_rules_at_their_thresholds(monkeypatch, kappa, n, known, method, why):
-    monkeypatch.setattr(rules, "lumpiness", lambda *_: kappa)
+    monkeypatch.setattr(rules, "lumps", lambda *_: (kappa, kappa))
     found = rules.choose(Sample.of_mean(np.arange(n) % 2 * 1.0), Evidence(**known))
     assert (found.method, found.reason, found.sufficient) == (
         method.strip("!"),
@@ -132,9 +138,9 @@ def test_rules_that_come_before():
         == "empirical-likelihood"
     )
     one = Evidence(np.ones(1), np.ones(1), weight_high=2.0, reward_low=0.0, reward_high=2.0)
-    assert rules._exact(s, one, "why").method == "confidence-sequence"
+    assert rules._exact(s, one, "why", few=True).method == "confidence-sequence"
     sizes = Sample(np.ones(3), np.array([1.0, 1.0, 2.0]))
-    assert rules._exact(sizes, Evidence(score_low=0.0, score_high=1.0), "why") is None
+    assert rules._exact(sizes, Evidence(score_low=0.0, score_high=1.0), "why", few=False) is None
 
 
 def test_heavy_tails_get_at_least_the_interval_of_95_percent():

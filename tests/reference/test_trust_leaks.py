@@ -40,7 +40,7 @@ def test_a_column_that_is_the_reward():
     for size, same in ((0.025, True), (0.045, False)):
         made = leak(r + size * noise, r)
         square = np.corrcoef(r + size * noise, r)[0, 1] ** 2
-        assert (square > 0.999, made.value) == (same, float(same))
+        assert (square > 0.999, made.value) == (same, 1.0 if same else 0.75)
 
 
 def test_a_column_that_determines_the_reward():
@@ -102,3 +102,17 @@ def test_how_many_pairs_it_takes():
     # Up to 1% of those that are expected to differ may: 100 rows have 4,950 pairs.
     assert determined(pairs_of([100] * 4, [100, 100, 100, 99]), 0.5) == 1.0  # 99 of 9,900
     assert determined(pairs_of([100] * 4, [100, 100, 100, 99]), 0.499) == 0.0
+
+
+def test_a_column_that_tells_too_much_is_worth_a_caution():
+    rng = np.random.default_rng(4)
+    click = (rng.random(3000) < 0.1) * 1.0
+    dwell = np.exp(rng.normal(size=3000) + 2.5 * click)  # written after the click
+    habit = np.exp(rng.normal(size=3000) + 0.8 * click)  # known before, and telling
+    made = leak(dwell, click)
+    assert (made.level, made.decides) == ("caution", False)
+    assert "was it known when the action was chosen?" in made.sentence
+    assert leak(habit, click).level == "ok"
+    spend = rng.normal(size=3000)
+    assert leak(spend + 0.2 * rng.normal(size=3000), spend).level == "caution"
+    assert leak(spend + 0.5 * rng.normal(size=3000), spend).level == "ok"

@@ -11,6 +11,7 @@ from trust_logs import drawn
 from trust_views import all_on, view_of
 
 from offpolicy.trust import overlap, weights
+from offpolicy.trust.moments import symmetric
 from offpolicy.trust.thresholds import FITTED, PROPENSITIES, THRESHOLDS
 
 
@@ -44,7 +45,11 @@ def by_action(pi, p, action, mass, square):
         s = max(
             spread[a], expected * own, (square * pi[:, a] ** 2).sum() * max(inverse[a] - 1, 0.0)
         )
-        out[a] = (gain[a] / math.sqrt(s), gain[a] / expected)
+        z = gain[a] / math.sqrt(s)
+        if z < 0:  # large weights may not have come yet
+            third = (square**2 / mass * w**3)[action == a].sum()
+            z = min(0.0, symmetric(z, third / s**1.5))
+        out[a] = (z, gain[a] / expected)
     return out
 
 

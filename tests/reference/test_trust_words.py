@@ -121,6 +121,7 @@ def resting(
         settings=settings,
         diagnostics={"p": Findings([found])},
         targets={"p": None},
+        metric_name="r",
     )
 
 
@@ -232,7 +233,10 @@ def accepted(gamma, effect=0.4, target=1.0):
     )
     view.problem.made = lambda kind: []
     ev = SimpleNamespace(
-        problem=view.problem, settings={"gamma": gamma}, targets={"p": view.target}
+        problem=view.problem,
+        settings={"gamma": gamma},
+        targets={"p": view.target},
+        metric_name="r",
     )
     return ev, View.of(view.problem, view.target)
 

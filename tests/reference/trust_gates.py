@@ -49,7 +49,7 @@ class Ev:
         source = SimpleNamespace(behavior_given=settings.pop("given", False))
         self.problem = SimpleNamespace(weights_known=known, source=source)
         self.settings = {"repeats": 1, "seed": 0, **settings}
-        self.redraw = object() if redraw else None
+        self.draws_folds = redraw
         self.says, self.asked, self.again = verdict, [], None
         self.others = {}
 

@@ -160,7 +160,31 @@ def test_episodes_are_counted():
     advice = op.advise(log, lambda s: np.tile([0.3, 0.7], (len(s), 1)))
     assert advice.unit == "episodes"
     assert [p.exploration for p in advice["policy"].plans] == [0.0]
-    assert 600 < advice["policy"].plan(0).rows <= 801
+    plan = advice["policy"].plan(0)
+    assert 600 < plan.rows <= 801
+    assert 0.7 * plan.width < plan.low < plan.width < plan.high < 1.6 * plan.width
+
+
+def test_baskets_of_a_later_log_may_be_larger_than_any_of_this_one():
+    """One buyer in ten, log-normal baskets: the next log's interval may be much wider, and that is in the range."""
+
+    def drawn(rng, n):
+        a = rng.choice(3, p=[0.5, 0.3, 0.2], size=n)
+        baskets = (rng.random(n) < 0.1 + 0.03 * (a == 1)) * rng.lognormal(0, 0.8, n)
+        return op.BanditLog.from_arrays(None, a, baskets, np.array([0.5, 0.3, 0.2])[a])
+
+    held = []
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        plan = op.advise(drawn(rng, 2000), "always:1", estimators=["DML"])["policy"].plan(0)
+        low, high = plan.forecast.between(4000)
+        later = op.evaluate(drawn(rng, 4000), "always:1", estimators=["DML"])["DML"]
+        held.append(low <= later.interval().width <= high)
+    assert np.mean(held) >= 0.8
+    clicks = op.BanditLog.from_arrays(
+        None, [0, 1] * 500, [0.0, 1.0, 1.0, 0.0] * 250, np.full(1000, 0.5)
+    )
+    assert op.advise(clicks, "always:1")["policy"].plan(0).forecast.tail == 0
 
 
 @pytest.mark.parametrize(

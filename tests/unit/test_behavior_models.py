@@ -8,12 +8,14 @@ from sklearn.tree import DecisionTreeClassifier
 from offpolicy import BanditLog, Trajectories, evaluate, policies
 from offpolicy.errors import ModelError, UsageError
 from offpolicy.models import Shares
+from offpolicy.models.behavior.auto_behavior import AutoBehavior, LogisticBehavior
 from offpolicy.models.behavior.behavior import (
     BehaviorData,
     ClassifierBehavior,
     floor_at,
 )
 from offpolicy.models.behavior.resolve import as_behavior_model
+from offpolicy.models.fitting.encode import encode_table
 
 
 def test_shares_are_counts_over_counts():
@@ -199,3 +201,56 @@ def test_an_agent_that_explores_is_fitted_by_its_floor():
     rare = truth < 0.06
     assert made[rare].min() > 0.6 * truth[rare].min()
     np.testing.assert_allclose(made, truth, atol=0.05)
+
+
+# -- the default model ---------------------------------------------------------------------------------
+
+
+def fitted_shares(x, p, seed=0):
+    """π_b of action 1 by the default model, at rows that it was not fitted to."""
+    rng = np.random.default_rng(seed)
+    action = (rng.random(len(x)) < p) * 1
+    half = len(x) // 2
+    data = BehaviorData(encode_table(x[:half]), action[:half], None, 2, None)
+    fit = AutoBehavior().fit_behavior(data, seed)
+    again = AutoBehavior().fit_behavior(data, seed)
+    rest = encode_table(x[half:])
+    np.testing.assert_array_equal(fit.predict(rest, None), again.predict(rest, None))
+    return fit.predict(rest, None)[:, 1], p[half:]
+
+
+def lost(q, p):
+    """Mean divergence of a fitted probability from the true one."""
+    q = np.clip(q, 1e-6, 1 - 1e-6)
+    return float(np.mean(p * np.log(p / q) + (1 - p) * np.log((1 - p) / (1 - q))))
+
+
+def test_the_default_model_finds_a_ring():
+    x = np.random.default_rng(1).uniform(-2, 2, (4000, 2))
+    ring = np.cos(2.2 * np.hypot(*x.T))
+    p = 0.1 + 0.8 / (1 + np.exp(-3 * ring))
+    q, p = fitted_shares(x, p)
+    assert lost(q, p) < 0.2 * lost(np.full(len(p), p.mean()), p)  # a logit finds nothing here
+
+
+def test_the_default_model_finds_steps_and_products():
+    x = np.random.default_rng(2).normal(size=(4000, 3))
+    q, p = fitted_shares(x, np.where(x[:, 0] * x[:, 1] > 0, 0.85, 0.15))
+    assert lost(q, p) < 0.2 * lost(np.full(len(p), 0.5), p)
+
+
+def test_irrelevant_columns_are_shrunk():
+    x = np.random.default_rng(3).normal(size=(800, 31))
+    p = 1 / (1 + np.exp(-1.2 * x[:, 0]))
+    q, p_rest = fitted_shares(x, p)
+    half = len(x) // 2
+    action = (np.random.default_rng(0).random(len(x)) < p) * 1
+    data = BehaviorData(encode_table(x[:half]), action[:half], None, 2, None)
+    plain = LogisticBehavior().fit_behavior(data, 0).predict(encode_table(x[half:]), None)[:, 1]
+    assert lost(q, p_rest) < 0.8 * lost(plain, p_rest)
+
+
+def test_a_plain_rule_keeps_a_plain_model():
+    x = np.random.default_rng(4).normal(size=(4000, 2))
+    q, p = fitted_shares(x, 1 / (1 + np.exp(-1.5 * x[:, 0])))
+    assert lost(q, p) < 0.005

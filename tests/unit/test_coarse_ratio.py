@@ -130,7 +130,7 @@ def test_weights_have_mean_one_and_are_means_of_exact_ones():
 
 def test_one_action_per_cell_gives_the_numbers_of_the_bandit(monkeypatch):
     """Also where the machinery of cells runs, and is not left out because they are single."""
-    from offpolicy.evaluation import evaluate as module
+    from offpolicy.evaluation import choose as module
 
     log = op.BanditLog.from_arrays(
         FRAME[["x"]].to_numpy(), FRAME.a, FRAME.r, FRAME.p, actions=range(K),

@@ -9,7 +9,7 @@ from sklearn.linear_model import LinearRegression
 
 import offpolicy as op
 from offpolicy.errors import DataError, ModelError, PolicyError, UsageError
-from offpolicy.evaluation.bandwidths import best_width, candidates, lepski
+from offpolicy.evaluation.choose import best_width, candidates, lepski
 from offpolicy.models.behavior.density import (
     AutoDensity,
     DensityData,
@@ -648,3 +648,27 @@ def test_the_command_line_takes_numbers(tmp_path, capsys):
     assert main(["evaluate", str(path), *roles, *asked]) == 1
     assert "--action-kind" in capsys.readouterr().err
     assert main(["check", str(path), *roles, *kind]) == 0
+
+
+def test_the_printed_standard_error_holds_what_smoothing_is_off_by():
+    """Errors of a policy that names a number, in printed standard errors: how much is smoothed is part of them."""
+    errors = []
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        x = rng.normal(size=1500)
+        a = 0.3 * x + 0.9 * rng.normal(size=1500)
+        d = np.exp(-0.5 * ((a - 0.3 * x) / 0.9) ** 2) / (0.9 * (2 * np.pi) ** 0.5)
+        r = 4 - (a - 0.6 * x) ** 2 + (0.5 + 0.5 * abs(a)) * rng.normal(size=1500)
+        frame = pd.DataFrame({"x": x, "a": a, "d": d, "r": r})
+        log = op.BanditLog.from_frame(
+            frame, context=["x"], action="a", reward="r", propensity="d", action_kind="continuous"
+        )
+        policies = {"p": lambda c: 0.5 * c["x"] + 0.2, "s": lambda c: 0.2 * c["x"] - 0.3}
+        ev = op.evaluate(log, policies, estimators=["SNIPW"])
+        e, gap = ev["p", "SNIPW"], ev["p", "SNIPW"] - ev["s", "SNIPW"]
+        for one, truth in ((e, 4 - 0.01 - 0.04), (gap, (4 - 0.05) - (4 - 0.16 - 0.09))):
+            assert one.std_error == pytest.approx(
+                np.hypot(one.score_error, np.hypot(*one.smoothing))
+            )
+            errors.append((one.value - truth) / one.std_error)
+    assert np.sqrt(np.mean(np.square(errors))) < 1.2

@@ -63,9 +63,9 @@ def test_an_over_fitting_model_is_called_so():
 
 def test_nothing_is_fitted_for_a_check():
     ev = op.evaluate(LOG, better, estimators=["IPW"])
-    before = len(ev.problem.source.nuisances.store.fits)
+    before = len(ev.problem.source.fits)
     assert math.isnan(ev.diagnostics["reward_model_r2"].value)
-    assert len(ev.problem.source.nuisances.store.fits) == before == 0
+    assert len(ev.problem.source.fits) == before == 0
 
 
 def test_half_split_checks_its_scored_half():

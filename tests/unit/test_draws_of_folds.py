@@ -8,7 +8,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures
 
 import offpolicy as op
-from offpolicy.errors import UsageError
 from offpolicy.trust.gate import check
 
 RNG = np.random.default_rng(0)
@@ -100,21 +99,6 @@ def test_added_policies_are_redrawn_too():
     again = ev.redrawn(3)
     assert again.policies == ["policy", "none"]
     assert len(again["none", "DML"].rows) == 3
-
-
-def test_the_mean_over_folds_is_the_papers():
-    labels = np.repeat([0, 1, 2], [50, 25, 25])
-    log = noisy(np.random.default_rng(0), 100)
-    units, folds = (
-        evaluated(log, folds=labels, average=average)["DML"] for average in ("units", "folds")
-    )
-    psi = units.psi[0]
-    assert units.value == pytest.approx(psi.mean())
-    assert folds.value == pytest.approx(np.mean([psi[labels == k].mean() for k in range(3)]))
-    even = [evaluated(log, average=average)["DML"].value for average in ("units", "folds")]
-    assert even[0] == pytest.approx(even[1])
-    with pytest.raises(UsageError, match="average="):
-        evaluated(log, average="mean")
 
 
 @pytest.mark.parametrize("k", [2, 3, 4, 5])

@@ -427,7 +427,7 @@ def test_wrong_ratios_refuse_drl_and_auto_where_looking_back_has_not_settled(hor
     wrong = chain.target(state)[np.arange(log.rows), log.action] / log.propensity
     nothing = np.zeros((log.rows, 2))
     ev = op.evaluate(
-        log, chain.target, estimators=["auto", "DRL"], ratio_model=wrong, value_model=nothing
+        log, chain.target, estimators=["auto", "DRL"], ratio=wrong, value_model=nothing
     )
     assert ev.verdict(estimator="DRL").level == "insufficient evidence"
     check = ev.diagnostics["marginal_ratios"]
@@ -466,7 +466,7 @@ def test_ratios_that_nothing_can_check_are_refused():
     assert verdict.level == "insufficient evidence"
     assert any(marginals.UNCHECKED in reason for reason in verdict.reasons)
     # Whoever gives ratios vouches for them.
-    given = op.evaluate(log, cart.target, estimators=["auto"], ratio_model=np.ones(log.rows))
+    given = op.evaluate(log, cart.target, estimators=["auto"], ratio=np.ones(log.rows))
     assert not any(marginals.UNCHECKED in reason for reason in given.verdict("policy").reasons)
 
 

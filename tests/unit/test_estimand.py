@@ -48,7 +48,7 @@ def test_a_horizon_asks_for_the_value_of_so_many_steps():
     log = one_state(300, 1)
     for steps in (3, 60):
         truth = (1 - 0.7**steps) / 0.3
-        ev = op.evaluate(log, going_on(0.7), horizon=steps, estimators=["DM"])
+        ev = op.evaluate(log.up_to(steps), going_on(0.7), estimators=["DM"])
         assert ev["DM"].value == pytest.approx(truth, rel=1e-9)
         assert ev.settings["estimand"] == f"value of up to {steps} steps, γ = 1"
     discounted = op.evaluate(log, going_on(1.0), discount=0.9, estimators=["DM"])
@@ -147,11 +147,9 @@ def test_truncation_of_different_lengths():
 def test_a_longer_horizon_needs_episodes_that_are_known_to_have_ended():
     limited = truncated_log(200, 4, "flags")
     with pytest.raises(NotIdentifiedError, match="not known to end before step 9"):
-        op.evaluate(limited, going_on(0.7), horizon=9)
+        op.evaluate(limited.up_to(9), going_on(0.7))
     with pytest.raises(UsageError, match="horizon= is for trajectories"):
-        op.evaluate(
-            op.BanditLog.from_arrays(None, [0, 1], [0.0, 1.0], [0.5, 0.5]), "uniform", horizon=3
-        )
+        op.BanditLog.from_arrays(None, [0, 1], [0.0, 1.0], [0.5, 0.5]).up_to(3)
 
 
 def test_what_the_log_cannot_tell_has_a_figure_and_bounds():

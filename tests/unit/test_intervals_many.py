@@ -217,3 +217,28 @@ def test_tail_index_counts_and_edge_cases():
     assert tail_index(np.repeat([0.0, 5.0], [100, 400])) == -math.inf
     with pytest.raises(DataError, match="negative"):
         tail_index([-1.0, 2.0])
+
+
+def drifting(rng, amplitude):
+    """Shares of one arm that grow from .5 to .8 over 24 batches, under a season of the click rate."""
+    psi, batch = [], []
+    for b in range(24):
+        share = 0.5 + 0.3 * b / 23
+        rate = 0.3 * (1 + amplitude * np.sin(2 * np.pi * b / 24))
+        taken = rng.random(400) < share
+        psi.append(taken / share * (rng.random(400) < rate))
+        batch.append(np.full(400, b))
+    return np.concatenate(psi), np.concatenate(batch)
+
+
+def test_batches_of_a_season_are_not_weighted_by_their_spread():
+    refused = [
+        not stabilized(summarize(*drifting(np.random.default_rng(k), 0.6))).interval().sufficient
+        for k in range(40)
+    ]
+    assert all(refused)
+    made = [stabilized(summarize(*drifting(np.random.default_rng(k), 0.0))) for k in range(200)]
+    assert np.mean([not m.interval().sufficient for m in made]) < 0.12
+    held = [m.interval().covers(0.3) for m in made if m.interval().sufficient]
+    assert np.mean(held) > 0.92
+    assert "same in every batch" in next(m for m in made if m.interval().sufficient).note

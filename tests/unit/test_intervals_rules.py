@@ -14,9 +14,11 @@ from offpolicy.inference.intervals import (
     automatic,
     by_name,
     choose,
+    clopper_pearson,
     effective_units,
     lumpiness,
 )
+from offpolicy.inference.intervals.evidence import SIZES, size_of
 
 RNG = np.random.default_rng(0)
 BALANCED = RNG.normal(size=500)
@@ -93,15 +95,58 @@ def test_equal_rewards_say_nothing_about_others_whatever_they_are(reward):
 def test_a_difference_does_not_use_intervals_of_the_value():
     w, r = np.repeat([0.0, 50.0], [980, 20]), np.zeros(1000)
     r[-1] = 1
-    choice = choose(Sample.of_mean((w - 1) * r), Evidence(w, r, weight_high=50.0, is_value=False))
-    assert not choice.sufficient
+    known = Evidence(w, r, weight_high=50.0, is_value=False)
+    assert choose(Sample.of_mean((w - 1) * r), known).method == "bounded-likelihood"
+    unknown = Evidence(w, r + np.arange(1000) / 1e6, weight_high=50.0, is_value=False)
+    assert not choose(Sample.of_mean((w - 1) * r), unknown).sufficient
+
+
+def test_the_bounded_likelihood_of_a_difference_is_clopper_and_pearsons_of_few_successes():
+    """A difference to a policy that is never right: all its successes are those of the other."""
+    for successes in (0, 1, 2, 5, 20):
+        w, r = np.repeat([0.0, 2.0], [1000, 1000]), np.zeros(2000)
+        r[2000 - successes :] = 1
+        evidence = Evidence(w, r, weight_high=2.0, reward_low=0.0, reward_high=1.0, is_value=False)
+        found = by_name("bounded-likelihood", Sample.of_mean(w * r), evidence)
+        exact = clopper_pearson(r[1000:], level=0.95)
+        assert found.high == pytest.approx(exact.high, rel=0.2), successes
+        assert found.low == pytest.approx(exact.low, abs=0.0005), successes
+
+
+@pytest.mark.parametrize("tiny", [1e-2, 1e-3, 1e-6])
+def test_a_weight_that_can_occur_but_hardly_does_is_not_taken_for_certain(tiny):
+    rng = np.random.default_rng(0)
+    w, r = rng.choice([0.0, 2.0], size=3000), (rng.random(3000) < 0.5) * 1.0
+    shares = np.bincount(size_of(np.array([2.0, 1 / tiny])), [1 - 1 / 3000, 1 / 3000], SIZES)
+    sample = Sample.of_mean((w - 1) * r)
+    seen = automatic(sample, Evidence(w, r, is_value=False))
+    known = automatic(sample, Evidence(w, r, weight_high=1 / tiny, sizes=shares, is_value=False))
+    assert (known.method, *known) == (seen.method, *seen) == ("normal", *known)
+    # Where a tenth of the target's mass lies out there, the bound is of no use.
+    much = np.bincount(size_of(np.array([2.0, 1 / tiny])), [0.9, 0.1], SIZES)
+    useless = Evidence(w, r, weight_high=1 / tiny, sizes=much, is_value=False).completed()
+    assert useless.settled(sample).weight_high is None
+
+
+def test_stars_have_a_known_range_and_baskets_have_not():
+    rng = np.random.default_rng(0)
+    stars = rng.choice([1.0, 2.0, 3.0, 4.0, 5.0], p=[0.06, 0.04, 0.08, 0.12, 0.7], size=3000)
+    w = rng.choice([0.0, 2.0, 4.0], p=[0.6, 0.3, 0.1], size=3000)
+    known = Evidence(w, stars).completed()
+    assert (known.reward_low, known.reward_high) == (1.0, 5.0)
+    assert choose(Sample.of_mean(3 + w * (stars - 3)), known).method == "normal"
+    baskets = Evidence(w, rng.poisson(0.4, size=3000) * 1.0).completed()
+    assert baskets.reward_high is None
 
 
 def test_known_ranges_of_weights_and_rewards_use_the_dual_likelihood():
     rng = np.random.default_rng(0)
     w, r = np.repeat([0.0, 50.0], [980, 20]), rng.random(1000)
-    evidence = Evidence(w, r, weight_high=50.0, reward_low=0.0, reward_high=1.0)
+    ranges = {"reward_low": 0.0, "reward_high": 1.0}
+    evidence = Evidence(w, r, weight_high=50.0, is_product=True, **ranges)
     assert choose(Sample.of_mean(w * r), evidence).method == "cressie-read"
+    modeled = Evidence(w, r, weight_high=50.0, **ranges)
+    assert choose(Sample.of_mean(w * r), modeled).method == "bounded-likelihood"
     unbounded = Evidence(w, r, reward_low=0.0, reward_high=1.0)
     assert choose(Sample.of_mean(w * r), unbounded).method == "confidence-sequence"
 
@@ -144,7 +189,7 @@ def test_every_name_that_can_be_chosen_can_be_computed():
     evidence = Evidence(w, r, weight_high=1.5, score_low=0.0, score_high=1.5)
     for method in (
         "normal", "t", "clopper-pearson", "cressie-read", "confidence-sequence",
-        "empirical-likelihood", "empirical-bernstein", "cautious-likelihood",
+        "empirical-likelihood", "empirical-bernstein", "cautious-likelihood", "bounded-likelihood",
     ):  # fmt: skip
         i = by_name(method, Sample.of_mean(w * r), evidence, 0.9)
         assert i.method == method
@@ -204,7 +249,7 @@ def test_a_product_is_declared():
     w, r = np.repeat([0.0, 20.0], [1140, 60]), rng.random(1200)
     sample = Sample.of_mean(w * r)
     evidence = Evidence(w, r, None, 20.0, 0.0, 1.0)
-    assert choose(sample, evidence).method == "cautious-likelihood"
+    assert choose(sample, evidence).method == "bounded-likelihood"
     product = Evidence(w, r, None, 20.0, 0.0, 1.0, is_product=True)
     assert choose(sample, product).method == "cressie-read"
 
@@ -233,3 +278,18 @@ def test_counted_rows_with_a_heavy_tail_are_judged_as_the_rows_they_stand_for():
     counted = lumpiness(Sample.of_mean(weights * rewards, count), evidence)
     w, r = np.repeat(weights, count), np.repeat(rewards, count)
     assert counted == pytest.approx(lumpiness(Sample.of_mean(w * r), Evidence(w, r)), rel=1e-9)
+
+
+def test_a_heavy_tail_that_one_unit_more_would_not_decide_is_no_refusal():
+    """Weights of a softmax are bounded, whatever index is fitted to them: many units stand behind the estimate."""
+    rng = np.random.default_rng(0)
+    w = np.where(rng.random(12_000) < 0.2, np.exp(rng.normal(1.0, 1.3, 12_000)), 0.0)
+    r = (rng.random(12_000) < 0.4) * 1.0
+    sample = Sample.of_mean(0.4 + w * (r - 0.4))
+    assert choose(sample, Evidence(w, r, tail=0.9)).sufficient
+    one, last = np.append(w, 2 * w.max()), np.append(r, 1.0)
+    few = choose(Sample.of_mean(0.4 + one * (last - 0.4)), Evidence(one, last, tail=2.0))
+    assert not few.sufficient
+    assert "Pareto" in few.reason
+    unknown = Evidence(w, r + rng.normal(size=12_000), tail=0.9)
+    assert not choose(sample, unknown).sufficient

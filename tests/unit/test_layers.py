@@ -19,8 +19,8 @@ HEAVY = {
 # Which rooms or files a library may be seen in; learners and readers of files get pandas tables.
 HOMES = {
     "torch": {"policies.fitted", "models.values.torch"},
-    "lightgbm": {"models.rewards.boosted", "cli.models"},
-    "duckdb": {"engines.engine"},
+    "lightgbm": {"models.rewards.boosted", "models.values.resolve"},
+    "duckdb": {"engines.engine", "policies.sql"},
     "ibis": {"engines.engine"},
     "pyspark": {"engines.spark"},
     "xgboost": {"engines.spark_boosted"},

@@ -197,7 +197,7 @@ def test_episodes_have_metrics_too():
         np.testing.assert_array_equal(stacked.metrics[name], log.metrics[name])
     assert ev.metric("cost").minimize
     assert not ev.minimize
-    short = op.evaluate(log, policy, horizon=2, estimators=["DML"])
+    short = op.evaluate(log.up_to(2), policy, estimators=["DML"])
     assert short.metric("cost").logged.value == pytest.approx(rewards["cost"][:, :2].sum(1).mean())
 
 

@@ -5,9 +5,10 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.linear_model import LogisticRegression
 
 import offpolicy as op
-from offpolicy.errors import DataError, UsageError
+from offpolicy.errors import DataError, ModelError, UsageError
 
 
 def world(seed=0, n=3000, labels=None, judge=None):
@@ -146,3 +147,111 @@ def test_few_labels_of_what_the_policy_does_are_counted():
     ev = evaluated(frame, op.Labeled(proxies=["judge"], probability="p_label"))
     assert ev.diagnostics["new", "effective_labels"].level in {"caution", "alarm"}
     assert ev.verdict().level != "trust"
+
+
+def test_rows_of_a_file_are_the_rows_of_a_frame(tmp_path):
+    frame = world(n=800)
+    frame.to_parquet(tmp_path / "log.parquet")
+    outcome = op.Labeled(proxies=["judge"], probability="p_label")
+    roles = {"context": ["x"], "action": "arm", "reward": "label", "propensity": "p"}
+    scanned = op.scan(str(tmp_path / "log.parquet"), outcome=outcome, **roles)
+    values = [
+        op.evaluate(log, "always:new", estimators=["DML"])["DML"]
+        for log in (scanned, log_of(frame, outcome))
+    ]
+    assert values[0].value == pytest.approx(values[1].value, abs=1e-12)
+    assert values[0].std_error == pytest.approx(values[1].std_error, abs=1e-12)
+
+
+@pytest.mark.parametrize("way", ["cells", "stream"])
+def test_a_path_without_rows_says_so(way):
+    frame = world(n=100)
+    roles = {"context": ["x"], "action": "arm", "reward": "label", "propensity": "p"}
+    with pytest.raises(UsageError, match="does not hold the rows"):
+        op.scan(frame, outcome=op.Labeled(), way=way, **roles)
+    with pytest.raises(UsageError, match="max_rows"):
+        op.scan(frame, outcome=op.Labeled(), max_rows=50, **roles)
+
+
+def test_what_needs_every_reward_says_so():
+    log = op.BanditLog.from_frame(
+        world(n=300).assign(day=lambda f: f.index // 100), context=["x"], action="arm", reward="label",
+        propensity="p", batch="day", outcome=op.Labeled(),
+    )  # fmt: skip
+    with pytest.raises(UsageError, match="needs every reward"):
+        op.replay(log, {"UCB": op.learners.LinUCB()})
+
+
+def command(capsys, *words):
+    from offpolicy.cli import main
+
+    code = main([str(word) for word in words])
+    return code, capsys.readouterr().out
+
+
+def test_the_command_line_takes_judges_and_delays(tmp_path, capsys):
+    path, out = tmp_path / "log.csv", tmp_path / "out.json"
+    world().to_csv(path, index=False)
+    flags = ["--context", "x", "--action", "arm", "--reward", "label", "--propensity", "p"]
+    labeled = [*flags, "--proxies", "judge", "--label-probability", "0.3"]
+    code, _ = command(
+        capsys, "evaluate", path, *labeled, "--policy", "new=always:new", "--estimator", "DML", "--json", out
+    )  # fmt: skip
+    about = json.loads(out.read_text())["settings"]["outcome"]["label"]
+    assert (code, about["of"]) == (0, 3000)
+    code, said = command(capsys, "check", path, *labeled)
+    assert code == 0
+    assert "label_balance" in said
+    run = tmp_path / "run.toml"
+    run.write_text(
+        'log = "log.csv"\ncontext = ["x"]\naction = "arm"\nreward = "label"\npropensity = "p"\n'
+        'proxies = ["judge"]\nlabel-probability = "p_label"\nestimators = ["DML"]\n[policies]\nnew = "always:new"\n'
+    )
+    assert command(capsys, "evaluate", run)[0] == 0
+
+
+def test_a_delay_needs_all_its_flags(tmp_path, capsys):
+    path = tmp_path / "log.csv"
+    world(n=200).to_csv(path, index=False)
+    flags = ["--context", "x", "--action", "arm", "--reward", "label", "--policy", "uniform"]
+    code, _ = command(capsys, "evaluate", path, *flags, "--age", "x")
+    assert code == 1
+
+
+def test_a_classifier_predicts_the_label_and_not_the_pseudo_reward():
+    frame = world(n=600)
+    with pytest.raises(ModelError, match="Give a regressor"):
+        op.evaluate(
+            log_of(frame, op.Labeled(probability="p_label")), "always:new", estimators=["DML"],
+            reward_model=LogisticRegression(),
+        )  # fmt: skip
+    outcome = op.Labeled(proxies=["judge"], probability="p_label", model=LogisticRegression())
+    ev = op.evaluate(log_of(frame, outcome), "always:new", estimators=["DML"])
+    assert 0 < ev["DML"].value < 1
+
+
+def test_labels_in_one_fold_are_too_few():
+    frame = world(n=200).assign(fold=lambda f: f.index % 2)
+    frame["label"] = np.where(frame["fold"] == 0, frame["truth"], np.nan)
+    log = op.BanditLog.from_frame(
+        frame, context=["x"], action="arm", reward="label", propensity="p", fold="fold", outcome=op.Labeled()
+    )  # fmt: skip
+    with pytest.raises(DataError, match="are in one fold"):
+        op.evaluate(log, "always:new", estimators=["DML"])
+
+
+def test_a_plan_says_how_many_labels_and_on_which_rows():
+    frame = world()
+    log = log_of(frame, op.Labeled(proxies=["judge"], probability="p_label"))
+    advice = op.advise(log, {"new": "always:new"}, width=0.1)
+    plan = advice.labels["new"]
+    assert plan.now == frame["label"].notna().sum()
+    assert 0 < plan.best < plan.evenly <= 3000
+    assert plan.probability.sum() == pytest.approx(plan.best, abs=2)
+    new = (frame["arm"] == "new").to_numpy()
+    assert plan.probability[new].mean() > 2 * plan.probability[~new].mean()
+    assert json.loads(advice.to_json())["labels"]["new"]["best"] == plan.best
+    assert "labels: " in str(advice)
+    impossible = op.advise(log, {"new": "always:new"}, width=0.001).labels["new"]
+    assert impossible.best is None
+    assert "log more rows" in str(impossible)

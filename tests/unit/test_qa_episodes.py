@@ -93,7 +93,7 @@ def test_labels_follow_the_frame(form: Callable[[pd.DataFrame], Any]) -> None:
 def test_ratios_need_one_entry_a_step() -> None:
     log = episodes(steps())
     with pytest.raises(ModelError, match="one finite ratio ≥ 0 per step"):
-        op.evaluate(log, op.policies.Uniform(), estimators=["DRL"], ratio_model=np.ones(3))
+        op.evaluate(log, op.policies.Uniform(), estimators=["DRL"], ratio=np.ones(3))
 
 
 def test_weights_that_underflow_leave_a_verdict() -> None:

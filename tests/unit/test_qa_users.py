@@ -79,7 +79,7 @@ def test_rows_of_a_behavior_array_are_distributions() -> None:
         ("discount", "0.9"),
         ("n_jobs", "2"),
         ("n_jobs", 1.5),
-        ("ratio_model", np.ones(N)),
+        ("ratio", np.ones(N)),
     ],
 )
 def test_arguments_of_the_wrong_kind(option: str, wrong: Any) -> None:

@@ -49,7 +49,7 @@ def test_the_command_line(tmp_path, capsys):
     path = tmp_path / "log.csv"
     FRAME.to_csv(path, index=False)
     roles = ["--context", "x", "--action", "ad", "--reward", "click", "--propensity", "p"]
-    assert main(["evaluate", str(path), *roles, "--weight", "p", "--policy", "always:b"]) == 1
+    assert main(["evaluate", str(path), *roles, "--weight", "p", "--policy", "b=always:b"]) == 1
     assert "both name the column 'p'" in capsys.readouterr().err
 
 
@@ -81,17 +81,11 @@ def test_slates():
         "action": "ad",
         "reward": "click",
     }
-    for build in (op.Slates.from_frame, scan_slates):
+    for build in (op.Slates.from_frame, op.Slates.scan):
         with pytest.raises(UsageError, match=says("slate", "action", "request")):
             build(slots, **{**roles, "action": "request"})
         with pytest.raises(UsageError, match=says("reward", "weight", "click")):
             build(slots, **roles, weight="click")
-
-
-def scan_slates(frame, **roles):
-    from offpolicy.engines.slate_scan import scan_slates as scanned
-
-    return scanned(frame, **roles)
 
 
 def test_keys_may_share_a_column():

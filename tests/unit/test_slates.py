@@ -270,11 +270,11 @@ def test_horizons_and_discounts_are_for_episodes():
     with pytest.raises(UsageError, match="discount"):
         op.evaluate(log, "uniform", discount=0.9)
     with pytest.raises(UsageError, match="episodes"):
-        op.evaluate(log, "uniform", horizon=2)
+        op.evaluate(log.up_to(2), "uniform")
     with pytest.raises(UsageError, match="DRL is not defined for a slates log"):
         op.evaluate(log, "uniform", estimators=["DRL"])
-    with pytest.raises(UsageError, match="ratio_model= is for trajectories"):
-        op.evaluate(log, "uniform", ratio_model=np.ones(180))
+    with pytest.raises(UsageError, match="is for trajectories"):
+        op.evaluate(log, "uniform", ratio=np.ones(180))
 
 
 def test_which_masks_are_products_up_to_a_slot():
@@ -483,7 +483,7 @@ def _softmax(scores):
 def test_lazy_tables_are_sent_to_the_scan():
     lazy = pl.from_pandas(interacting(40, 3, below=False)).lazy()
     for given in (lazy, "logs/*.parquet"):
-        with pytest.raises(DataError, match="scan_slates"):
+        with pytest.raises(DataError, match=r"Slates\.scan"):
             op.Slates.from_frame(given, **ROLES)
 
 

@@ -12,7 +12,6 @@ from sklearn.linear_model import Ridge
 import offpolicy as op
 from offpolicy.cli import main
 from offpolicy.errors import DataError, UsageError
-from offpolicy.evaluation.in_blocks import InBlocks
 from offpolicy.show.schema import document
 
 pytest.importorskip("duckdb")
@@ -93,8 +92,8 @@ def logs(frame, path, **roles):
     named = {**ROLES, **roles}
     return (
         op.Slates.from_frame(frame, **named),
-        op.scan_slates(path, way="rows", **named),
-        op.scan_slates(path, way="stream", chunk_rows=64, **named),
+        op.Slates.scan(path, way="rows", **named),
+        op.Slates.scan(path, way="stream", chunk_rows=64, **named),
     )
 
 
@@ -118,7 +117,7 @@ def logs(frame, path, **roles):
 def test_in_memory_read_whole_and_streamed_are_the_same(frame, path, roles, policies):
     memory, whole, streamed = logs(frame, path, **roles)
     answers = [op.evaluate(log, policies, **FEW) for log in (memory, whole, streamed)]
-    assert isinstance(answers[2].problem.source, InBlocks)
+    assert answers[2].problem.source.streams
     assert answers[2].settings["engine"]["way"] == "stream"
     same(answers[0], answers[1])
     same(answers[0], answers[2])
@@ -143,7 +142,7 @@ def test_slate_rewards_and_one_slot_stream_too(frame, tmp_path):
 
 
 def test_blocks_hold_whole_slates_of_the_same_shape(frame, path):
-    scan = op.scan_slates(path, way="stream", chunk_rows=64, propensity="p", **ROLES)
+    scan = op.Slates.scan(path, way="stream", chunk_rows=64, propensity="p", **ROLES)
     log = op.evaluate(scan, "uniform", estimators=["IPW"]).problem.log
     parts = list(log.blocks())
     assert len(parts) > 3
@@ -154,7 +153,7 @@ def test_blocks_hold_whole_slates_of_the_same_shape(frame, path):
 
 
 def test_a_part_of_the_slots_fits_models_and_every_estimate_says_so(path):
-    scan = op.scan_slates(path, way="stream", chunk_rows=64, fit_rows=150, propensity="p", **ROLES)
+    scan = op.Slates.scan(path, way="stream", chunk_rows=64, fit_rows=150, propensity="p", **ROLES)
     ev = op.evaluate(scan, "uniform", **FEW)
     assert any("models were fitted on" in note for note in ev["policy", "DML"].notes)
 
@@ -164,7 +163,7 @@ def test_what_needs_all_slates_at_once_is_refused_before_any_fit(path):
         def fit_values(self, data, seed):
             raise AssertionError("fitted")
 
-    scan = op.scan_slates(path, way="stream", chunk_rows=64, propensity="p", **ROLES)
+    scan = op.Slates.scan(path, way="stream", chunk_rows=64, propensity="p", **ROLES)
     with pytest.raises(UsageError, match="predicts the rows it was fitted on only"):
         op.evaluate(scan, "uniform", value_model=Loud())
     with pytest.raises(UsageError, match="MRDR fits models to the weights"):
@@ -189,16 +188,16 @@ def test_bad_slates_are_refused_on_streams(frame, tmp_path, change, said):
     change(frame).to_parquet(tmp_path / "bad.parquet")
     roles = {**ROLES, "propensity": "p", "weight": "w"}
     for way in ("rows", "stream"):
-        scan = op.scan_slates(str(tmp_path / "bad.parquet"), way=way, chunk_rows=64, **roles)
+        scan = op.Slates.scan(str(tmp_path / "bad.parquet"), way=way, chunk_rows=64, **roles)
         with pytest.raises(DataError, match=said):
             op.evaluate(scan, "uniform", estimators=["IPW"])
 
 
 def test_a_wrong_column_and_a_wrong_way_are_refused(path):
     with pytest.raises(DataError, match="Did you mean 'pos'"):
-        op.scan_slates(path, **{**ROLES, "position": "poss"})
+        op.Slates.scan(path, **{**ROLES, "position": "poss"})
     with pytest.raises(UsageError, match="way"):
-        op.scan_slates(path, way="cells", **ROLES)
+        op.Slates.scan(path, way="cells", **ROLES)
 
 
 def test_the_command_line_reads_slates(path, tmp_path):

@@ -351,7 +351,7 @@ def test_slates_by_spark_are_those_in_memory(session, tmp_path):
     memory = op.evaluate(op.Slates.from_frame(frame, **roles), "uniform", **asked)
     source = session.read.parquet(str(tmp_path / "slates.parquet"))
     for way in ("rows", "stream"):
-        scan = op.scan_slates(source, way=way, chunk_rows=50, **roles)
+        scan = op.Slates.scan(source, way=way, chunk_rows=50, **roles)
         spark = op.evaluate(scan, "uniform", **asked)
         assert spark.settings["engine"]["engine"] == "spark"
         columns = ["value", "std_error", "low", "high"]

@@ -32,7 +32,7 @@ FIGURES = {
     "inference.estimate": {"INTERIOR": 4 / 3, "EDGE": 2.0, "UNSEEN": 1.0},
     "inference.inversion": {"SMALLEST": 1e-12, "USUAL": 0.05, "NEAR": 1e-7},
     "inference.score_table": {"MOST_ROWS": 20_000_000, "SMALL": 100_000, "ROUNDING": 1e-12},
-    "inference.columns": {"LIMIT": 64_000_000},
+    "columns.store": {"LIMIT": 64_000_000},
     "inference.intervals.cells": {
         "FINE": 4096, "COARSER": 5, "FEW": 16, "KINDS": 9, "POINTS": 4, "DENSE": 4194304,
     },

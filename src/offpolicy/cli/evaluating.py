@@ -166,13 +166,13 @@ def _show_metric(ev: Evaluation, level: float) -> None:
 
     if ev.asked.are_several:
         heading = f"{visible(ev.metric_name)} ({direction(ev)})"
-        lead = "" if ev.root is None else "\n"
+        lead = "" if ev.is_whole else "\n"
         terminal.say(f"{lead}{heading}\n{'═' * len(heading)}")
     for answer in answers(ev, level):
         terminal.say(f"{visible(answer.policy)}: {answer.level.upper()}", VERDICTS[answer.level])
         terminal.say(_wrapped(answer.text, "  "))
         for reason in answer.reasons:
-            if reason.level == "ok" and ev.root is not None:  # said of the first metric
+            if reason.level == "ok" and not ev.is_whole:  # said of the first metric
                 continue
             text = f"{reason.text} {reason.remedy}".strip()
             terminal.say(_wrapped(in_flags(text), "  - "))

@@ -85,6 +85,19 @@ def log_flags(parser: argparse.ArgumentParser) -> None:
         ("--decimal", "CHAR", "of a CSV: ',' for numbers such as 0,5", {"choices": (".", ",")}),
     )
     add(
+        parser.add_argument_group("rewards seen in part", "of the first --reward"),
+        (
+            "--proxies",
+            "COLS",
+            "what every row shows after its action, such as a judge's score",
+            names,
+        ),
+        ("--label-probability", "P", "of a label: a column, a number, or 'fitted'"),
+        ("--delay-time", "COL", "how long after the action the reward came; empty: not yet"),
+        ("--age", "COL", "how long ago the action was, in the same unit"),
+        ("--window", "LENGTH", "rewards count that come within this time", float),
+    )
+    add(
         parser.add_argument_group("episodes instead of single decisions"),
         ("--episode", "COL", "which episode a row (a step) belongs to"),
         ("--step", "COL", "0, 1, 2, … inside each episode"),

@@ -27,6 +27,7 @@ NAMES = {"i": "integers", "u": "integers", "f": "numbers", "b": "true and false"
 LABELS = ("action", "batch", "cluster", "id", "fold", "episode", "slate")
 OF_SLATES = ("position", "interaction", "reward_of", "candidates")
 OF_EPISODES = ("step", "state", "terminated", "truncated", "horizon")
+IN_PART = ("proxies", "label_probability", "delay_time", "age", "window")  # rewards seen in part
 BANDIT = ("batch", "keep_probability", "id")  # columns of bandit logs only
 MOST_LINES = 10
 NO_LOG = (
@@ -41,7 +42,7 @@ def open_log(options: argparse.Namespace) -> Any:
     if not options.log:
         raise UsageError(NO_LOG)
     check_flags(options)
-    if not options.episode and _wants_engine(options):
+    if options.engine or (not options.episode and _wants_engine(options)):
         return scanned(options)
     if options.table:
         raise UsageError(
@@ -59,6 +60,10 @@ def open_log(options: argparse.Namespace) -> Any:
 
 def traced(reading: Reading, options: argparse.Namespace) -> BanditLog:
     """A log that knows its own roles: dsjson or a trace; flags override them."""
+    if outcome_of(options) is not None:
+        raise UsageError(
+            "rewards seen in part are read from a table: convert the log to Parquet first."
+        )
     names = ("context", "action", "reward", "cluster", "weight", "eligible", *BANDIT)
     given = {n: getattr(options, n) for n in names if getattr(options, n) is not None}
     if options.propensity:
@@ -88,10 +93,10 @@ def left_out(reading: Reading) -> list[str]:
 def check_flags(options: argparse.Namespace) -> None:
     """No flag of the other kind of log is passed over."""
     single = ["batch", "keep_probability", "eligible", "id", "time", "train_before", "action_kind"]
-    single += ["bandwidth"]
+    single += ["bandwidth", *IN_PART]
     wrong = {}
     if options.episode:
-        refused = [*single, "engine", "memory_limit", "table", "slate"]
+        refused = [*single, "slate", *([] if options.engine else ["memory_limit", "table"])]
         refused += ["context"] if options.state else []
         wrong = dict.fromkeys(refused, "is not for episodes (--episode)")
     else:
@@ -115,6 +120,8 @@ def _wants_engine(options: argparse.Namespace) -> bool:
         return True
     if options.eligible or options.separator or options.decimal or options.candidates:
         return False
+    if outcome_of(options) is not None:
+        return False
     if REMOTE.match(options.log):
         return True
     file = Path(options.log)
@@ -128,7 +135,7 @@ def _wants_engine(options: argparse.Namespace) -> bool:
 
 def scanned(options: argparse.Namespace) -> Any:
     """A log that an engine reads."""
-    for flag in ("eligible", "candidates", "separator", "decimal", "train_before"):
+    for flag in ("eligible", "candidates", "separator", "decimal", "train_before", *IN_PART):
         if getattr(options, flag, None):
             raise UsageError(
                 f"--{flag.replace('_', '-')} is for a file that is read whole: leave out --engine."
@@ -154,11 +161,19 @@ def _scan_of(options: argparse.Namespace) -> Any:
         "network": bool(options.network),
         "progress": _stages(),
     }
+    if options.episode:
+        from offpolicy.logs.trajectories import Trajectories
+
+        shared["state"] = options.state or shared.pop("context")
+        shared.pop("context", None)
+        ends = {"terminated": options.terminated, "truncated": options.truncated or "raise"}
+        keys = {"episode": options.episode, "step": options.step, "horizon": options.horizon}
+        return Trajectories.scan(options.log, **keys, **ends, **shared)
     if options.slate:
-        from offpolicy.engines.slate_scan import scan_slates
+        from offpolicy.logs.slates import Slates
 
         given = {"interaction": options.interaction or "cascade", "reward_of": options.reward_of}
-        return scan_slates(
+        return Slates.scan(
             options.log, slate=options.slate, position=options.position, **given, **shared
         )
     from offpolicy.engines.scan import scan
@@ -266,7 +281,45 @@ def bandit_log(
         actions=actions or _typed(options.actions, frame, options.action),
         eligible=options.eligible,
         action_kind=options.action_kind or "discrete",
+        outcome=outcome_of(options),
     )
+
+
+def outcome_of(options: argparse.Namespace) -> Any:
+    """Why rewards are missing, as flags say it; None where they do not."""
+    given: dict[str, Any] = {name: getattr(options, name, None) for name in IN_PART}
+    if not any(given.values()):
+        return None
+    if getattr(options, "train_before", None):
+        raise UsageError("--train-before fits on rewards that are all seen.")
+    made: Any
+    if given["delay_time"] or given["age"] or given["window"]:
+        from offpolicy.kinds.delayed import Delayed
+
+        for name in ("delay_time", "age", "window"):
+            if not given[name]:
+                flag = f"--{name.replace('_', '-')}"
+                raise UsageError(
+                    f"{flag} is missing: late rewards need --delay-time, --age and --window."
+                )
+        if given["label_probability"]:
+            raise UsageError("--label-probability is for labels: rewards that come late have none.")
+        made = Delayed(given["delay_time"], given["age"], given["window"], given["proxies"])
+    else:
+        from offpolicy.kinds.labeled import Labeled
+
+        made = Labeled(given["proxies"], _label_probability(given["label_probability"]))
+    return {options.reward[0]: made} if options.reward else made
+
+
+def _label_probability(given: str | None) -> str | float | None:
+    """A number, a column, or None where it is to be fitted."""
+    if given in {None, "fitted"}:
+        return None
+    try:
+        return float(str(given))
+    except ValueError:
+        return given
 
 
 def _typed(labels: list[str] | None, frame: Any, column: str) -> list[Any] | None:

@@ -11,6 +11,7 @@ SAME = (
     "reward_model", "seed", "segments", "state", "step", "table", "terminated", "time", "title", "truncated",
     "value_model", "weight", "minimize", "horizon", "randomized", "gamma", "action_kind", "bandwidth",
     "slate", "position", "interaction", "reward_of", "candidates", "learned_elsewhere",
+    "proxies", "age", "window",
 )  # fmt: skip
 FLAGS = {name: f"--{name.replace('_', '-')}" for name in SAME} | {
     "estimators": "--estimator",

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
 
 from scipy.optimize import brentq
 
@@ -86,11 +87,15 @@ class Forecast:
         Standard error of the width, as a share of it: this log is a sample. NaN where it is not known.
     luck : float
         √n times the standard deviation of the widths of logs of n rows, as a share of them.
+    tail : float
+        √n times the skewness of the estimate, where the range of the rewards is not known: larger rewards than any of
+        this log may widen the interval of the next.
     """
 
     curve: Curve
     uncertainty: float = math.nan
     luck: float = math.nan
+    tail: float = 0.0
 
     def width(self, n: float) -> float:
         """Of the interval of a log of n rows."""
@@ -100,7 +105,8 @@ class Forecast:
         """(low, high): where the width of one log of n rows is to be expected; NaN where that is not known.
 
         Two standard deviations on each side, of this log and of that one; the excess over a normal interval may be
-        off by half. Models may learn nothing more, or twice as much as expected.
+        off by half. Models may learn nothing more, or twice as much as expected. Rewards of unknown range may be larger
+        in that log than any seen here, which widens its interval by up to twice the skewness of the estimate.
 
         >>> low, high = Forecast(Curve(2.0), 0.03, 0.8).between(1600)
         >>> round(low, 4), round(high, 4)
@@ -110,7 +116,8 @@ class Forecast:
         bend = 1 - 1 / (1 + (self.curve.excess / n) ** 2)
         off = 2 * math.hypot(self.uncertainty, self.luck / math.sqrt(n), bend / 4)
         most, least = max(learned, 1 / learned), min(learned, 1 / learned)
-        return width * max(0.0, 1 - off) * least, width * (1 + off) * most
+        larger = 1 + 2 * self.tail / math.sqrt(n)
+        return width * max(0.0, 1 - off) * least, width * (1 + off) * most * larger
 
 
 @dataclass(frozen=True)
@@ -237,12 +244,15 @@ class Advice:
     randomness : float or None
         Probability that a second draw would have taken another action; None for episodes.
     policies : tuple of PolicyAdvice
+    labels : {policy: LabelPlan}
+        How many labels the width takes, and on which rows, where rewards are labels.
     """
 
     n: float
     unit: str
     randomness: float | None
     policies: tuple[PolicyAdvice, ...]
+    labels: dict[str, Any] = field(default_factory=dict)
 
     def __getitem__(self, policy: str) -> PolicyAdvice:
         """Advice on one policy, by its name."""
@@ -263,7 +273,12 @@ class Advice:
 
     def to_json(self) -> str:
         """All of it; what is not finite is null."""
-        return write({**asdict(self), "explores": self.explores, "answered": self.answered})
+        facts: dict[str, Any] = {"explores": self.explores, "answered": self.answered}
+        if self.labels:
+            facts["labels"] = {name: plan.summary() for name, plan in self.labels.items()}
+        own = asdict(replace(self, labels={}))
+        del own["labels"]
+        return write({**own, **facts})
 
     @printable
     def __str__(self) -> str:
@@ -275,7 +290,10 @@ class Advice:
         elif not self.explores:
             said = [NO_EXPLORATION]
         parts = [line for p in self.policies for line in ["", *p.lines(self.unit, self.n)]]
-        return "\n".join([*said, *parts]).strip()
+        plans = [
+            line for name, plan in self.labels.items() for line in ("", f"{name}, labels: {plan}")
+        ]
+        return "\n".join([*said, *parts, *plans]).strip()
 
     @printable
     def __repr__(self) -> str:

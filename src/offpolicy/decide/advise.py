@@ -20,6 +20,7 @@ This log is a sample, and so is the one that is planned; both are in the range t
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,7 +31,9 @@ from offpolicy.decide.advice import Advice, Curve, Forecast, Plan, PolicyAdvice
 from offpolicy.decide.score_variance import randomness, scored, view_of
 from offpolicy.errors import UsageError
 from offpolicy.evaluation.evaluate import evaluate
+from offpolicy.inference.intervals.evidence import lumpiness
 from offpolicy.inference.intervals.sample import check_level
+from offpolicy.logs.outcome import settled_of
 from offpolicy.logs.words import unit_word
 from offpolicy.scores.catalog import headline
 
@@ -39,6 +42,7 @@ if TYPE_CHECKING:
 
     from offpolicy.decide.score_variance import View
     from offpolicy.evaluation.result import Evaluation
+    from offpolicy.inference.estimate import Estimate
     from offpolicy.logs.log import Log
 
 #: Shares of decisions drawn uniformly that a table shows.
@@ -117,7 +121,23 @@ def advise(
         for policy in ev.policies
     )
     random = randomness(ev) if is_single else None
-    return Advice(n, _unit(ev.problem.log), random, advice)
+    return Advice(n, _unit(ev.problem.log), random, advice, _labels(ev, width, level))
+
+
+def _labels(ev: Evaluation, width: float | None, level: float) -> dict[str, Any]:
+    """For each policy how many labels the width takes, where rewards are labels."""
+    plans = {}
+    for own in settled_of(ev.problem.log):
+        for policy, target in ev.targets.items():
+            e = ev[policy, scored(ev.estimators).name]
+            interval = e.interval(level)
+            if not e.is_defined or not interval.sufficient:
+                continue
+            weight = ev.problem.decisions(target, scored(ev.estimators)).ratio
+            plan = own.label_plan(weight, e.std_error, interval.width, width, level)
+            if plan is not None:
+                plans[policy] = plan
+    return plans
 
 
 def _unit(log: Log) -> str:
@@ -148,6 +168,8 @@ def _advice(
     error = base.std_error if base.is_defined else e.std_error
     own = None if interval is None else (interval.width, error)
     forecasts = [_forecast(own, z, n, view, x, learns=learns) for x in shares]
+    if interval is not None:
+        forecasts = [_with_noise(f, e) for f in forecasts]
     widths = [f.width(n) for f in forecasts]
     now = widths[0] if interval is None else interval.width
     wanted = width if width is not None else (now if math.isfinite(now) else min(widths)) / 2
@@ -165,6 +187,21 @@ def _advice(
         wanted,
         plans,
     )
+
+
+def _with_noise(forecast: Forecast, e: Estimate) -> Forecast:
+    """The forecast with what rewards of unknown range add; for episodes, whose units say it, with its noise."""
+    sample, evidence = e.sample(), e.known()
+    known = evidence is not None and evidence.completed().bounded_rewards
+    tail = 0.0 if known else lumpiness(sample, evidence) * math.sqrt(sample.total)
+    if not math.isnan(forecast.luck):
+        return replace(forecast, tail=tail)
+    c, square = sample.counts, sample.residual**2
+    # The relative error of a standard deviation is half that of the variance.
+    luck = 0.5 * math.sqrt(
+        max(sample.total * float(c @ square**2) / float(c @ square) ** 2 - 1, 0.0)
+    )
+    return replace(forecast, uncertainty=luck / math.sqrt(sample.total), luck=luck, tail=tail)
 
 
 def _forecast(

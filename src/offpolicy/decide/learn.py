@@ -19,18 +19,27 @@ import numpy as np
 from offpolicy._arguments import checks_arguments
 from offpolicy.decide.features import coded, learn_features
 from offpolicy.decide.learned import LEARNED, NAIVE, SCORE, Learned
-from offpolicy.decide.learners import LEARNERS, LONG, Material, Task, default_reward_model
+from offpolicy.decide.learners import (
+    LEARNERS,
+    LONG,
+    Material,
+    OwnLearner,
+    OwnPolicy,
+    Task,
+    default_reward_model,
+)
 from offpolicy.errors import UsageError, did_you_mean
 from offpolicy.evaluation.evaluate import evaluate
-from offpolicy.evaluation.metrics import Asked
+from offpolicy.evaluation.question import Asked
 from offpolicy.logs.layout import in_frame_order
 from offpolicy.policies.by_preference import Greedy
 from offpolicy.policies.context import n_rows
 from offpolicy.policies.distribution import one_hot
 from offpolicy.policies.simple import Fixed
+from offpolicy.policies.target import resolve
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from offpolicy._arrays import Floats, Ints
     from offpolicy.decide.features import Feature
@@ -48,7 +57,7 @@ Objective = Literal["value", "lower bound"]
 @checks_arguments
 def learn_policy(
     log: BanditLog | LogScan,
-    learner: Learner = "tree",
+    learner: Learner | Callable[[Any, Floats, tuple[Any, ...]], Any] = "tree",
     *,
     objective: Objective = "value",
     max_depth: int = 2,
@@ -67,9 +76,10 @@ def learn_policy(
     log : BanditLog or LogScan
         In memory, or a scan that may be read whole (``way`` "auto" or "rows"). Where it says which actions were
         eligible, only such are chosen.
-    learner : {"tree", "boosted"}
+    learner : {"tree", "boosted"} or function
         A tree of at most ``max_depth`` questions with an action at each leaf, or boosted regressions of each
-        action's scores.
+        action's scores. A learner of your own is a function of the context's rows, their (n, K) doubly robust scores
+        and the labels of the K actions, which returns a policy in any form.
     objective : {"value", "lower bound"}
         What an action is chosen by: the mean of its scores in a leaf (its boosted regression), or a one-sided 90%
         lower bound of it, which keeps to actions that the log knows well.
@@ -120,7 +130,7 @@ def learn_policy(
     smallest = max(SMALLEST_LEAF, log.n // 100) if min_rows is None else min_rows
     caution = CAUTION if objective == "lower bound" else 0.0
     task = Task(smallest, caution, max_depth, seed)
-    fit = LEARNERS[learner]
+    fit: Any = LEARNERS[learner] if isinstance(learner, str) else OwnLearner(learner)
 
     rows = _rows(log)
     features = tuple(learn_features(rows, log.context.names))
@@ -135,7 +145,8 @@ def learn_policy(
     )
     policy = fit(_material(features, codes, whole, log, order, sign), task)
     label = whole.problem.source.folds.labels[0]
-    chosen = np.empty(log.n, dtype=np.int64)
+    k = len(log.actions)
+    chosen = np.empty((log.n, k))
     for k in np.unique(label):
         inside, outside = np.flatnonzero(label == k), np.flatnonzero(label != k)
         part = log.take(outside)
@@ -145,15 +156,22 @@ def learn_policy(
         each = _each(log, order)
         seen = evaluate(part, each, estimators=[SCORE], folds=2, seed=seed + 1, **models)
         mine = _material(features, [c[outside] for c in codes], seen, part, order, sign)
-        learned = fit(mine, task)
-        able = None if log.eligible is None else log.eligible[inside]
-        chosen[inside] = learned.decide([c[inside] for c in codes], len(inside), able)
-    full = policy.decide(codes, log.n, log.eligible)
-    k = len(log.actions)
-    given = {LEARNED: one_hot(chosen, k), NAIVE: one_hot(full, k)}
+        chosen[inside] = _taken(fit(mine, task), log, inside, codes)
+    given = {LEARNED: chosen, NAIVE: _taken(policy, log, np.arange(log.n), codes)}
     both = whole.add({name: in_frame_order(table, log) for name, table in given.items()})
     naive = both[NAIVE, SCORE]
     return Learned(policy, _only(both, LEARNED), naive)
+
+
+def _taken(policy: Any, log: BanditLog, at: Ints, codes: list[Ints]) -> Floats:
+    """(m, K) what a learned policy does in some rows."""
+    if isinstance(policy, OwnPolicy):
+        part = log.take(at)
+        target = resolve("learned", policy.policy, part)
+        rows = np.arange(len(at))
+        return target.probabilities(part.context.positions(rows) if target.shares_context else rows)
+    able = None if log.eligible is None else log.eligible[at]
+    return one_hot(policy.decide([c[at] for c in codes], len(at), able), len(log.actions))
 
 
 def _rows(log: BanditLog) -> Any:
@@ -163,6 +181,7 @@ def _rows(log: BanditLog) -> Any:
 def _only(ev: Evaluation, policy: str) -> Evaluation:
     return replace(
         ev,
+        question=ev.question.but(policies={policy: ev.question.policies[policy]}),
         targets={policy: ev.targets[policy]},
         estimates={key: e for key, e in ev.estimates.items() if key[0] == policy},
     )
@@ -202,7 +221,9 @@ def _material(
     order: tuple[int, ...],
     sign: float,
 ) -> Material:
-    return Material(features, codes, sign * _scores(ev), log.actions, log.eligible, order)
+    return Material(
+        features, codes, sign * _scores(ev), log.actions, log.eligible, order, _rows(log)
+    )
 
 
 def _scores(ev: Evaluation) -> Floats:
@@ -211,7 +232,7 @@ def _scores(ev: Evaluation) -> Floats:
     return scores * ev.problem.units.mass[:, None]
 
 
-def _in_memory(log: BanditLog | LogScan, learner: str) -> BanditLog:
+def _in_memory(log: BanditLog | LogScan, learner: Any) -> BanditLog:
     """The log's rows, where a policy can be learned from them."""
     if getattr(log, "kind", None) == "bandit" and getattr(log, "way", None) in {"auto", "rows"}:
         log = cast("LogScan", log).read()
@@ -233,11 +254,14 @@ def _in_memory(log: BanditLog | LogScan, learner: str) -> BanditLog:
     return log
 
 
-def _check_question(learner: str, objective: str, max_depth: int, min_rows: int | None) -> None:
-    for value, known, name in (
-        (learner, LEARNERS, "learner"),
-        (objective, ("value", "lower bound"), "objective"),
-    ):
+def _check_question(learner: Any, objective: str, max_depth: int, min_rows: int | None) -> None:
+    if not isinstance(learner, str) and not callable(learner):
+        raise UsageError(
+            f"learner= must be one of {list(LEARNERS)} or a function (context, scores, actions) that gives a policy. "
+            f"Got {type(learner).__name__} instead."
+        )
+    words = [(learner, LEARNERS, "learner")] if isinstance(learner, str) else []
+    for value, known, name in (*words, (objective, ("value", "lower bound"), "objective")):
         if value not in known:
             raise UsageError(f"{name}= must be one of {list(known)}.{did_you_mean(value, known)}")
     _check_sizes(max_depth, min_rows)
@@ -250,7 +274,7 @@ def _check_sizes(max_depth: int, min_rows: int | None) -> None:
         raise UsageError(f"min_rows= must be an int of at least 1. Got {min_rows!r} instead.")
 
 
-def _check_context(log: BanditLog, learner: str) -> None:
+def _check_context(log: BanditLog, learner: Any) -> None:
     if log.context.names is None and np.ndim(log.context.table) > 2:
         raise UsageError(
             "learn_policy asks about single columns; this context is an array of shape "

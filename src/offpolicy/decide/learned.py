@@ -10,7 +10,7 @@ from scipy import special
 
 from offpolicy._doors import door
 from offpolicy._visible import printable
-from offpolicy.decide.policies import BoostedPolicy, TreePolicy
+from offpolicy.decide.policies import TreePolicy
 from offpolicy.evaluation.shown import Tracked
 from offpolicy.inference.figures import plain, signed
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from offpolicy._arrays import Bools, Floats
+    from offpolicy.decide.learners import OwnPolicy
+    from offpolicy.decide.policies import BoostedPolicy
     from offpolicy.evaluation.result import Evaluation
     from offpolicy.evaluation.shown import Section
     from offpolicy.inference.estimate import Estimate
@@ -33,7 +35,7 @@ class Learned:
 
     Attributes
     ----------
-    policy : TreePolicy or BoostedPolicy
+    policy : TreePolicy, BoostedPolicy or OwnPolicy
         Learned from all rows. `Learned` itself can be given to `evaluate` as well.
     evaluation : Evaluation
         Of the policies learned without each fold, on the rows of that fold; report, verdict and gate work.
@@ -41,7 +43,7 @@ class Learned:
         Value of the policy on the rows it was learned from: too high.
     """
 
-    policy: TreePolicy | BoostedPolicy
+    policy: TreePolicy | BoostedPolicy | OwnPolicy
     evaluation: Evaluation
     naive: Estimate
 

@@ -9,7 +9,13 @@ import numpy as np
 
 from offpolicy.decide.policies import BoostedPolicy, TreePolicy
 from offpolicy.decide.tree import Search
+from offpolicy.errors import PolicyError, doing
 from offpolicy.models.rewards.boosted import BoostedReward, lightgbm
+from offpolicy.policies.context import n_rows
+from offpolicy.policies.distribution import as_rows
+from offpolicy.policies.forms import adapted
+from offpolicy.policies.protocol import bind, member_probabilities
+from offpolicy.policies.surface import Surface
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
@@ -66,6 +72,8 @@ class Material:
     eligible : (n, K) array of bool, optional
     otherwise : tuple of int
         Actions in the order in which they are taken where another one is not eligible.
+    context : frame or array
+        The rows as they came.
     """
 
     features: tuple[Feature, ...]
@@ -74,6 +82,7 @@ class Material:
     labels: tuple[Hashable, ...]
     eligible: Bools | None = None
     otherwise: tuple[int, ...] = ()
+    context: Any = None
 
 
 @dataclass(frozen=True)
@@ -132,3 +141,45 @@ LEARNERS: dict[str, Callable[[Material, Task], TreePolicy | BoostedPolicy]] = {
     "tree": _tree,
     "boosted": _boosted,
 }
+
+
+@dataclass(frozen=True, eq=False)
+class OwnLearner:
+    """A learner from outside: a function of the context, the scores and the actions that gives a policy."""
+
+    function: Callable[[Any, Floats, tuple[Hashable, ...]], Any]
+
+    def __call__(self, given: Material, task: Task) -> OwnPolicy:
+        """The policy, in whichever form."""
+        with doing("learning a policy", PolicyError):
+            made = self.function(given.context, given.scores, given.labels)
+        return OwnPolicy(made, given.labels, called(self.function))
+
+
+@dataclass(frozen=True, eq=False)
+class OwnPolicy:
+    """What a learner from outside gave."""
+
+    policy: Any
+    labels: tuple[Hashable, ...]
+    learner: str
+
+    def bind(self, actions: tuple[Hashable, ...]) -> Any:
+        """Return the policy for these actions, in this order."""
+        return bind(adapted("learned", self.policy, Surface(tuple(actions))), tuple(actions))
+
+    def probabilities(self, context: Any, *, eligible: Bools | None = None) -> Floats:
+        """(n, K) probabilities in the order of the log that it was learned from."""
+        part = self.bind(self.labels)
+        shape = n_rows(context), len(self.labels)
+        if hasattr(part, "probabilities"):
+            return member_probabilities(part, context, eligible, shape)
+        return as_rows(part(context), self.labels, shape, "the learned policy")
+
+    def __str__(self) -> str:
+        return f"Policy learned by {self.learner}"
+
+
+def called(function: Any) -> str:
+    """The name of a learner."""
+    return str(getattr(function, "__name__", type(function).__name__))

@@ -26,6 +26,7 @@ from offpolicy.decide.online.own import as_array, fresh
 from offpolicy.decide.time_blocks import blocks_of, ordered
 from offpolicy.errors import UsageError
 from offpolicy.evaluation.evaluate import evaluate
+from offpolicy.logs.outcome import need_seen
 from offpolicy.models.fitting.apart import predictions_apart
 from offpolicy.policies.distribution import check_rows
 
@@ -148,6 +149,7 @@ def replay(
     order = ordered(cast("BanditLog", log), block, time, method)
     ready = {name: fresh(each, log.actions) for name, each in named.items()}
     own = log if metric is None else log.with_reward(metric)
+    need_seen(own, "replay")
     seen = -own.reward if _is_minimized(log, metric, minimize) else own.reward
     scored = order[block[order] > 0]
     c = 1.0 if method == "progressive" else _acceptance(log, scored, accept)
@@ -190,6 +192,7 @@ def replay(
         behavior_model=behavior_model,
         minimize=minimize,
         randomized=randomized,
+        learned_elsewhere=True,  # on earlier blocks, or on rows accepted before
         seed=seed,
     )
     return replace(ev, replayed=replayed)

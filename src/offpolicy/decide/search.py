@@ -48,7 +48,7 @@ class PolicyLearner:
     def __init__(
         self,
         log: BanditLog,
-        learner: str = "tree",
+        learner: Any = "tree",
         objective: str = "value",
         max_depth: int = 2,
         min_rows: int | None = None,
@@ -91,7 +91,7 @@ class PolicyLearner:
         """Learn from the rows of the log that X names by its index."""
         self.learned_: Learned = learn_policy(
             self.log.take(rows_in(self.log, X, "PolicyLearner")),
-            self.learner,  # type: ignore[arg-type]
+            self.learner,
             objective=self.objective,  # type: ignore[arg-type]
             max_depth=self.max_depth,
             min_rows=self.min_rows,
@@ -115,8 +115,9 @@ class PolicyLearner:
 
     def predict(self, X: Any) -> Array:
         """(n,) labels of the actions it takes."""
-        policy = self._fitted().policy
-        return np.array(policy.labels, dtype=object)[policy.choices(X)]
+        learned = self._fitted()
+        labels: Array = np.array(learned.policy.labels, dtype=object)
+        return np.asarray(labels[learned.probabilities(X).argmax(axis=1)])
 
     def _fitted(self) -> Learned:
         if not hasattr(self, "learned_"):

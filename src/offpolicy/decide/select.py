@@ -2,18 +2,18 @@
 
 For each policy the difference to the logging policy has a one-sided lower bound that holds for all policies
 together. Policies whose bound is above 0 are shown to be better; of these the one with the highest estimate is adopted
-(the promise holds for whichever), and where there is none the logging policy is kept. With logged propensities and
-independent units the bound needs no large sample: it is a bet on w − 1 and r, paired row by row, where r is the
-reward scaled by its range (of the logged ones, where none is declared); see `inference.intervals.joint_bets`. Where
-propensities are estimated, or units are clusters or carry weights, the bound is the lower end of the difference's own
-interval.
+(the promise holds for whichever), and where there is none the logging policy is kept. Where the rules of intervals find
+many units with balanced scores behind the difference, the bound is the lower end of its own interval. Elsewhere, with
+logged propensities and independent units, it needs no large sample: a bet on w − 1 and r, paired row by row, where r is
+the reward scaled by its range (of the logged ones, where none is declared); see `inference.intervals.joint_bets`. Where
+propensities are estimated, or units are clusters or carry weights, it is the end of the interval whatever made that.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -33,6 +33,7 @@ from offpolicy.inference.intervals.joint_bets import (
     value_lower_bound,
 )
 from offpolicy.inference.intervals.sample import Sample
+from offpolicy.inference.registry import is_balanced, names
 from offpolicy.policies.target import LOGGING_POLICY
 from offpolicy.scores.catalog import headline
 
@@ -40,8 +41,8 @@ if TYPE_CHECKING:
     from offpolicy.evaluation.shown import Section
     from offpolicy.inference.estimate import Estimate
 
-Method = Literal["auto", "smoothing", "exploration", "bernstein", "interval"]
-METHODS = ("auto", "smoothing", "exploration", "bernstein", "interval")
+#: "auto", "interval", one of `EXACT`, or the name of an interval method.
+Method = str
 NOT_ENOUGH, SMOOTHED = "not enough evidence", "logarithmic smoothing"
 #: Rate at which correct propensities are taken for wrong ones.
 CONTRADICTED = 0.001
@@ -166,11 +167,12 @@ def select(
         Of one or more policies; with several metrics, of the one that decides: ``select(ev.metric("revenue"))``.
     rate : float
         Probability, at most, of adopting a policy that earns no more than the logging policy.
-    method : {"auto", "smoothing", "exploration", "bernstein", "interval"}
+    method : {"auto", "smoothing", "exploration", "bernstein", "interval"} or the name of an interval
         "smoothing" (logarithmic smoothing), "exploration" (implicit exploration) and "bernstein" (empirical
         Bernstein) hold at any sample size, for logged propensities and independent units; "bernstein" needs a
-        largest possible weight. "interval" takes the lower end of the difference's interval. "auto": smoothing,
-        the tightest of the three, where they hold, else the interval.
+        largest possible weight. "interval" takes the lower end of the difference's interval; a name, such as "bca",
+        that of the interval of this name. "auto": the interval where many units with balanced scores stand behind
+        the difference; else smoothing, the tightest of the three, where they hold.
     estimator : str, optional
         Whose estimates to show, and whose intervals to take; default: the recommended one.
 
@@ -190,9 +192,10 @@ def select(
             f"select takes what evaluate gives. Got {type(ev).__name__} instead: op.select(op.evaluate(log, policies))."
         )
     check_question(rate, method)
-    names = [e.name for e in ev.estimators]
-    if estimator is not None and estimator not in names:
-        raise UsageError(f"there is no estimate by {estimator!r}.{did_you_mean(estimator, names)}")
+    computed = [e.name for e in ev.estimators]
+    if estimator is not None and estimator not in computed:
+        near = did_you_mean(estimator, computed)
+        raise UsageError(f"there is no estimate by {estimator!r}.{near}")
     each = 1 - adjusted(1 - rate, len(ev.policies))
     name = headline(ev.estimators).name if estimator is None else estimator
     found = [_candidate(ev, policy, name, each, method) for policy in ev.policies]
@@ -207,8 +210,10 @@ def check_question(rate: float, method: str) -> None:
     """Refuse what cannot be asked for, before anything is fitted."""
     if not (isinstance(rate, int | float) and 0 < rate < 1):
         raise UsageError(f"rate= must be between 0 and 1. Got {rate!r} instead.")
-    if method not in METHODS:
-        raise UsageError(f"method= must be one of {list(METHODS)}.{did_you_mean(method, METHODS)}")
+    known = ["auto", "interval", *EXACT]
+    if method not in known and method not in names():
+        known += names()[1:]
+        raise UsageError(f"method= must be one of {known}.{did_you_mean(method, known)}")
 
 
 def _candidate(ev: Evaluation, policy: str, estimator: str, rate: float, method: str) -> Candidate:
@@ -220,14 +225,26 @@ def _candidate(ev: Evaluation, policy: str, estimator: str, rate: float, method:
             f"method={method!r} needs logged propensities and independent units without weights; this log "
             "has other ones. Leave method= out."
         )
-    by_interval = method == "interval" or not exact
     nothing = math.inf if ev.minimize else -math.inf
-    if not e.is_defined or not _is_sound(ev, policy, estimator, by_interval=by_interval):
-        return Candidate(policy, difference.value, nothing, NOT_ENOUGH, e.value, nothing)
-    if by_interval:
-        intervals = [x.interval(1 - 2 * rate) for x in (difference, e)]
-        ends = [(i.high if ev.minimize else i.low) if i.sufficient else nothing for i in intervals]
-        return Candidate(policy, difference.value, ends[0], intervals[0].method, e.value, ends[1])
+    unknown = Candidate(policy, difference.value, nothing, NOT_ENOUGH, e.value, nothing)
+    if not e.is_defined:
+        return unknown
+    if method not in EXACT:
+        how = "auto" if method == "interval" else method
+        sound = _is_sound(ev, policy, estimator, by_interval=True)
+        intervals = [x.interval(1 - 2 * rate, how) for x in (difference, e)]
+        # What needs no large sample is for where there is none.
+        if method != "auto" or not exact or (sound and is_balanced(intervals[0])):
+            if not sound:
+                return unknown
+            ends = [
+                (i.high if ev.minimize else i.low) if i.sufficient else nothing for i in intervals
+            ]
+            return Candidate(
+                policy, difference.value, ends[0], intervals[0].method, e.value, ends[1]
+            )
+    if not _is_sound(ev, policy, estimator, by_interval=False):
+        return unknown
     evidence = e.known()
     sign = -1.0 if ev.minimize else 1.0
     bound, how = _bound(evidence, rate, method, sign, less_logged=True)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, cast
 
 import numpy as np
 
@@ -13,10 +13,11 @@ from offpolicy._arguments import checks_arguments
 from offpolicy._visible import printable
 from offpolicy.engines.codes import codes_of
 from offpolicy.engines.compress import TooManyCellsError, compress
+from offpolicy.engines.outcome_rows import read_rows
+from offpolicy.engines.reading import MAX_CELLS, MAX_ROWS, Progress, Reading
 from offpolicy.engines.roles import Roles, normalized
 from offpolicy.engines.rows import Schema
 from offpolicy.engines.scanned import Scanned
-from offpolicy.engines.sources import open_source
 from offpolicy.engines.stream import StreamedLog
 from offpolicy.engines.validate import Facts, facts
 from offpolicy.errors import DataError, UsageError
@@ -34,19 +35,15 @@ from offpolicy.splits.folds import Plan, check_enough
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from offpolicy.engines.engine import Engine
     from offpolicy.logs.action_features import ActionFeatures
     from offpolicy.logs.actions import Label
     from offpolicy.logs.bandit import BanditLog
 
-Progress: TypeAlias = Callable[[str, float], None]
 Way: TypeAlias = Literal["auto", "rows", "cells", "stream"]
 WAYS = ("auto", "rows", "cells", "stream")
 COARSE = 0.1  # share of distinct values up to which a column is worth compressing
-MAX_ROWS = 1_000_000
-MAX_CELLS = 12_000_000
 MAX_LEVELS = 1_000_000
 
 
@@ -257,7 +254,7 @@ class LogScan(Scanned):
         )
 
     def _rows(self, streamed: StreamedLog) -> BanditLog:
-        log = streamed.schema.log(self.engine.table(streamed.rows()))
+        log = streamed.schema.log(self.engine.table(streamed.table()))
         cluster = (
             np.unique(log.cluster, return_inverse=True)[1] if log.has_clusters else log.cluster
         )
@@ -311,18 +308,9 @@ def scan(
     fold: str | None = None,
     action_features: Any = None,
     action_kind: ActionKind = "discrete",
-    table: str | None = None,
-    engine: str | None = None,
+    outcome: Any = None,
     way: Way = "auto",
-    memory_limit: str | None = None,
-    threads: int | None = None,
-    temp_directory: str | Path | None = None,
-    network: bool = False,
-    max_rows: int = MAX_ROWS,
-    max_cells: int = MAX_CELLS,
-    chunk_rows: int = 250_000,
-    fit_rows: int = 2_000_000,
-    progress: Progress | None = None,
+    **reading: Any,
 ) -> LogScan:
     """Open a log that is larger than memory, or that lives in an engine.
 
@@ -334,39 +322,23 @@ def scan(
     context, action, reward, propensity, batch, cluster, weight, actions, keep_probability, fold, action_features,
     action_kind
         As in `BanditLog.from_frame`.
+    outcome : `Labeled`, `Delayed`, `LongTerm` or {metric: outcome}, optional
+        As in `BanditLog.from_frame`. Its rows are read into memory at once, up to ``max_rows``.
     id : column name, optional
         Integer or text that tells rows apart. Folds are a hash of it (of ``cluster`` where given), so
         they are the same on every engine. Without it folds are a hash of the row's number, where rows have
         an order (files and DuckDB).
-    table : str, optional
-        Table of a DuckDB file or connection.
-    engine : {"duckdb", "spark", "spark://…"}, optional
-        Who reads files.
     way : {"auto", "rows", "cells", "stream"}
         What comes over: all rows, weighted cells, or blocks of rows one after another. It is a matter of
         speed: the answer is the same. "auto" chooses by the number of rows and distinct values.
-    memory_limit : str, optional
-        Of DuckDB, such as "2GB".
-    threads : int, optional
-        Of DuckDB.
-    temp_directory : path, optional
-        Where temporary files go; they are removed in the end, also after an interrupt.
-    network : bool
-        Whether a source such as "s3://…" or "https://…" may be read. DuckDB needs its extension httpfs for it,
-        which must have been installed; nothing is installed unasked.
-    max_rows, max_cells : int
-        Most rows (cells) to hold in memory.
-    chunk_rows : int
-        Rows of a chunk when streaming.
-    fit_rows : int
-        When streaming, most training rows for learners that cannot be fitted in chunks.
-    progress : callable, optional
-        Called as ``progress(stage, done)``: stage is "check", "compress", "fit" or "score", and done goes
-        from 0 to 1.
+    **reading
+        The options of `offpolicy.engines.reading.Reading`: ``table=``, ``engine=``, ``memory_limit=``, ``threads=``,
+        ``temp_directory=``, ``network=``, ``max_rows=``, ``max_cells=``, ``chunk_rows=``, ``fit_rows=``, ``progress=``.
 
     Returns
     -------
     LogScan
+        Or, where ``outcome`` is given, a `BanditLog`.
 
     Examples
     --------
@@ -387,23 +359,10 @@ def scan(
         raise UsageError(
             "way='cells' counts equal rows, and actions that are numbers seldom repeat. Use way='rows' or 'stream'."
         )
-    if engine not in {None, "duckdb"} and memory_limit is not None:
-        raise UsageError("memory_limit= is DuckDB's. Spark takes spark.executor.memory.")
+    read = Reading.of(reading)
     rewards = reward_names(reward)
-    runner, rows = open_source(
-        source,
-        table=table,
-        engine=engine,
-        memory_limit=memory_limit,
-        threads=threads,
-        temp_directory=temp_directory,
-        network=network,
-        labels=[
-            c
-            for c in (None if action_kind == "continuous" else action, batch, cluster, id, fold)
-            if c is not None
-        ],
-    )
+    labels = (None if action_kind == "continuous" else action, batch, cluster, id, fold)
+    runner, rows = read.open(source, [name for name in labels if name is not None])
     roles = Roles(
         names,
         action,
@@ -425,17 +384,26 @@ def scan(
         runner.close()
         raise
     described = str(source) if isinstance(source, str) else type(source).__name__
-    return LogScan(
+    made = LogScan(
         runner,
         rows,
         roles,
         None if actions is None else tuple(actions),
         way,
-        Limits(max_rows, max_cells, chunk_rows, fit_rows),
-        progress,
+        Limits(read.max_rows, read.max_cells, read.chunk_rows, read.fit_rows),
+        read.progress,
         described,
         given_features=action_features,
     )
+    if outcome is None:
+        return made
+    columns = {
+        "context": names, "action": action, "reward": list(rewards), "propensity": propensity, "batch": batch,
+        "cluster": cluster, "weight": weight, "actions": actions, "id": id, "keep_probability": keep_probability,
+        "fold": fold, "action_features": action_features, "action_kind": action_kind,
+    }  # fmt: skip
+    # A log of rows answers all that a scan is asked by `evaluate`, `check` and the command line.
+    return cast("LogScan", read_rows(made, outcome, **columns))
 
 
 def policy_columns(named: dict[str, Any]) -> tuple[str, ...]:

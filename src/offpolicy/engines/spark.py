@@ -139,7 +139,7 @@ class Spark:
 
         self.unchanged(tails=True)
         work = _Blocks(log.schema, task, log.scan.limits.chunk)
-        made = self.frame(log.rows()).mapInArrow(work, "made binary")
+        made = self.frame(log.table()).mapInArrow(work, "made binary")
         made = made.persist(StorageLevel.DISK_ONLY)
         try:
             made.count()

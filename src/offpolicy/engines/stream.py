@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from offpolicy.engines.roles import in_order, normalized
 from offpolicy.engines.rows import Schema, names_of
 from offpolicy.errors import UsageError
+from offpolicy.logs.bandit import joined
 from offpolicy.logs.frame import Columns
 from offpolicy.logs.layout import Layout
 from offpolicy.logs.metrics import check_metric
@@ -117,7 +118,21 @@ class StreamedLog:
         """Tell whoever watches how far a stage is."""
         self.scan.report(stage, done)
 
-    def rows(self) -> Any:
+    @property
+    def rows(self) -> int:
+        """Rows."""
+        return self.scan.n
+
+    @property
+    def logs_distribution(self) -> bool:
+        """Whether the probabilities of all actions were logged."""
+        return bool(self.schema.roles.distribution)
+
+    def gathered(self, blocks: list[BanditLog]) -> BanditLog:
+        """One log in memory of the rows of some blocks."""
+        return joined(blocks)
+
+    def table(self) -> Any:
         """Ibis table of the rows in their order."""
         scan = self.scan
         rows = normalized(scan.table, scan.roles, scan.facts.labels, self.schema.extra)
@@ -145,7 +160,7 @@ class StreamedLog:
         import pyarrow as pa
 
         first = 0
-        for batch in self.scan.engine.batches(self.rows(), self.scan.limits.chunk):
+        for batch in self.scan.engine.batches(self.table(), self.scan.limits.chunk):
             rows = pa.Table.from_batches([batch])
             self._check_order(first, rows)
             yield self.schema.log(rows, first)
@@ -156,14 +171,14 @@ class StreamedLog:
         import pyarrow as pa
 
         place = f"x{self.schema.roles.context.index(name)}"
-        batches = self.scan.engine.batches(self.rows(), self.scan.limits.chunk)
+        batches = self.scan.engine.batches(self.table(), self.scan.limits.chunk)
         table = pa.Table.from_batches([batch.select([place]) for batch in batches])
         return Columns(table).values(place)
 
     def spark_frame(self) -> Any:
         """The rows as a Spark DataFrame, where executors hold them; None elsewhere."""
         frame = getattr(self.scan.engine, "frame", None)
-        return None if frame is None else frame(self.rows())
+        return None if frame is None else frame(self.table())
 
     def run(self, task: Callable[[BanditLog], Any]) -> Iterator[Any]:
         """What a task makes of each block, in order: here, or where the rows are."""

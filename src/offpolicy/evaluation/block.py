@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from offpolicy._arrays import Floats
-    from offpolicy.inference.columns import Columns
+    from offpolicy.columns.store import Columns
     from offpolicy.logs.log import Log
     from offpolicy.policies.coarse import Cells
     from offpolicy.policies.target import Target
@@ -39,7 +39,7 @@ class Block:
     nuisances: Any
     discount: float
     columns: Columns
-    notes: dict[Any, Any]
+    notes: Any  # by name: what models say of columns
     cells: Cells | None = None
 
     def pi_e(self, target: Target) -> Floats:

@@ -45,10 +45,10 @@ def model_notes(p: Pipeline, target: Target, estimator: Estimator, repeat: int) 
         notes += _floor_note(p, split, repeat)
         notes += p.source.fit_notes(BEHAVIOR)
         source = behavior_name(p.folds, p.columns, split, repeat, 0)
-        notes.append(said.get(("behavior", *source[1:]), ""))
+        notes.append(said(("behavior", *source[1:])))
     if "value" in estimator.needs:
         notes += p.source.fit_notes(REWARD if estimator.emphasis is None else MRDR)
-        notes.append(said.get(p.value_names(target, estimator, repeat)[1], ""))
+        notes.append(said(p.value_names(target, estimator, repeat)[1]))
         cells = p.source.cells
         if cells is not None and cells.models_actions:
             notes.append(WITHIN_CELLS)

@@ -17,7 +17,6 @@ from offpolicy._progress import FITTING, track
 from offpolicy.errors import NotIdentifiedError
 from offpolicy.evaluation.block import APART, LEANING, OWN, behavior_name, values_name
 from offpolicy.evaluation.block_scores import scores_by_block
-from offpolicy.evaluation.combined import Combined
 from offpolicy.evaluation.notes import (
     NO_OVERLAP,
     NO_SPREAD,
@@ -29,7 +28,7 @@ from offpolicy.evaluation.notes import (
 )
 from offpolicy.evaluation.weight_evidence import evidence_columns
 from offpolicy.inference.bend import Bend, agreed, bend, width_of
-from offpolicy.inference.estimate import EDGE, INTERIOR, Estimate, embedded, over_folds
+from offpolicy.inference.estimate import EDGE, INTERIOR, Estimate, embedded
 from offpolicy.inference.intervals.pool import Moments
 from offpolicy.inference.reach import CalibrationSums, calibration_sums, masses
 from offpolicy.inference.score_table import Affine, EvidenceColumns, ScoreTable
@@ -41,8 +40,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from offpolicy._arrays import Floats, Ints
+    from offpolicy.columns.store import Columns, Name
     from offpolicy.evaluation.source import Source
-    from offpolicy.inference.columns import Columns, Name
     from offpolicy.inference.reach import Reach
     from offpolicy.inference.units import Units
     from offpolicy.policies.target import Target
@@ -73,25 +72,29 @@ class Pipeline:
         Where predictions come from: a block in memory, or passes over blocks.
     table : ScoreTable
         Scores of all units.
-    fold_means : bool
-        Whether a cross-fitted estimate is the mean over folds of their means, and not over units.
-    weighting : int
-        Stage at which π_b was set: later ones with another reward share its weights.
-    earning : column name
-        The reward (the return) of each unit.
     metric : str
         Which of several metrics the reward is, for labels; empty where there is one.
     """
 
     source: Source
     table: ScoreTable
-    discount: float
-    number: int = 0
-    fold_means: bool = False
-    weighting: int = 0
-    earning: Name = "return"
     metric: str = ""
     _cache: dict[Any, Any] = field(default_factory=dict, repr=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what is made again."""
+        return {**vars(self), "_cache": {}}
+
+    @property
+    def discount(self) -> float:
+        """γ."""
+        return self.source.specs.discount
+
+    @property
+    def earning(self) -> Name:
+        """The column of the reward (the return) of each unit."""
+        weights = tuple((factor, part.metric) for factor, part in self.source.parts)
+        return ("return", self.source.metric, weights, self.discount)
 
     @property
     def log(self) -> Any:
@@ -130,6 +133,11 @@ class Pipeline:
         """Predictions."""
         return self.source.columns
 
+    def _key(self, target: str, estimator: Estimator) -> tuple[Any, ...]:
+        """All that an estimate depends on."""
+        policy = self.source.keys.policies.get(target)
+        return (target, policy, estimator, *self.source.facets(estimator.split))
+
     @property
     def weights_known(self) -> bool:
         """Whether the logged propensities are used as they are."""
@@ -155,7 +163,7 @@ class Pipeline:
             ):
                 for estimator in order:
                     for name, target in targets.items():
-                        made[name, estimator.name] = self.estimate(target, estimator, everyone)
+                        made[name, estimator.name] = self._estimated(target, estimator, everyone)
                         advance(note=f"{name} by {estimator.name}")
         finally:
             if closes:
@@ -219,6 +227,19 @@ class Pipeline:
         total = layout.sum(np.power(self.discount, layout.step) * reward)
         return np.asarray(total + layout.surplus(reward))
 
+    def _estimated(
+        self, target: Target, estimator: Estimator, together: Sequence[Target]
+    ) -> Estimate:
+        """The estimate, made once for all questions that are alike in what it depends on."""
+        if self.table is not self.source.store.table:
+            return self.estimate(target, estimator, together)
+        made, draws = self.source.store.estimates, self.draws(estimator.split)
+        key = (self.metric, draws, *self._key(target.name, estimator))
+        if key not in made:
+            made[key] = self.estimate(target, estimator, together)
+        estimate: Estimate = made[key]
+        return estimate
+
     def estimate(
         self, target: Target, estimator: Estimator, together: Sequence[Target] = ()
     ) -> Estimate:
@@ -229,6 +250,7 @@ class Pipeline:
         label = f"{self.metric} of {label}" if self.metric else label
         target = smoothed_for(target, estimator)
         rows: list[Affine] = []
+        models: list[Any] = []
         notes: list[str] = [*getattr(self.log, "notes", ()), *self.source.notes]
         scored = evidence = None
         for repeat in range(repeats):
@@ -243,16 +265,18 @@ class Pipeline:
             half = estimator.split == "half"
             if half:
                 psi, mask = embedded(psi, self.units, np.flatnonzero(self.folds.half[repeat]))
-                scored = ("scored", repeat)
+                scored = ("scored", self.source.keys(("half", repeat)))
                 if scored not in self.table.columns:
                     self.table.put(scored, mask)
-            elif estimator.split == "crossfit" and self.fold_means:
-                psi = over_folds(psi, self.units, self.folds.labels[repeat])
             if evidence is None and (not half or repeats == 1):
                 evidence = evidence_columns(self, target, estimator, repeat, scored)
-            name = ("psi", self.number, target.name, estimator.name, repeat)
+            name = ("psi", *self._key(target.name, estimator), repeat)
             self.table.put(name, psi)
             rows.append(Affine.column(name))
+            model = self._cache.pop(("model", target.name, estimator.name, repeat), None)
+            if model is not None and not half and self.weights_known:
+                models.append(("model", *name[1:]))
+                self.table.put(models[-1], model)
         estimate = Estimate(
             self.table,
             tuple(rows),
@@ -262,6 +286,7 @@ class Pipeline:
             evidence,
             reward=self.earning,
             shares_means=not estimator.linear_in_reward,
+            models=tuple(models) if len(models) == repeats else (),
         )
         if target.finer is not None and "behavior" in estimator.needs:
             finer = self.estimate(target.finer, estimator, [target.finer])
@@ -315,9 +340,10 @@ class Pipeline:
             return scores_by_block(self, target, estimator, repeat), ""
         d = self.decisions(target, estimator, repeat)
         scores = catalog.apply(estimator, d if estimator.counts else d.unfolded())
-        self._cache["products", target.name, estimator.name] = scores.products
-        self._cache["look back", target.name, estimator.name] = scores.looks_back
-        self._cache["model share", target.name, estimator.name, repeat] = scores.model_share
+        said, key = self.source.store.said, self._key(target.name, estimator)
+        said["blend", *key] = (scores.products, scores.looks_back)
+        said["model share", *key, repeat] = scores.model_share
+        self._cache["model", target.name, estimator.name, repeat] = scores.model
         if d.is_counted and not estimator.counts:
             # Units that are alike in all that a score may look at have one score.
             first = np.concatenate([[0], np.cumsum(np.rint(d.count).astype(np.int64))[:-1]])
@@ -334,18 +360,25 @@ class Pipeline:
                 "estimator with a value model, or truncated='cut'."
             )
 
+    def _blend(self, target: str, estimator: Estimator) -> tuple[float | None, float | None]:
+        blend: tuple[float | None, float | None] = self.source.store.said.get(
+            ("blend", *self._key(target, estimator)), (None, None)
+        )
+        return blend
+
     def products_share(self, target: str, estimator: Estimator) -> float:
         """Share of an estimate that rests on products of ratios over an episode."""
-        blended = self._cache.get(("products", target, estimator.name))
+        blended = self._blend(target, estimator)[0]
         return float(estimator.uses_products) if blended is None else float(blended)
 
     def model_share(self, target: Target, estimator: Estimator, repeat: int) -> float:
         """How much of a reward model's predictions a score takes from the rewards."""
-        return float(self._cache.get(("model share", target.name, estimator.name, repeat), 1.0))
+        key = ("model share", *self._key(target.name, estimator), repeat)
+        return float(self.source.store.said.get(key, 1.0))
 
     def look_back_share(self, target: str, estimator: Estimator) -> float:
         """Share of an estimate that rests on ratios of marginals times products of the steps since."""
-        return float(self._cache.get(("look back", target, estimator.name)) or 0.0)
+        return float(self._blend(target, estimator)[1] or 0.0)
 
     def _overlaps(self, target: Target) -> bool:
         key = ("overlaps", target.name)
@@ -363,39 +396,39 @@ class Pipeline:
         """What the score of one estimator looks at, on the units its split scores; of one block or of all."""
         target = smoothed_for(target, estimator)
         self.source.predict(target, estimator, repeat, [target])
-        split, view = estimator.split, self.source.view(block)
+        source, split = self.source, estimator.split
         repeat = 0 if split == "full" else repeat
-
-        def column(name: Any) -> Floats:
-            return self.columns[name] if block is None else self.columns.block(name, block)
-
-        pi_e = column(("pi_e", target.name))
+        layout, reward, mass, count = source.rows_of(block)
+        pi_e = source.column(("pi_e", target.name), block)
         pi_b = undeclared("pi_b", "behavior", len(pi_e))
         if "behavior" in estimator.needs:
-            pi_b = column(behavior_name(self.folds, self.columns, split, repeat, 0))
+            name = behavior_name(self.folds, self.columns, split, repeat, 0)
+            pi_b = source.column(name, block)
         q, v = (undeclared(name, "value", len(pi_e)) for name in ("q", "v"))
         if "value" in estimator.needs:
-            q, v = (column(name) for name in self.value_names(target, estimator, repeat))
+            q, v = (
+                source.column(name, block) for name in self.value_names(target, estimator, repeat)
+            )
         marginal = None
         if "marginal" in estimator.needs:
-            marginal = column(("marginal", split, repeat, target.name))
+            marginal = source.column(("marginal", split, repeat, target.name), block)
         made = Decisions(
-            view.layout,
-            view.reward,
+            layout,
+            reward,
             pi_e,
             pi_b,
             q,
             v,
             self.discount,
-            view.mass,
+            mass,
             marginal,
-            view.count,
-            view.fold(repeat) if split == "crossfit" else None,
+            count,
+            source.fold(repeat, block) if split == "crossfit" else None,
             regressed=marginal is not None and not self.log.is_discrete,
-            whole=view.layout.is_single or not len(self.log.bootstrapped),
+            whole=layout.is_single or not len(self.log.bootstrapped),
         )
         if split == "half":
-            return made.part(np.flatnonzero(view.half(repeat)))
+            return made.part(np.flatnonzero(source.half(repeat, block)))
         if block is None and "behavior" in estimator.needs:
             # Estimators of one split share their weights: kept where a cached property keeps its value, so
             # that `dataclasses.replace` leaves them behind.
@@ -426,10 +459,10 @@ class Pipeline:
 
         ``share`` of its predictions is taken from the rewards.
         """
-        key = ("residual", self.number, q, share)
+        key = ("residual", q, share)
         if key not in self._cache:
             reward = self.table.columns[self.earning]
-            left = reward if q is None else reward - share * self.columns[q]
+            left = reward if q is None else reward - share * self.source.column(q)
             self._cache[key] = Moments.of(left, self.units.mass)
         made: Moments = self._cache[key]
         return made
@@ -493,45 +526,6 @@ class Pipeline:
         """Splits in which v, or π_b, has been predicted already, out-of-fold ones first."""
         splits = {name[1] for name in self.columns if isinstance(name, tuple) and name[0] == kind}
         return [split for split in OUT_OF_FOLD_FIRST if split in splits or "given" in splits]
-
-    def with_behavior(self, behavior_model: Any) -> Pipeline:
-        """The same problem with another π_b; scores of both stay paired, on one table."""
-        number = self.table.stage()
-        return replace(
-            self,
-            source=self.source.with_behavior(behavior_model),
-            number=number,
-            weighting=number,
-            _cache={},
-        )
-
-    def with_reward(self, name: str, model: Any) -> Pipeline:
-        """The same problem with another metric as the reward, made once; scores stay paired, on one table."""
-        key = ("metric", name)
-        if key not in self._cache:
-            self._cache[key] = replace(
-                self,
-                source=self.source.with_reward(name, model),
-                number=self.table.stage(),
-                earning=("return", name),
-                metric=name,
-                _cache={},
-            )
-        made: Pipeline = self._cache[key]
-        return made
-
-
-def combined(parts: Sequence[tuple[float, Pipeline]], name: str) -> Pipeline:
-    """The problem whose reward is a weighted sum of metrics; scores stay paired with theirs, on one table."""
-    first = parts[0][1]
-    return replace(
-        first,
-        source=Combined(tuple((factor, part.source) for factor, part in parts), name),
-        number=(number := first.table.stage()),
-        earning=("return", name, number),
-        metric=name,
-        _cache={},
-    )
 
 
 def smoothed_for(target: Target, estimator: Estimator) -> Target:

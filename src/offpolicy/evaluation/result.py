@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from weakref import WeakValueDictionary
 
 from offpolicy._arguments import checks_arguments
 from offpolicy._doors import door
@@ -20,30 +18,30 @@ from offpolicy.errors import (
     did_you_mean,
     missing_dependency,
 )
+from offpolicy.evaluation import choose, ranking
 from offpolicy.evaluation import position_values as positions
-from offpolicy.evaluation import ranking
 from offpolicy.evaluation import returns as distributions
 from offpolicy.evaluation import step_curves as curves_by_step
 from offpolicy.evaluation import value_curve as curves
-from offpolicy.evaluation.bandwidths import smoothed
-from offpolicy.evaluation.combined import checked_weights
-from offpolicy.evaluation.metrics import Asked
-from offpolicy.evaluation.pipeline import combined
+from offpolicy.evaluation.answer import answer
+from offpolicy.evaluation.question import Combination
+from offpolicy.evaluation.travel import packed, unpacked
 from offpolicy.logs.metrics import check_metric
-from offpolicy.policies import target as targets
-from offpolicy.policies.learned import aimed
+from offpolicy.policies.coarse import CoarseRatio
+from offpolicy.policies.target import named_policies
 from offpolicy.scores.catalog import headline
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from offpolicy.evaluation.pipeline import Pipeline
+    from offpolicy.evaluation.question import Asked, Question
     from offpolicy.evaluation.shown import Decision, Origin
+    from offpolicy.evaluation.store import Store
     from offpolicy.inference.comparison import Comparison
     from offpolicy.inference.estimate import Estimate
     from offpolicy.inference.pareto import Pareto
-    from offpolicy.logs.log import Log
     from offpolicy.policies.target import Target
     from offpolicy.scores.catalog import Estimator
     from offpolicy.trust import Diagnostics
@@ -66,18 +64,71 @@ class Evaluation:
     0.5
     """
 
+    question: Question
     problem: Pipeline
     targets: dict[str, Target]
     estimators: list[Estimator]
     estimates: dict[tuple[str, str], Estimate]
     settings: dict[str, Any]
-    asked: Asked
     origin: Origin | None = None
-    redraw: Callable[..., Evaluation] | None = None
-    added: dict[str, Any] = field(default_factory=dict)
-    root: Evaluation | None = None
-    remake: Callable[[Evaluation], Evaluation] | None = None
     replayed: Any = None
+    # Answers to other questions over the same store. Those asked for by this one are kept by it; whoever was asked
+    # before is known as long as somebody else keeps it, so that no circle keeps any of them.
+    _known: WeakValueDictionary[str, Evaluation] = field(
+        default_factory=WeakValueDictionary, init=False, repr=False
+    )
+    _kept: dict[Any, Evaluation] = field(default_factory=dict, init=False, repr=False)
+
+    @classmethod
+    def of(cls, question: Question, store: Store | None = None) -> Evaluation:
+        """The answer to a question."""
+        made = answer(question, store)
+        return cls(
+            question, made.problem, made.targets, made.estimators, made.estimates, made.settings
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled with its columns and facts; what cannot be pickled (functions, connections) stays behind."""
+        own = {k: v for k, v in vars(self).items() if k not in {"_known", "_kept"}}
+        return _unpacked, (packed(own),)
+
+    def ask(self, **changes: Any) -> Evaluation:
+        """The same question but for some arguments of `evaluate`, or for its ``metric``.
+
+        What both questions have in common is not made again: predictions and fits are kept by all that they depend
+        on. Estimates of both are paired unit by unit, unless the log differs, or has to be opened anew for other folds.
+
+        Parameters
+        ----------
+        **changes
+            Arguments of `evaluate` by name, ``metric=`` (the reward to speak of), or ``log=`` another log.
+
+        Examples
+        --------
+        >>> import numpy as np, offpolicy as op
+        >>> a = np.random.default_rng(0).integers(2, size=100)
+        >>> log = op.BanditLog.from_arrays(None, a, a + 0.5, np.full(100, 0.5))
+        >>> ev = op.evaluate(log, op.policies.Fixed(1), estimators=["IPW"])
+        >>> ev.ask(behavior_model="shares").settings["behavior_model"]
+        'shares'
+        """
+        made = Evaluation.of(self.question.but(**changes), self.problem.source.store)
+        return made if self.origin is None else replace(made, origin=self.origin)
+
+    @property
+    def asked(self) -> Asked:
+        """The metrics of this evaluation, which of them are better low, and their models."""
+        return self.question.asked
+
+    @property
+    def draws_folds(self) -> bool:
+        """Whether folds were drawn, and can be drawn again."""
+        return self.question.draws_folds
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it speaks of all metrics of the log, and not of one of them or of a sum."""
+        return self.question.metric is None and self.question.combination is None
 
     @property
     def policies(self) -> list[str]:
@@ -133,7 +184,7 @@ class Evaluation:
     @property
     def metric_name(self) -> str:
         """The reward that this evaluation speaks of."""
-        return str(self.settings.get("metric", self.asked.names[0]))
+        return self.question.reward
 
     @checks_arguments
     def metric(self, name: str) -> Evaluation:
@@ -151,38 +202,18 @@ class Evaluation:
         >>> ev["IPW"].value, ev.metric("cost")["IPW"].value
         (1.0, 2.0)
         """
-        if self.root is not None:
-            return self.root.metric(name)
-        check_metric(name, self.asked.names)
-        if name == self.metric_name:
+        names = self.question.metrics.names
+        check_metric(name, names)
+        if name == self.metric_name and self.question.combination is None:
             return self
-        if name not in self._by_metric:
-            self._by_metric[name] = self._of_metric(name)
-        return self._by_metric[name]
-
-    @cached_property
-    def _by_metric(self) -> dict[str, Evaluation]:
-        return {}
-
-    def _of_metric(self, name: str) -> Evaluation:
-        model = self.asked.models[name]
-        problem = self.problem.with_reward(name, model)
-        which = "reward_model" if self.settings["value_model"] is None else "value_model"
-        settings = {
-            **self.settings,
-            which: describe(model),
-            "minimize": name in self.asked.minimized,
-            "metric": name,
-        }
-        return replace(
-            self,
-            problem=problem,
-            estimates=problem.run(self.targets, self.estimators),
-            settings=settings,
-            redraw=None if self.redraw is None else partial(self.redraw, metric=name),
-            root=self,
-            remake=lambda root: root.metric(name),
-        )
+        if self.question.combination is None:
+            self._known[self.metric_name] = self
+        known = self._known.get(name)
+        if known is None:
+            known = self.ask(metric=None if name == names[0] else name, combination=None)
+            vars(known)["_known"] = self._known
+            self._known[name] = self._kept[name] = known
+        return known
 
     @checks_arguments
     def combine(
@@ -210,56 +241,24 @@ class Evaluation:
         >>> ev.combine({"revenue": 1, "cost": -0.5}, name="margin")["IPW"].value
         4.0
         """
-        if self.root is not None:
-            return self.root.combine(weights, name=name, minimize=minimize)
-        given = checked_weights(weights, self.metrics, name)
-        problem = combined([(w, self.metric(m).problem) for m, w in given.items()], name)
-
-        def again(root: Evaluation) -> Evaluation:
-            return root.combine(given, name=name, minimize=minimize)
-
-        def redraw(*call: Any, **how: Any) -> Evaluation:
-            assert self.redraw is not None
-            return again(self.redraw(*call, **how))
-
-        return replace(
-            self,
-            problem=problem,
-            estimates=problem.run(self.targets, self.estimators),
-            settings={**self.settings, "metric": name, "weights": given, "minimize": minimize},
-            asked=Asked((name,), (name,) if minimize else (), {name: None}),
-            redraw=None if self.redraw is None else redraw,
-            root=self,
-            remake=again,
-        )
+        known = self.question.metrics.names
+        made = self.ask(combination=Combination.of(weights, known, name, minimize=minimize))
+        vars(made)["_known"] = self._known
+        return made
 
     @checks_arguments
     def add(self, policies: Any) -> Evaluation:
         """Evaluate more policies with the models already fitted; nothing is refitted."""
-        if self.root is not None and self.remake is not None:
-            return self.remake(self.root.add(policies))
-        source = self.problem.source
-        named = targets.named_policies(policies, of_numbers=source.log_is_continuous)
+        named = named_policies(policies, of_numbers=bool(self.problem.log.is_continuous))
         for name in named:
             if name in self.targets:
                 raise PolicyError(f"a policy called {name!r} is here already. Choose another name.")
-        if source.log_is_continuous:
-            named = smoothed(source, source.adapted(named), self.estimators)
-        new = source.resolve(aimed(source.adapted(named), lowest=self.minimize))
-        estimates = {**self.estimates, **self.problem.run(new, self.estimators)}
-        return replace(
-            self,
-            targets={**self.targets, **new},
-            estimates=estimates,
-            added={**self.added, **named},
-        )
+        return self.ask(policies={**self.question.policies, **named})
 
     @checks_arguments
     def instead(self, policies: Any) -> Evaluation:
         """Other policies in place of these, with the models already fitted."""
-        if self.root is not None and self.remake is not None:
-            return self.remake(self.root.instead(policies))
-        return replace(self, targets={}, estimates={}, added={}).add(policies)
+        return self.ask(policies=policies)
 
     def redrawn(
         self, repeats: int, estimator: str | None = None, *, seed: int | None = None
@@ -268,20 +267,25 @@ class Evaluation:
 
         Models are fitted anew for every draw. ``estimate.fold_spread`` of the result says how far an estimate moves
         from draw to draw. ``seed`` is that of the draws, the evaluation's own where not given. None where folds were
-        not drawn but given, or π_b was exchanged after the fact.
+        not drawn but given.
         """
-        if self.redraw is None:
+        if not self.draws_folds:
             return None
         named = {e.name: e for e in self.estimators}
         chosen = headline(self.estimators) if estimator is None else named[estimator]
-        key = (repeats, chosen.name, seed)
-        if key not in self._redrawn:
-            self._redrawn[key] = self.redraw(repeats, [chosen], self.added, other_seed=seed)
-        return self._redrawn[key]
-
-    @cached_property
-    def _redrawn(self) -> dict[tuple[int, str, int | None], Evaluation]:
-        return {}
+        seed = self.question.seed if seed is None else seed
+        key = ("redrawn", repeats, chosen.name, seed)
+        if key not in self._kept:
+            ratio = self.question.ratio
+            if choose.is_auto(ratio):  # decided already
+                coarse = self.problem.source.cells is not None
+                ratio = CoarseRatio() if coarse else choose.EXACT
+            again = self.ask(repeats=repeats, estimators=[chosen], seed=seed, ratio=ratio)
+            # Of a draw of the folds the scores are all that is needed.
+            same = again.question.seed == self.question.seed
+            again.problem.source.forget(self.problem.source.repeats if same else 0)
+            self._kept[key] = again
+        return self._kept[key]
 
     def with_behavior(self, behavior_model: Any) -> Evaluation:
         """The same policies with another π_b; what did not depend on π_b is not refitted.
@@ -291,12 +295,7 @@ class Evaluation:
         behavior_model : classifier, "shares", "auto" or None
             As in `evaluate`; None uses the logged propensities.
         """
-        if self.root is not None and self.remake is not None:
-            return self.remake(self.root.with_behavior(behavior_model))
-        problem = self.problem.with_behavior(behavior_model)
-        settings = {**self.settings, "behavior_model": describe(behavior_model, self.problem.log)}
-        estimates = problem.run(self.targets, self.estimators)
-        return replace(self, problem=problem, estimates=estimates, settings=settings, redraw=None)
+        return self.ask(behavior_model=behavior_model)
 
     @checks_arguments
     def rows(self, level: float = 0.95) -> list[dict[str, Any]]:
@@ -346,7 +345,7 @@ class Evaluation:
             source = getattr(self.problem.log, "source", None)
             backend = "polars" if type(source).__module__.startswith("polars") else "pandas"
         rows = self.rows(level)
-        if self.asked.are_several and self.root is None:
+        if self.asked.are_several and self.is_whole:
             rows = [
                 {"metric": name, **row}
                 for name in self.metrics
@@ -443,8 +442,8 @@ class Evaluation:
         """
         from offpolicy.inference.pareto import pareto
 
-        if self.root is not None:
-            return self.root.pareto(level, estimator)
+        if not self.is_whole:
+            return self.metric(self.question.metrics.names[0]).pareto(level, estimator)
         key = (level, estimator)
         if key not in self._fronts:
             self._fronts[key] = pareto(self, level, estimator)
@@ -607,13 +606,7 @@ class Evaluation:
         return str(door("notebook")(self))
 
 
-def describe(model: Any, log: Log | None = None) -> str:
-    """A model in a few words, for the settings of a result."""
-    if model is None:
-        known = log is not None and log.has_propensity
-        return "logged propensities" if known else "auto"
-    if isinstance(model, np.ndarray | list | tuple):
-        return "given array"
-    if isinstance(model, Mapping):
-        return "given arrays"
-    return model if isinstance(model, str) else repr(model).split("\n", maxsplit=1)[0][:200]
+def _unpacked(data: bytes) -> Evaluation:
+    made = object.__new__(Evaluation)
+    vars(made).update(unpacked(data), _known=WeakValueDictionary(), _kept={})
+    return made

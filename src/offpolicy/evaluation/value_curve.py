@@ -103,7 +103,7 @@ def value_curve(
     ([2.0, 5.0, 8.0], True)
     """
     source = ev.problem.source
-    if not source.log_is_continuous:
+    if not source.store.log.is_continuous:
         raise UsageError(
             "value_curve() is for a log whose actions are numbers: build it with action_kind='continuous'."
         )

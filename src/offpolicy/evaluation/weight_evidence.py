@@ -31,11 +31,12 @@ def evidence_columns(
     source = behavior_name(p.folds, p.columns, split, repeat, 0)
     if not p.log.layout.is_single:
         return _episode_evidence(p, target, source, scored)
-    name = ("weight", p.weighting, target.name, *source[1:])
+    name = weight_name(p, target, source)
     if name not in p.table.columns:
         p.table.put(name, np.asarray(p.columns["pi_e", target.name] / p.columns[source]))
     p.logged()
     bound = p.source.largest_weight(target) if p.weights_known else None
+    sizes = None if bound is None else p.source.reach(target, half=False).size_shares
     # With one draw of the folds the score is weight × reward, and no mean of such.
     product = estimator.is_product and p.draws(split) == 1
     modeled = "value" in estimator.needs
@@ -49,7 +50,14 @@ def evidence_columns(
         scored=scored,
         residual=p.residual(q, share),
         is_plain=p.units.are_plain,
+        sizes=sizes,
     )
+
+
+def weight_name(p: Pipeline, target: Target, source: Any) -> Any:
+    """The column of importance weights: of one π_e and one π_b, whatever the reward is."""
+    keys = p.source.keys
+    return ("weight", keys(("pi_e", target.name)), keys(source), p.discount)
 
 
 def _episode_evidence(
@@ -59,8 +67,8 @@ def _episode_evidence(
 
     Their product is Σ γ^t ρ_t R_t: a reward early in an episode is not charged with the weights that came later.
     """
-    name = ("weight", p.weighting, target.name, *source[1:])
-    earned = ("earned", p.number, *name[2:])
+    name = weight_name(p, target, source)
+    earned = ("earned", p.earning, name)
     if earned not in p.table.columns:
         pi_e, pi_b = p.columns["pi_e", target.name], p.columns[source]
         blank = np.zeros_like(pi_e)

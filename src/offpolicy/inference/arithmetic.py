@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 from offpolicy.errors import UsageError
 from offpolicy.inference.intervals.rules import automatic
 from offpolicy.inference.intervals.sample import Interval
+from offpolicy.inference.registry import is_balanced
 
 if TYPE_CHECKING:
     from offpolicy.inference.estimate import Estimate
 
-PLENTIFUL = ("normal", "t", "exact")  # intervals that rest on many units and balanced scores
 Term = tuple[float, "Estimate"]
 
 
@@ -50,6 +50,7 @@ def scaled(e: Estimate, factor: float) -> Estimate:
         reference=None,
         finer=None if e.finer is None else scaled(e.finer, factor),
         corner=factor * e.corner,
+        models=(),
     )
 
 
@@ -101,6 +102,7 @@ def summed(a: Estimate, b: Estimate, sign: float = 1.0) -> Estimate:
         finer=None if a.finer is None and b.finer is None else summed(_finer(a), _finer(b), sign),
         extrapolation=max(a.extrapolation, b.extrapolation),
         corner=a.corner + sign * b.corner,
+        models=(),
     )
 
 
@@ -170,5 +172,4 @@ def combined(e: Estimate, level: float) -> Interval:
 
 def is_plentiful(e: Estimate, level: float) -> bool:
     """Whether an estimate's own rules say that its scores are balanced and its units many."""
-    interval = e.interval(level)
-    return interval.sufficient and interval.method in PLENTIFUL
+    return is_balanced(e.interval(level))

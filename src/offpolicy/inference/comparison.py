@@ -17,10 +17,10 @@ import numpy as np
 from offpolicy._visible import printable
 from offpolicy.errors import NotIdentifiedError
 from offpolicy.inference.change import Change, has_lift
-from offpolicy.inference.confidence import PLENTIFUL
 from offpolicy.inference.family import adjusted, covariance, together, units
 from offpolicy.inference.intervals.multiple import BestPolicy, largest_gap
 from offpolicy.inference.intervals.rules import MANY_UNITS, of_few
+from offpolicy.inference.registry import is_balanced
 from offpolicy.policies.target import LOGGING_POLICY
 from offpolicy.scores.catalog import headline
 
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from offpolicy.evaluation.result import Evaluation
     from offpolicy.inference.estimate import Estimate
     from offpolicy.inference.intervals.sample import Interval
+
+MOST_PAIRED = 10  # policies of which any two are compared
+MOST_SHOWN = 6  # differences of two policies that are printed
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,8 @@ class Comparison:
         better.
     changes : {policy: Estimate}
         Lifts over the logged value; empty where that may be 0.
+    gaps : {(policy, policy): Estimate}
+        Differences of any two policies, the better one first; of more than ten policies those to the leader only.
     """
 
     level: float
@@ -57,6 +62,13 @@ class Comparison:
     p_values: dict[str, float]
     best: BestPolicy
     changes: dict[str, Estimate] = field(default_factory=dict, repr=False)
+    gaps: dict[tuple[str, str], Estimate] = field(default_factory=dict, repr=False)
+
+    @cached_property
+    def pairs(self) -> dict[tuple[str, str], Interval]:
+        """Simultaneous intervals of the differences of any two policies, the better one first."""
+        made = together(list(self.gaps.values()), self.level).intervals if self.gaps else ()
+        return dict(zip(self.gaps, made, strict=True))
 
     @cached_property
     def lifts(self) -> dict[str, Interval]:
@@ -78,6 +90,9 @@ class Comparison:
                 f"{name}: value {_words(value, '.4g')}, difference to the logging policy "
                 f"{_words(gap, '+.3g')}{tail}"
             )
+        for (one, two), interval in self.pairs.items() if len(self.pairs) <= MOST_SHOWN else ():
+            apart = self.gaps[one, two].value
+            lines.append(f"{one} against {two}: {apart:+.3g}, {_words(interval, '+.3g')}")
         return "\n".join([*lines, f"Best: {self.best.statement}."])
 
     @printable
@@ -129,7 +144,19 @@ def compare(ev: Evaluation, level: float = 0.95, estimator: str | None = None) -
         dict(zip(chosen, differences.p_values, strict=True)),
         best(judged, unjudged, level, minimize=ev.minimize),
         lifts,
+        _gaps({p: e for p, e in chosen.items() if e.is_defined}, minimize=ev.minimize),
     )
+
+
+def _gaps(chosen: dict[str, Estimate], *, minimize: bool) -> dict[tuple[str, str], Estimate]:
+    """Differences of any two policies, the better one first; of many policies those to the best one."""
+    ranked = sorted(chosen, key=lambda p: chosen[p].value, reverse=not minimize)
+    firsts = ranked if len(ranked) <= MOST_PAIRED else ranked[:1]
+    return {
+        (one, two): chosen[one] - chosen[two]
+        for i, one in enumerate(firsts)
+        for two in ranked[i + 1 :]
+    }
 
 
 def best(
@@ -174,12 +201,14 @@ def _advantages(
         return -own[n].high if minimize else own[n].low
 
     leads = {n: lead(n) for n in gaps}
-    plentiful = all(i.sufficient and i.method in PLENTIFUL for i in own.values())
+    plentiful = all(is_balanced(i) for i in own.values())
     if number < 3 or not own or not plentiful:
         return leads
     size = units(list(judged.values()))
     few = size < MANY_UNITS
     maxima = largest_gap(covariance(list(judged.values())), degrees=size - 1 if few else None)
     factor = float(np.quantile(maxima, level)) * of_few(size)
-    limits = {n: sign * gaps[n].value - factor * gaps[n].std_error - gaps[n].allowance for n in own}
+    limits = {
+        n: sign * gaps[n].value - factor * gaps[n].score_error - gaps[n].allowance for n in own
+    }
     return leads | {n: max(leads[n], limit) for n, limit in limits.items()}

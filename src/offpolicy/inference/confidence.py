@@ -17,90 +17,80 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from offpolicy.errors import UsageError, did_you_mean
+from offpolicy.errors import UsageError
 from offpolicy.inference import intervals
 from offpolicy.inference.arithmetic import combined, is_plentiful, widened
 from offpolicy.inference.figures import level_text
 from offpolicy.inference.intervals.evidence import Evidence
 from offpolicy.inference.intervals.rules import automatic, by_name, critical, holding
 from offpolicy.inference.intervals.sample import Interval, Sample, check_level
+from offpolicy.inference.registry import Asked, Make, is_balanced, method_named, register
 
 if TYPE_CHECKING:
     from offpolicy.inference.estimate import Estimate
 
-ALIASES = {
-    "bernstein": "empirical-bernstein",
-    "anytime": "confidence-sequence",
-    "adaptive": "batch-stabilized",
-    "percentile": "bootstrap",
-}
-FROM_SCORES = ("normal", "t", "empirical-likelihood", "cautious-likelihood")
-FROM_WEIGHTS = ("cressie-read", "clopper-pearson", "confidence-sequence")
-BOUNDED = ("empirical-bernstein", "hoeffding")
-RESAMPLED = ("bootstrap", "bca")
-BATCHED = ("batch-pooled", "batch-stabilized")
-RATIOS = ("delta", "fieller", "log-scale")
-METHODS = ("auto", *FROM_SCORES, *FROM_WEIGHTS, *BOUNDED, *RESAMPLED, *BATCHED, *RATIOS)
 NEAR_ZERO = 10.0
-PLENTIFUL = ("normal", "t")
 
 
 def interval(
     estimate: Estimate, level: float, method: str, evidence: Evidence | None, seed: int
 ) -> Interval:
-    """Interval of an estimate by a method of `METHODS` or one of its aliases."""
+    """Interval of an estimate by a registered method or one of its aliases."""
     check_level(level)
-    name = ALIASES.get(method, method)
-    if name not in METHODS:
-        known = [*METHODS, *ALIASES]
-        raise UsageError(
-            f"method={method!r}: no interval is called so.{did_you_mean(method, known)}"
-        )
+    chosen = None if method == "auto" else method_named(method)
     if not estimate.is_defined:
+        name = "auto" if chosen is None else chosen.name
         return Interval(math.nan, math.nan, level, name, "not identified", sufficient=False)
-    if name in RATIOS:
-        return _ratio(estimate, level, name)
-    if name in BATCHED:
-        return widened(_batched(estimate, level, name), estimate)
-    if name in RESAMPLED:
-        draw = intervals.bca if name == "bca" else intervals.bootstrap
-        return widened(draw(estimate.sample(), level, seed=seed), estimate)
-    return _from_sample(name, estimate, level, evidence)
-
-
-def _from_sample(
-    name: str, estimate: Estimate, level: float, evidence: Evidence | None
-) -> Interval:
-    if name == "auto" and estimate.relation == "sum":
-        return combined(estimate, level)
-    sample = estimate.sample()
-    if name == "auto":
-        return _auto(estimate, sample, evidence, level)
-    if name in BOUNDED:
-        return widened(_bounded(name, sample, evidence, level), estimate)
-    if name in FROM_WEIGHTS and (
-        evidence is None or evidence.weights is None or not evidence.is_value
-    ):
+    if chosen is None or chosen.make is None:
+        if estimate.relation == "sum":
+            return combined(estimate, level)
+        return _auto(estimate, estimate.sample(), evidence, level)
+    made = chosen.make(Asked(estimate, level, evidence, seed))
+    if not isinstance(made, Interval):
         raise UsageError(
-            f"method={name!r} needs the weights and rewards of independent, equally weighted units, "
-            f"which {estimate.label} does not have. Use 'empirical-likelihood' or 'bca'."
+            f"the interval {chosen.name!r} gave a {type(made).__name__}. Return an offpolicy Interval."
         )
-    _need_range(name, evidence)
-    return widened(by_name(name, sample, evidence, level), estimate)
+    return widened(made, estimate)
+
+
+def _from_scores(name: str) -> Make:
+    """A method that needs nothing but scores, or the ranges of weights and rewards."""
+
+    def make(asked: Asked) -> Interval:
+        _need_range(name, asked.evidence)
+        return by_name(name, asked.sample, asked.evidence, asked.level)
+
+    return make
+
+
+def _from_weights(name: str) -> Make:
+    """A method for the value of one policy, from its weights and rewards."""
+
+    def make(asked: Asked) -> Interval:
+        evidence = asked.evidence
+        if evidence is None or evidence.weights is None or not evidence.is_value:
+            what = "is about the value of one policy, not a difference or a lift; it"
+            lead = what if asked.estimate.relation is not None else ""
+            raise UsageError(
+                f"method={name!r} {lead + ' ' if lead else ''}needs the weights and rewards of independent, equally "
+                f"weighted units, which {asked.estimate.label} does not have. Use 'empirical-likelihood' or 'bca'."
+            )
+        _need_range(name, evidence)
+        return by_name(name, asked.sample, evidence, asked.level)
+
+    return make
 
 
 def _need_range(name: str, evidence: Evidence | None) -> None:
-    if name in FROM_WEIGHTS:
-        assert evidence is not None
-        evidence = evidence.completed()
-        if evidence.reward_low is None or evidence.reward_high is None:
-            raise UsageError(
-                f"method={name!r} needs the range of the rewards: reward_range=(low, high)."
-            )
-        if name == "cressie-read" and evidence.weight_high is None:
-            raise UsageError(
-                f"method={name!r} needs the largest weight that can occur: weight_high=…."
-            )
+    needs = NEEDS.get(name, ())
+    known = (evidence or Evidence()).completed()
+    if "rewards" in needs and not known.bounded_rewards:
+        first = "weights, rewards and " if known.weights is None else ""
+        raise UsageError(
+            f"method={name!r} needs {first}the range of the rewards: reward_range=(low, high)."
+        )
+    if "weights" in needs and known.weight_high is None:
+        raise UsageError(f"method={name!r} needs the largest weight that can occur: weight_high=….")
 
 
 def _auto(estimate: Estimate, sample: Sample, evidence: Evidence | None, level: float) -> Interval:
@@ -110,7 +100,28 @@ def _auto(estimate: Estimate, sample: Sample, evidence: Evidence | None, level: 
         return _referred(estimate, level)
     if estimate.relation == "lift":
         return _lift(estimate, sample, evidence, level)
-    return _ruled(estimate, automatic(sample, evidence, level), level)
+    return _possible(
+        _ruled(estimate, automatic(sample, evidence, level), level), estimate, evidence
+    )
+
+
+def _possible(interval: Interval, estimate: Estimate, evidence: Evidence | None) -> Interval:
+    """The part of an interval that the range of the rewards allows: a share of clicks is not above 1."""
+    ends = None if evidence is None else evidence.completed()
+    if ends is None or ends.reward_low is None or ends.reward_high is None:
+        return interval
+    low, high = ends.reward_low, ends.reward_high
+    if estimate.relation == "difference":
+        low, high = low - high, high - low
+    if not interval.sufficient or interval.low >= high or interval.high <= low:
+        return interval
+    cut = [f"{end:g}" for end in (low, high) if interval.low < end < interval.high]
+    if not cut:
+        return interval
+    note = (
+        f"{interval.note}; cut at {' and '.join(cut)}, beyond which no mean of these rewards lies"
+    )
+    return replace(interval, low=max(interval.low, low), high=min(interval.high, high), note=note)
 
 
 def _ruled(estimate: Estimate, interval: Interval, level: float) -> Interval:
@@ -145,10 +156,9 @@ def _lift(estimate: Estimate, sample: Sample, evidence: Evidence | None, level: 
     if (why := no_base(base, level)) is not None:
         return Interval(-math.inf, math.inf, level, "none", why, sufficient=False)
     linear = automatic(sample, evidence, level)
-    balanced = linear.sufficient and linear.method in PLENTIFUL
-    if balanced and all(is_plentiful(part, level) for part in estimate.parts):
+    if is_balanced(linear) and all(is_plentiful(part, level) for part in estimate.parts):
         # Then v − (1 + lift) b is normal for every lift, however far the base is from 0.
-        made = _ratio(estimate, level, "fieller")
+        made = widened(_ratio(estimate, level, "fieller"), estimate)
         return replace(made, note="; ".join(filter(None, (linear.note, made.note))))
     if abs(base.value) < NEAR_ZERO * base.std_error:
         return _near_zero(estimate, level)
@@ -194,10 +204,11 @@ def _bracket(estimate: Estimate, level: float) -> Interval | None:
     return Interval(min(corners), max(corners), level, "bonferroni", note)
 
 
-def _bounded(name: str, sample: Sample, evidence: Evidence | None, level: float) -> Interval:
+def _bounded(asked: Asked, name: str) -> Interval:
     """Finite-sample bound: of scores of known range, else of w·r with known ranges of w and r."""
+    sample, level = asked.sample, asked.level
     bound = intervals.hoeffding if name == "hoeffding" else intervals.empirical_bernstein
-    evidence = (evidence or Evidence()).completed()
+    evidence = (asked.evidence or Evidence()).completed()
     if evidence.score_low is not None and evidence.score_high is not None:
         return bound(sample, level, low=evidence.score_low, high=evidence.score_high)
     w, r, top = evidence.weights, evidence.rewards, evidence.weight_high
@@ -215,7 +226,8 @@ def _bounded(name: str, sample: Sample, evidence: Evidence | None, level: float)
     return holding(replace(interval, note=note), sample.estimate)
 
 
-def _batched(estimate: Estimate, level: float, name: str) -> Interval:
+def _batched(asked: Asked, name: str) -> Interval:
+    estimate, level = asked.estimate, asked.level
     units = estimate.units
     if not (units.has_batches and units.are_plain):
         raise UsageError(
@@ -256,14 +268,50 @@ def _of_sign(lift: Estimate, interval: Interval) -> Interval:
     assert lift.parts is not None
     if lift.parts[1].value < 0:
         interval = replace(interval, low=-interval.high, high=-interval.low)
-    return widened(interval, lift)
+    return interval
 
 
 def pair_of(top: Estimate, bottom: Estimate) -> intervals.Pair:
     """Two estimates of the same units with their joint covariance."""
-    difference = top - bottom
-    a, b = top.std_error**2, bottom.std_error**2
+    difference = top.plain_difference(bottom)
+    a, b = top.score_error**2, bottom.score_error**2
     # Polarisation keeps clusters, weights and repetitions as the standard errors have them.
-    covariance = (a + b - difference.std_error**2) / 2
+    covariance = (a + b - difference.score_error**2) / 2
     limit = math.sqrt(a * b)
     return intervals.Pair(top.value, bottom.value, a, b, min(max(covariance, -limit), limit))
+
+
+NEEDS = {
+    "bounded-likelihood": ("rewards",),
+    "clopper-pearson": ("rewards",),
+    "confidence-sequence": ("rewards",),
+    "cressie-read": ("rewards", "weights"),
+}
+register("normal", _from_scores("normal"), balanced=True, shares=True)
+register("t", _from_scores("t"), balanced=True, shares=True)
+register("exact", balanced=True)
+register("empirical-likelihood", _from_scores("empirical-likelihood"))
+register("cautious-likelihood", _from_scores("cautious-likelihood"))
+register("bounded-likelihood", _from_scores("bounded-likelihood"))
+register("cressie-read", _from_weights("cressie-read"))
+register("clopper-pearson", _from_weights("clopper-pearson"))
+register("confidence-sequence", _from_weights("confidence-sequence"), aliases=("anytime",))
+register(
+    "empirical-bernstein",
+    lambda asked: _bounded(asked, "empirical-bernstein"),
+    aliases=("bernstein",),
+)
+register("hoeffding", lambda asked: _bounded(asked, "hoeffding"))
+register(
+    "bootstrap",
+    lambda asked: intervals.bootstrap(asked.sample, asked.level, seed=asked.seed),
+    aliases=("percentile",),
+)
+register("bca", lambda asked: intervals.bca(asked.sample, asked.level, seed=asked.seed))
+register("batch-pooled", lambda asked: _batched(asked, "batch-pooled"))
+register(
+    "batch-stabilized", lambda asked: _batched(asked, "batch-stabilized"), aliases=("adaptive",)
+)
+register("delta", lambda asked: _ratio(asked.estimate, asked.level, "delta"))
+register("fieller", lambda asked: _ratio(asked.estimate, asked.level, "fieller"), shares=True)
+register("log-scale", lambda asked: _ratio(asked.estimate, asked.level, "log-scale"))

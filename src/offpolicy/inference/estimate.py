@@ -8,9 +8,11 @@ stands for c identical ones counts c times.
 from __future__ import annotations
 
 import math
+import weakref
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -21,10 +23,13 @@ from offpolicy.inference import arithmetic
 from offpolicy.inference.intervals.sample import Interval, Sample
 from offpolicy.inference.score_table import MOST_ROWS, SMALL, Affine, EvidenceColumns, ScoreTable
 from offpolicy.inference.units import Units
+from offpolicy.scores.control_variates import best_difference
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from offpolicy._arrays import Bools, Floats, Ints
-    from offpolicy.inference.columns import Name
+    from offpolicy.columns.store import Name
     from offpolicy.inference.intervals.evidence import Evidence
 
 # The bias of a symmetric window grows with the square of its width, of one cut at the end of the range with the width:
@@ -73,6 +78,8 @@ class Estimate:
         The same with half the smoothing, for an estimate that values a smoothed policy in place of the policy itself.
     extrapolation : float
         What the step from ``finer`` to this estimate is multiplied by to be all of the bias.
+    models : tuple of column names
+        w q − v of each unit, one for each repetition, with which differences get coefficients of their own.
     corner : float
         What a corner of the mean reward at the policy's number, where one was found, moves the estimate by.
 
@@ -102,6 +109,7 @@ class Estimate:
     finer: Estimate | None = field(default=None, repr=False)
     extrapolation: float = 1.0
     corner: float = 0.0
+    models: tuple[Name, ...] = ()
 
     @classmethod
     def from_scores(
@@ -149,6 +157,15 @@ class Estimate:
 
     @cached_property
     def std_error(self) -> float:
+        """Standard error: that of the scores' mean and, of a smoothed policy, of what its smoothing is off by.
+
+        How much was smoothed was chosen on the same rows. What half the smoothing moves the estimate by, and the error
+        of that, are part of what it may be off by.
+        """
+        return math.hypot(self.score_error, *self.smoothing)
+
+    @cached_property
+    def score_error(self) -> float:
         """Standard error of the mean of the scores, averaged over repetitions unit by unit.
 
         The scores of one repetition carry the noise of its folds; their average carries what is left of it.
@@ -156,7 +173,7 @@ class Estimate:
         if not self.is_defined:
             return math.nan
         if self.relation == "scaled" and self.parts is not None:
-            return abs(self.factors[0]) * self.parts[0].std_error
+            return abs(self.factors[0]) * self.parts[0].score_error
         return self.units.sample(self.table.scores(Affine.mean(self.rows))).std_error
 
     @cached_property
@@ -216,12 +233,12 @@ class Estimate:
     @property
     def variance(self) -> float:
         """σ̂², the variance of one unit's score: n · std_error²."""
-        return self.n * self.std_error**2
+        return self.n * self.score_error**2
 
     def sample(self) -> Sample:
         """The scored units (clusters) and their scores, averaged over repetitions.
 
-        Residuals are scaled so that the sample has the standard error of the estimate, which for half-sample
+        Residuals are scaled so that the sample has the standard error of the scores' mean, which for half-sample
         splits counts the scored half only.
         """
         if "sample" in self._kept:
@@ -229,7 +246,7 @@ class Estimate:
         psi = self.table.scores(Affine.mean(self.rows))
         sample = self.table.sample(psi, self._scored)
         spread = sample.std_error
-        factor = self.std_error / spread if spread > 0 else 1.0
+        factor = self.score_error / spread if spread > 0 else 1.0
         if abs(factor - 1) >= 1e-12:
             center = sample.estimate * sample.denominator
             scores = center + factor * (sample.numerator - center)
@@ -285,6 +302,10 @@ class Estimate:
     @cached_property
     def _kept(self) -> dict[object, object]:
         return {}
+
+    def __getstate__(self) -> dict[str, object]:
+        """Without intervals, which are made again."""
+        return {name: value for name, value in vars(self).items() if name != "_kept"}
 
     def known(self) -> Evidence | None:
         """Weights, rewards and their ranges; None where units are clusters or carry analysis weights."""
@@ -345,17 +366,60 @@ class Estimate:
         """Estimate of the difference: scores paired unit by unit."""
         if not isinstance(other, Estimate):
             return NotImplemented
-        key = ("minus", other)
-        if key not in self._kept:
-            # One object for one difference: its intervals are made once.
-            self._kept[key] = self._minus(other)
-        return self._kept[key]  # type: ignore[return-value]
+        return self._paired_with(other, "minus", partial(self._minus, other))
+
+    def _paired_with(
+        self, other: Estimate, relation: str, make: Callable[[], Estimate]
+    ) -> Estimate:
+        """One derived estimate for as long as somebody has it, with the intervals that were made of it before.
+
+        The intervals are kept and not the estimate: it refers to both it was made from, and would keep them for ever.
+        """
+        pairs: Any = self._kept.setdefault("pairs", WeakKeyDictionary())
+        known, intervals = pairs.setdefault(other, {}).get(relation, (None, {}))
+        made: Estimate | None = None if known is None else known()
+        if made is None:
+            made = make()
+            vars(made)["_kept"] = intervals
+            pairs[other][relation] = (weakref.ref(made), intervals)
+        return made
 
     def _minus(self, other: Estimate) -> Estimate:
         if not arithmetic.is_difference(self, other):
             return arithmetic.summed(self, other, -1.0)
+        best = self._best_rows(other)
+        if best is None:
+            return self.plain_difference(other)
+        gap = self._derived(other, best[0], f"{self.label} − {other.label}", "difference")
+        return replace(gap, notes=(*gap.notes, *best[1]))
+
+    def plain_difference(self, other: Estimate) -> Estimate:
+        """The difference of the two scores as they are, whose value is the difference of the values."""
         rows = tuple(a - b for a, b in self.paired(other))
         return self._derived(other, rows, f"{self.label} − {other.label}", "difference")
+
+    def _best_rows(self, other: Estimate) -> tuple[tuple[Affine, ...], tuple[str, ...]] | None:
+        """Scores of the difference by coefficients chosen for the pair, and notes; None where there are none."""
+        one, two = self.evidence, other.evidence
+        paired = one is not None and two is not None and len(self.models) == len(other.models) > 0
+        if not paired or self.table is not other.table or self.is_same_as(other):
+            return None
+        assert one is not None
+        assert two is not None
+        table, units = self.table, self.units
+        mass, single = units.mass, units.mass / units.count
+        weight = table.columns[one.weight] - table.columns[two.weight]
+        rows, notes = [], []
+        for mine, theirs in zip(self.models, other.models, strict=True):
+            name = ("pair", mine, theirs)
+            model = table.columns[mine] - table.columns[theirs]
+            best = best_difference(weight, model, table.columns[one.reward], mass, single)
+            if best is None:
+                return None
+            table.put(name, best[0])
+            rows.append(Affine.column(name))
+            notes.append(best[1])
+        return tuple(rows), tuple(dict.fromkeys(notes))
 
     def __add__(self, other: Estimate) -> Estimate:
         """Estimate of the sum: scores paired unit by unit."""
@@ -397,9 +461,9 @@ class Estimate:
         >>> round(a.lift(b).value, 12), a.lift(b).std_error
         (1.0, 0.0)
         """
-        key = ("over", other)
-        if key in self._kept:
-            return self._kept[key]  # type: ignore[return-value]
+        return self._paired_with(other, "over", partial(self._over, other))
+
+    def _over(self, other: Estimate) -> Estimate:
         if self.relation == other.relation == "scaled" and self.factors == other.factors:
             assert self.parts is not None
             assert other.parts is not None
@@ -413,8 +477,7 @@ class Estimate:
             # The linearized score (a − ratio·b)/|b| has mean 0; the lift itself is its constant.
             rows.append((a - b.scaled(ratio)).scaled(1 / size, (top - bottom) / size))
         label = f"lift of {self.label} over {other.label}"
-        self._kept[key] = self._derived(other, tuple(rows), label, "lift")
-        return self._kept[key]  # type: ignore[return-value]
+        return self._derived(other, tuple(rows), label, "lift")
 
     @checks_arguments
     def within(self, members: Bools) -> Estimate | None:
@@ -475,6 +538,7 @@ class Estimate:
             factors=(),
             reference=reference,
             finer=finer,
+            models=(),
         )
 
     def is_same_as(self, other: Estimate) -> bool:
@@ -559,6 +623,7 @@ class Estimate:
             finer=finer,
             extrapolation=max(self.extrapolation, other.extrapolation),
             corner=(self.corner - ratio * other.corner) / scale,
+            models=(),
         )
 
     @printable
@@ -591,6 +656,8 @@ def _joint_evidence(
     worse = min(known, key=lambda e: a.table.effective_size(e.weight))
     bounds = [e.weight_high for e in known]
     high = None if None in bounds else max(w for w in bounds if w is not None)
+    # Where both put mass beyond the weights seen, what one leaves out the other mostly does as well.
+    sizes = [e.sizes for e in known if e.weight_high != 1.0]
     carried, residual = worse.carried, worse.residual
     if len(known) == 2:
         # What a model leaves of a reward enters both: one's residual stands for the other's as well.
@@ -605,7 +672,15 @@ def _joint_evidence(
         is_product=False,
         carried=carried,
         residual=residual,
+        sizes=_largest(sizes),
+        largest=max(float(a.table.columns[e.weight].max()) for e in known),
     )
+
+
+def _largest(sizes: list[Floats | None]) -> Floats | None:
+    """The larger share of each size; None where one is not known."""
+    given = [shares for shares in sizes if shares is not None]
+    return np.max(given, axis=0) if given and len(given) == len(sizes) else None
 
 
 def embedded(psi: Floats, units: Units, rows: Ints) -> tuple[Floats, Bools]:
@@ -623,19 +698,3 @@ def embedded(psi: Floats, units: Units, rows: Ints) -> tuple[Floats, Bools]:
     out = np.full(units.n_rows, value)
     out[rows] = value + (float(mass.sum()) / held) * (psi - value)
     return out, scored
-
-
-def over_folds(psi: Floats, units: Units, fold: Ints) -> Floats:
-    """Scores whose mean over units is the mean over folds of the folds' means.
-
-    ψ_i → value + (Σω / K Σ_fold ω)(ψ_i − value): where folds have the same size nothing changes.
-
-    >>> float(over_folds(np.array([0.0, 2.0, 4.0]), Units(3), np.array([0, 0, 1])).mean())
-    2.5
-    """
-    mass = units.mass
-    size = np.bincount(fold, weights=mass)
-    means = np.bincount(fold, weights=mass * psi)[size > 0] / size[size > 0]
-    value = float(means.mean())
-    stretch = float(mass.sum()) / (len(means) * np.where(size > 0, size, 1.0))
-    return np.asarray(value + stretch[fold] * (psi - value))

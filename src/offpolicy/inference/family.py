@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from offpolicy.inference.confidence import PLENTIFUL, fieller
+from offpolicy.inference.arithmetic import widened
+from offpolicy.inference.confidence import fieller
 from offpolicy.inference.intervals.evidence import effective_units
 from offpolicy.inference.intervals.multiple import largest_t
 from offpolicy.inference.intervals.rules import MANY_UNITS, critical, of_few
+from offpolicy.inference.registry import may_share
 from offpolicy.inference.score_table import Affine
 
 if TYPE_CHECKING:
@@ -27,7 +29,6 @@ if TYPE_CHECKING:
     from offpolicy.inference.estimate import Estimate
     from offpolicy.inference.intervals.sample import Interval
 
-SHARED = (*PLENTIFUL, "fieller")  # methods whose critical value a family may share
 MOST_CELLS = 40_000_000  # scores held at once for a covariance
 
 
@@ -62,7 +63,7 @@ def together(estimates: Sequence[Estimate], level: float = 0.95, *, tested: bool
     """
     number = len(estimates)
     own = [e.interval(adjusted(level, number)) for e in estimates]
-    plentiful = [k for k, i in enumerate(own) if number > 1 and i.sufficient and i.method in SHARED]
+    plentiful = [k for k, i in enumerate(own) if number > 1 and may_share(i)]
     note = f"holds together with {number - 1} others" if number > 1 else ""
     intervals = [replace(i, level=level, note="; ".join(filter(None, (note, i.note)))) for i in own]
     p = [
@@ -81,7 +82,7 @@ def together(estimates: Sequence[Estimate], level: float = 0.95, *, tested: bool
             intervals[k] = replace(intervals[k], low=low, high=high, method="max-t")
             if tested:
                 beyond = max(abs(e.value) - e.allowance, 0.0)
-                larger = float((maxima >= beyond / e.std_error).sum())
+                larger = float((maxima >= beyond / e.score_error).sum())
                 p[k] = min(p[k], (1 + larger) / (1 + len(maxima)) / share)
     return Family(tuple(intervals), tuple(float(x) for x in p))
 
@@ -143,6 +144,6 @@ def _influence(estimates: Sequence[Estimate]) -> tuple[Floats, Floats | None]:
 def _around(e: Estimate, level: float, factor: float) -> tuple[float, float]:
     """Ends at ``factor`` standard errors: of a lift those of the linear combination that it makes 0 (Fieller)."""
     if e.relation == "lift":
-        return tuple(fieller(e, level, factor))  # type: ignore[return-value]
-    half = factor * e.std_error + e.allowance
+        return tuple(widened(fieller(e, level, factor), e))  # type: ignore[return-value]
+    half = factor * e.score_error + e.allowance
     return e.value - half, e.value + half

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from offpolicy.inference.intervals.evidence import SIZES, size_of
 from offpolicy.policies.blocks import blocks
 
 if TYPE_CHECKING:
@@ -34,6 +35,8 @@ class Reach:
         Mass on actions with π_b = 0, where the whole distribution was logged.
     largest : float or None
         Largest weight that can occur in a logged context, likewise.
+    sizes : (B,) array or None
+        Σ m π_e(a|S) by the size of the weight π_e/π_b in quarters of an octave (`size_of`), likewise.
     cut : float
         Mass of the decisions in which the end of the range of numbers cuts the target's kernel.
 
@@ -51,12 +54,15 @@ class Reach:
     forbidden: float | None = None
     largest: float | None = None
     cut: float = 0.0
+    sizes: Floats | None = None
 
     def __add__(self, other: Reach) -> Reach:
         """The reach over both blocks."""
-        forbidden = largest = None
+        forbidden = largest = sizes = None
         if self.forbidden is not None and other.forbidden is not None:
             forbidden = self.forbidden + other.forbidden
+        if self.sizes is not None and other.sizes is not None:
+            sizes = self.sizes + other.sizes
         if self.largest is not None and other.largest is not None:
             largest = max(self.largest, other.largest)
         return Reach(
@@ -67,6 +73,7 @@ class Reach:
             forbidden,
             largest,
             self.cut + other.cut,
+            sizes,
         )
 
     @property
@@ -78,6 +85,11 @@ class Reach:
     def share(self) -> Floats:
         """(K,) E[π_e(a|S)]."""
         return self.mass / self.total
+
+    @property
+    def size_shares(self) -> Floats | None:
+        """Shares of the target's mass by the size of the weight; None where π_b is not wholly known."""
+        return None if self.sizes is None else self.sizes / self.total
 
     @property
     def forbidden_share(self) -> float | None:
@@ -121,17 +133,23 @@ def reach(block: Any, target: Target, mass: Floats, square: Floats) -> Reach:
         mass = np.bincount(group, weights=mass).astype(np.float64)
         square = np.bincount(group, weights=square).astype(np.float64)
     none = None if logged is None else 0.0
-    out = Reach(total, np.zeros(k), np.zeros(k), chooses=True, forbidden=none, largest=none)
+    nowhere = None if logged is None else np.zeros(SIZES)
+    out = Reach(
+        total, np.zeros(k), np.zeros(k), chooses=True, forbidden=none, largest=none, sizes=nowhere
+    )
     for part in blocks(len(at), k):
         pi = target.probabilities(at[part])
-        forbidden = largest = None
+        forbidden = largest = sizes = None
         if logged is not None:
             pi_b = logged[rows[part]]
             closed = pi_b <= 0
             forbidden = float(mass[part] @ np.where(closed, pi, 0.0).sum(axis=1))
-            largest = float(np.divide(pi, pi_b, out=np.zeros_like(pi), where=~closed).max())
+            weight = np.divide(pi, pi_b, out=np.zeros_like(pi), where=~closed)
+            largest = float(weight.max())
+            size = size_of(weight).ravel()
+            sizes = np.bincount(size, (mass[part, None] * pi).ravel(), SIZES).astype(np.float64)
         sums, squares = mass[part] @ pi, square[part] @ (pi * pi)
-        out += Reach(0.0, sums, squares, _is_choice(pi), forbidden, largest)
+        out += Reach(0.0, sums, squares, _is_choice(pi), forbidden, largest, sizes=sizes)
     return out
 
 

@@ -12,9 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from offpolicy.inference.columns import Columns
+from offpolicy.columns.store import Columns
 from offpolicy.inference.condense import condense, condense_evidence
-from offpolicy.inference.intervals.evidence import Evidence, has_heavy_tail, two_values
+from offpolicy.inference.intervals.evidence import (
+    Evidence,
+    carried_by,
+    has_heavy_tail,
+    known_range,
+)
 from offpolicy.inference.intervals.pool import Moments, Pool
 from offpolicy.inference.intervals.tails import effective_size, tail_index
 
@@ -22,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from offpolicy._arrays import Bools, Floats
-    from offpolicy.inference.columns import Name
+    from offpolicy.columns.store import Name
     from offpolicy.inference.intervals.sample import Sample
     from offpolicy.inference.units import Units
 
@@ -81,6 +86,10 @@ class EvidenceColumns:
         Importance weight and discounted return of each unit.
     weight_high : float or None
         Largest weight that can occur.
+    sizes : array or None
+        As in `Evidence`.
+    largest : float or None
+        Largest weight seen, of a difference that of either policy.
     is_product, is_value : bool
         As in `Evidence`.
     scored : column name or None
@@ -95,7 +104,7 @@ class EvidenceColumns:
     is_plain : bool
         Whether units are independent and count alike; otherwise only residuals and their weights are known.
     levels : (low, high) or None
-        The two values that all rewards of the whole log take, or the only one twice; looked up unless
+        The range of all rewards of the whole log where few levels show it, or the only one twice; looked up unless
         ``has_levels``.
     """
 
@@ -111,6 +120,8 @@ class EvidenceColumns:
     is_plain: bool = True
     levels: tuple[float, float] | None = None
     has_levels: bool = False
+    sizes: Floats | None = field(default=None, compare=False)
+    largest: float | None = None
 
     @property
     def carries(self) -> Affine:
@@ -183,12 +194,12 @@ class ScoreTable:
         return condense(sample) if len(sample.numerator) > MOST_ROWS else sample
 
     def levels(self, which: EvidenceColumns) -> tuple[float, float] | None:
-        """The two values of the rewards of the whole log, scored or not; the only one twice."""
+        """The range of the rewards of the whole log, scored or not, where few levels show it; the only one twice."""
         if which.has_levels:
             return which.levels
         key = ("levels", which.reward)
         if key not in self._cache:
-            self._cache[key] = two_values(self.columns[which.reward])
+            self._cache[key] = known_range(self.columns[which.reward], self.units.count)
         ends: tuple[float, float] | None = self._cache[key]
         return ends
 
@@ -229,6 +240,8 @@ class ScoreTable:
             known,
             tail=self._cache.get(index),
             weight_high=which.weight_high,
+            carried=self._carried(which),
+            sizes=which.sizes,
             is_product=which.is_product,
             is_value=which.is_value,
             is_complete=True,
@@ -249,6 +262,18 @@ class ScoreTable:
             reward_low=by_scale(known.reward_low),
             reward_high=by_scale(known.reward_high),
         )
+
+    def _carried(self, which: EvidenceColumns) -> tuple[float, float, float] | None:
+        """Largest and typical weights at which rewards enter a difference; None for the value of one policy."""
+        if which.carried is None:
+            return None
+        key = ("carried", which.carried)
+        if key not in self._cache:
+            self._cache[key] = carried_by(self.scores(which.carried), self.units.count)
+        largest, up, down = self._cache[key]
+        # Where two policies agree their weights cancel: how large weights are is seen in each alone.
+        top = which.scale * largest if which.largest is None else which.largest
+        return top, which.scale * up, which.scale * down
 
     def _evidence(self, which: EvidenceColumns) -> Evidence:
         weights, rewards = self.columns[which.weight], self.columns[which.reward]

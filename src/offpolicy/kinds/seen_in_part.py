@@ -26,13 +26,16 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 
 from offpolicy._threads import few_threads
+from offpolicy.errors import DataError, ModelError
 from offpolicy.kinds import label_checks
+from offpolicy.kinds.label_plan import label_plan
 from offpolicy.logs.frame import Context
+from offpolicy.models.fitting.learners import is_classifier, is_learner
 from offpolicy.models.fitting.store import REWARD, seed_of
 from offpolicy.models.fitting.tables import Tables
 from offpolicy.models.rewards.resolve import as_reward_model
@@ -40,6 +43,7 @@ from offpolicy.models.rewards.reward import RewardData
 
 if TYPE_CHECKING:
     from offpolicy._arrays import Bools, Floats, Ints
+    from offpolicy.kinds.label_plan import LabelPlan
     from offpolicy.splits.folds import Folds, Part
     from offpolicy.trust.finding import Finding
     from offpolicy.trust.view import View
@@ -84,6 +88,8 @@ class SeenInPart:
         What would make that more than an assumption; empty where it is a fact of the design.
     noun : str
         What rewards that are seen are called.
+    is_drawn : bool
+        Whether somebody decides which rewards are seen, so that more can be asked for.
     """
 
     seen: Bools
@@ -95,8 +101,9 @@ class SeenInPart:
     words: str = ""
     remedy: str = ""
     noun: str = "labels"
+    is_drawn: bool = True
 
-    def take(self, rows: Ints) -> SeenInPart:
+    def take(self, rows: Ints) -> Self:
         """The same for some rows."""
         proxies = None if self.proxies is None else self.proxies.take(rows)
         return replace(
@@ -109,7 +116,16 @@ class SeenInPart:
 
     def settled(self, log: Any, folds: Folds, model: Any, seed: int) -> PseudoRewards:
         """Pseudo-rewards of all rows."""
+        self.refuse_classifier(model)
         return PseudoRewards(self, replace(log, outcomes={}), folds, model, seed)
+
+    def refuse_classifier(self, model: Any) -> None:
+        """Pseudo-rewards are numbers between and beyond the values of the reward: no classes."""
+        if not self.seen.all() and is_learner(model) and is_classifier(model):
+            raise ModelError(
+                f"reward_model= is a classifier ({type(model).__name__}), and rewards seen in part are learned from as "
+                "numbers. Give a regressor; the classifier can predict the reward itself: Labeled(…, model=…)."
+            )
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,7 +200,10 @@ class PseudoRewards:
     ) -> Floats:
         labeled = rows[self.seen[rows]]
         if len(labeled) == 0:
-            return np.zeros(len(self.seen))
+            raise DataError(
+                f"all {int(self.seen.sum()):,} rows with a reward are in one fold, and no model can be fitted for it. "
+                "Label more rows, or use another seed."
+            )
         weight = tables.mass(labeled)
         if self.held.weighs:
             weight = (1.0 if weight is None else weight) / chance[labeled]
@@ -279,6 +298,19 @@ class PseudoRewards:
         weight[view.rows] = view.weight
         return [label_checks.effective_labels(self, weight)]
 
+    @cached_property
+    def prediction(self) -> Floats:
+        """(n,) m, out of fold."""
+        return np.asarray(self.shares(np.arange(len(self.seen))) @ self.out_of_fold[0].parts)
+
+    def label_plan(
+        self, weight: Floats, std_error: float, width_now: float, width: float | None, level: float
+    ) -> LabelPlan | None:
+        """How many labels a wanted width takes, and on which rows; None where rewards are not drawn."""
+        if not self.held.is_drawn or self.seen.all() or self.log.row_order is not None:
+            return None
+        return label_plan(self, weight, std_error, width_now, width, level)
+
     @property
     def note(self) -> str:
         """How many rewards were seen, and what the proxies add."""
@@ -315,27 +347,26 @@ def predicted(
 def convex(parts: Floats, target: Floats, weight: Floats) -> Floats:
     """(P,) shares that are not negative, add up to 1 and minimize Σ weight (target − shares @ parts)².
 
-    >>> convex(np.array([[0.0, 0.0], [2.0, 4.0]]), np.array([1.0, 2.0]), np.ones(2)).tolist()
+    >>> convex(np.array([[0.0, 0.0], [2.0, 4.0]]), np.array([1.0, 2.0]), np.ones(2)).round(9).tolist()
     [0.5, 0.5]
     """
     n_parts = len(parts)
     if n_parts == 1:
         return np.ones(1)
-    root = np.sqrt(weight)
-    error = (parts - target) * root
+    error = (parts - target) * np.sqrt(weight)
     gram = error @ error.T
     if not gram.any():  # nothing is left to choose by
         return np.asarray(np.eye(n_parts)[-1])
+    gram = gram / np.abs(gram).max()
     best, least = np.eye(n_parts)[0], np.inf
     for chosen in range(1, 2**n_parts):
         at = [j for j in range(n_parts) if chosen >> j & 1]
-        inner = gram[np.ix_(at, at)]
-        solved = np.linalg.lstsq(inner, np.ones(len(at)), rcond=None)[0]
-        if solved.sum() <= 0 or (solved < -1e-12 * np.abs(solved).max()).any():
-            # A prediction without any error is the answer where the system has none.
-            solved = (np.diag(inner) == 0).astype(np.float64)
-            if solved.sum() == 0:
-                continue
+        system = np.ones((len(at) + 1, len(at) + 1))
+        system[-1, -1] = 0.0
+        system[:-1, :-1] = gram[np.ix_(at, at)]
+        solved = np.linalg.lstsq(system, np.eye(len(at) + 1)[-1], rcond=None)[0][:-1]
+        if (solved < -1e-9).any():
+            continue
         shares = np.zeros(n_parts)
         shares[at] = np.maximum(solved, 0) / np.maximum(solved, 0).sum()
         loss = float(shares @ gram @ shares)

@@ -206,21 +206,6 @@ class Log(Protocol):
         """The log itself: it is in memory."""
 
 
-class BlockedLog(Log, Protocol):
-    """A log whose contexts are not held: passes over its blocks give them."""
-
-    @property
-    def fit_rows(self) -> int:
-        """Most decisions that models are fitted to."""
-
-    @property
-    def logs_distribution(self) -> bool:
-        """Whether the probabilities of all actions were logged."""
-
-    def gathered(self, blocks: Any) -> Any:
-        """One log in memory of the units of some blocks."""
-
-
 class Scan(Protocol):
     """A log that stays where it is: facts about it, until `opened` makes it a log."""
 

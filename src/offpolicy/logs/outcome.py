@@ -77,6 +77,12 @@ class Settled(Protocol):
         """Checks of one policy."""
         ...
 
+    def label_plan(
+        self, weight: Floats, std_error: float, width_now: float, width: float | None, level: float
+    ) -> Any:
+        """How many rewards a wanted width takes, and in which rows; None where they are not drawn."""
+        ...
+
     @property
     def note(self) -> str:
         """What every estimate says of it; empty where all rewards are seen."""
@@ -210,3 +216,13 @@ def learned(log: Any, part: Any) -> Any:
     """The log whose rewards the reward model of one part learns from."""
     own = next(iter(settled_of(log)), None)
     return log if own is None else replace(log, reward=own.training(part), outcomes={})
+
+
+def need_seen(log: Any, what: str) -> None:
+    """Refuse a log whose rewards are seen in part, where each is needed as it is."""
+    held = getattr(log, "outcomes", {}).get(log.names.reward)
+    if held is not None and not held.seen.all():
+        raise UsageError(
+            f"{what} needs every reward, and {log.names.reward!r} is seen in {int(held.seen.sum()):,} of "
+            f"{len(held.seen):,} rows. Keep the rows that have it, or use another metric."
+        )

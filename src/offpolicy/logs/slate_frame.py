@@ -40,7 +40,7 @@ def read(
     if isinstance(frame, str) or hasattr(frame, "collect") or hasattr(frame, "toPandas"):
         raise DataError(
             f"from_frame reads tables in memory, and a {type(frame).__name__} is not there yet. Scan it where it is: "
-            "offpolicy.scan_slates(source, …)."
+            "offpolicy.Slates.scan(source, …)."
         )
     columns = Columns(frame)
     names = [context] if isinstance(context, str) else list(() if context is None else context)

@@ -14,13 +14,14 @@ import numpy as np
 
 from offpolicy._arguments import checks_arguments
 from offpolicy._arrays import read_only
+from offpolicy._doors import door
 from offpolicy._visible import printable
 from offpolicy.errors import UsageError, check_choice
 from offpolicy.logs.frame import Context, with_categories
 from offpolicy.logs.interaction import Interaction
 from offpolicy.logs.layout import Layout
 from offpolicy.logs.slate_frame import one_reward, read, repeats_items, shown_items
-from offpolicy.logs.trajectories import Trajectories
+from offpolicy.logs.steps import Steps, elsewhere, some_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,11 +31,12 @@ if TYPE_CHECKING:
     from offpolicy.logs.link import Link
 
 UNDECIDED = "auto"
+CELLS = 4_000_000  # of (rows, items) made at once
 ALONE = Interaction("cascade", np.ones((1, 1), dtype=bool))
 
 
 @dataclass(frozen=True, eq=False)
-class Slates(Trajectories):
+class Slates(Steps):
     """A log of slates. Build it with `from_frame`.
 
     Attributes
@@ -74,8 +76,6 @@ class Slates(Trajectories):
     positions: tuple[int, ...] = ()
     distinct: bool = False
     reward_of: str = "slot"
-    undecided: bool = False
-
     kind: ClassVar[str] = "slates"
 
     def __post_init__(self) -> None:
@@ -109,34 +109,35 @@ class Slates(Trajectories):
         """Whether the items above are no candidates, as when items are drawn without replacement."""
         return self.distinct and self.interaction.due is not None
 
-    def up_to(self, steps: int) -> Trajectories:
+    def up_to(self, steps: int) -> Slates:
         """Refused: the value of the first slots is that of a log in which the others earn nothing."""
         raise UsageError(
             f"horizon={steps!r} is for episodes. For the value of the first slots of a slate set the rewards of the "
             "others to 0."
         )
 
-    def first(self, steps: int) -> Trajectories:
+    def first(self, steps: int) -> Slates:
         """Refused, as `up_to`."""
         return self.up_to(steps)
 
-    def take(self, units: Array) -> Slates:
-        """The log of these slates only (positions or a mask)."""
-        part: Any = super().take(units)
-        made: Slates = part
-        return made
-
     def _pick(self, units: Array, rows: Ints, layout: Layout) -> Slates:
-        picked: Any = super()._pick(units, rows, layout)
         assert self.slot_reward is not None
         assert self.bare is not None
+        streamed = self.passes is not None
+        whole = replace(self, eligible=None) if streamed else self
         made: Slates = replace(
-            picked,
+            Steps._pick(whole, units, rows, layout),  # noqa: SLF001
             slot_reward=self.slot_reward[rows],
-            bare=self.bare.take(rows),
+            bare=some_rows(self.bare, rows),
             allowed=None if self.allowed is None else self.allowed[rows],
         )
-        return made
+        return made.assuming(self.interaction) if streamed else made
+
+    def _as_this(self, block: Any) -> Any:
+        block = block.with_reward(self.names.reward)
+        if block.interaction.name == "mask" or block.interaction.name != self.interaction.name:
+            block = block.assuming(self.interaction)
+        return self._passes.coded(block)
 
     @property
     def metrics(self) -> dict[str, Floats]:
@@ -162,8 +163,11 @@ class Slates(Trajectories):
         >>> log.assuming("full").reward.tolist()
         [0.0, 3.0]
         """
-        chosen = Interaction.of(interaction, self.horizon)
+        known = isinstance(interaction, Interaction)
+        chosen = interaction if known else Interaction.of(interaction, self.horizon)
         self._check_reward(chosen)
+        if self.passes is not None:
+            return self._assuming_elsewhere(chosen)
         assert self.bare is not None
         unit, step = self.layout.unit, self.layout.step
         wide = shown_items(self.action, unit, step, self.horizon)
@@ -184,6 +188,35 @@ class Slates(Trajectories):
             undecided=False,
             **self._paid(chosen),
         )
+
+    def _assuming_elsewhere(self, chosen: Interaction) -> Slates:
+        """The same where contexts are not held: items above are made when they are asked for."""
+        assert self.bare is not None
+        assert self.bare.load is not None
+        loads, others = self.bare.load, chosen.shown
+        above = {self._column(j): j for j in np.flatnonzero(others.any(axis=0)).tolist()}
+
+        def load(name: str) -> Array:
+            return self._items_at(above[name], others) if name in above else loads(name)
+
+        some = self.distinct and chosen.due is not None and self.horizon > 1
+        return replace(
+            self,
+            interaction=chosen,
+            context=elsewhere(self.rows, (*(self.bare.names or ()), *above), load),
+            eligible=Candidates(self.action, self.layout, len(self.actions)) if some else None,
+            undecided=False,
+            **self._paid(chosen),
+        )
+
+    def _items_at(self, slot: int, others: Bools) -> Array:
+        """Labels of the items at a slot, in the rows that may look at it."""
+        unit, step = self.layout.unit, self.layout.step
+        wide = shown_items(self.action, unit, step, self.horizon)
+        codes = np.where(others[step, slot], wide[unit, slot], -1)
+        labels = np.empty(len(self.actions) + 1, dtype=object)
+        labels[:-1] = list(self.actions)
+        return np.asarray(labels[codes])
 
     def _column(self, slot: int) -> str:
         name = f"{self.names.action}_{self.positions[slot]}"
@@ -243,7 +276,7 @@ class Slates(Trajectories):
 
     @classmethod
     @checks_arguments
-    def from_frame(  # type: ignore[override]
+    def from_frame(
         cls,
         frame: Any,
         *,
@@ -339,3 +372,73 @@ class Slates(Trajectories):
             raise UsageError("distinct=True, but the log has slates that show an item twice.")
         log = replace(log, distinct=not repeated if distinct is None else distinct)
         return replace(log.assuming(asked), undecided=undecided)
+
+    @classmethod
+    def scan(cls, source: Any, *, way: str = "auto", **given: Any) -> Any:
+        """Open a log of slates that is larger than memory, or that lives in an engine.
+
+        Parameters
+        ----------
+        source : path or pattern, DuckDB relation or connection, Arrow dataset, Ibis table, Spark DataFrame
+            One row per slot, in any order: the engine sorts by slate and position.
+        way : {"auto", "rows", "stream"}
+            All slates in memory, or blocks of whole slates one after another, of which only items, rewards,
+            propensities and predictions stay. It is a matter of speed: the answer is the same. "auto" streams beyond
+            ``max_rows`` slots.
+        **given
+            The roles of `from_frame`, of which ``candidates`` is for tables in memory, and the options of
+            `offpolicy.engines.reading.Reading` (``engine=``, ``memory_limit=``, ``chunk_rows=``, …).
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> frame = pd.DataFrame({"request": [1, 1, 2, 2], "pos": [1, 2, 1, 2], "item": ["a", "b", "b", "a"],
+        ...                       "click": [0, 1, 1, 0], "p": [0.5, 1.0, 0.5, 1.0]})
+        >>> log = Slates.scan(frame, slate="request", position="pos", context=None, action="item", reward="click",
+        ...                   propensity="p")
+        >>> log.n, log.actions
+        (2, ('a', 'b'))
+        """
+        return door("scan of units")(cls, source, way, given)
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """(S, K) whether an item could be shown: not where the slate shows it above; computed for the rows asked about."""
+
+    action: Ints
+    layout: Layout
+    n_actions: int
+
+    __array_ufunc__: ClassVar[None] = None  # products with arrays are made here
+
+    def __len__(self) -> int:
+        return len(self.action)
+
+    def sum(self, axis: int) -> Ints:
+        """(S,) how many items could be shown: all but those above, which are distinct."""
+        assert axis == 1
+        return np.asarray(self.n_actions - self.layout.step)
+
+    def __rmatmul__(self, mass: Floats) -> Floats:
+        """(K,) sums of a mass over the rows in which each item could be shown."""
+        total = np.zeros(self.n_actions)
+        size = max(1, CELLS // self.n_actions)
+        for start in range(0, len(self), size):
+            rows = np.arange(start, min(start + size, len(self)))
+            total += mass[rows] @ self[rows]
+        return total
+
+    def __getitem__(self, at: Any) -> Any:
+        rows, item = at if isinstance(at, tuple) else (at, None)
+        rows = np.asarray(rows)
+        step = self.layout.step[rows]
+        able = np.ones((len(rows), self.n_actions) if item is None else len(rows), dtype=bool)
+        for back in range(1, int(step.max(initial=0)) + 1):
+            here = np.flatnonzero(step >= back)
+            above = self.action[rows[here] - back]
+            if item is None:
+                able[here, above] = False
+            else:
+                able[here] &= above != item
+        return able

@@ -6,41 +6,35 @@ padded. An episode of one step is an impression: a log in which every episode ha
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from offpolicy._arguments import checks_arguments
-from offpolicy._arrays import read_only, some_of
+from offpolicy._doors import door
 from offpolicy._visible import printable
 from offpolicy.errors import DataError, NotIdentifiedError
 from offpolicy.logs import checks, episodes
 from offpolicy.logs.actions import Label, encode, refuse_continuous
 from offpolicy.logs.bandit import Names
-from offpolicy.logs.columns import NOT_GIVEN, HasColumns, fill
 from offpolicy.logs.endings import TREATMENTS, describe, endings, whole_steps
-from offpolicy.logs.frame import Columns, Context
+from offpolicy.logs.frame import Context
 from offpolicy.logs.given import check_given, own_copy
 from offpolicy.logs.identity import unit_numbers
 from offpolicy.logs.layout import Layout
-from offpolicy.logs.metrics import HasMetrics, named_rewards
+from offpolicy.logs.metrics import named_rewards
+from offpolicy.logs.steps import Steps, lengths_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Sequence
 
     from offpolicy._arguments import Rows
-    from offpolicy._arrays import Array, Bools, Floats, Ints
-
-
-ARRAYS = (
-    "action", "reward", "ended", "propensity", "distribution", "cluster", "weight", "fold", "unit", "row_order",
-    "eligible",
-)  # fmt: skip
+    from offpolicy._arrays import Array, Floats, Ints
 
 
 @dataclass(frozen=True, eq=False)
-class Trajectories(HasMetrics, HasColumns):
+class Trajectories(Steps):
     """A log of episodes. Build it with `from_frame` or `from_arrays`.
 
     **Which value.** A log says how its episodes ended, and the value follows from it; `estimand` says it in words.
@@ -90,71 +84,7 @@ class Trajectories(HasMetrics, HasColumns):
     (2, 2, [2, 1])
     """
 
-    context: Context
-    actions: tuple[Label, ...]
-    action: Ints
-    reward: Floats
-    layout: Layout
-    horizon: int
-    ended: Bools
-    propensity: Floats | None = None
-    distribution: Floats | None = None
-    cluster: Ints = NOT_GIVEN
-    weight: Floats = NOT_GIVEN
-    count: Floats = NOT_GIVEN
-    batch: Ints = NOT_GIVEN
-    fold: Ints | None = None
-    unit: Ints | None = None
-    source: Any = None
-    names: Names = field(default_factory=Names)
-    notes: tuple[str, ...] = ()
-    unbounded: bool = False
-    row_order: Ints | None = None  # row of the frame each step came from, when they were sorted
-    further: Mapping[str, Floats] = field(default_factory=dict, repr=False)
-    eligible: Bools | None = None  # (S, K) actions that could be taken, where not all could
-    about: Mapping[str, Any] = field(default_factory=dict, repr=False)  # where it was read
-
     kind: ClassVar[str] = "trajectories"
-    in_memory: ClassVar[bool] = True
-    is_continuous: ClassVar[bool] = False
-    action_range: ClassVar[None] = None
-    half: ClassVar[None] = None
-    undecided: bool = field(default=False, init=False, repr=False)
-    batch_labels: ClassVar[tuple[Any, ...]] = ()
-
-    def __post_init__(self) -> None:
-        fill(self, self.layout.n_units)
-        for name in ARRAYS:
-            object.__setattr__(self, name, read_only(getattr(self, name)))
-        further = {name: read_only(values) for name, values in self.further.items()}
-        object.__setattr__(self, "further", further)
-
-    @property
-    def n(self) -> int:
-        """Episodes."""
-        return self.layout.n_units
-
-    @property
-    def has_propensity(self) -> bool:
-        """Whether the probability of the logged action is known."""
-        return self.propensity is not None
-
-    @property
-    def rows(self) -> int:
-        """Steps held."""
-        return len(self.action)
-
-    @property
-    def units(self) -> Ints:
-        """(n,) numbers of the episodes (of their clusters), from which folds follow."""
-        return np.arange(self.n, dtype=np.int64) if self.unit is None else self.unit
-
-    @property
-    def bootstrapped(self) -> Ints:
-        """Rows after which rewards are missing: the last steps of truncated episodes."""
-        lengths = _lengths_of(self.layout)
-        open_ended = ~self.ended if self.unbounded else ~self.ended & (lengths < self.horizon)
-        return np.asarray(self.layout.offsets[1:][open_ended] - 1)
 
     def estimand(self, discount: float = 1.0) -> str:
         """Which value estimates from this log are about.
@@ -167,7 +97,7 @@ class Trajectories(HasMetrics, HasColumns):
     def up_to(self, steps: int) -> Trajectories:
         """The same log for the value of up to ``steps`` steps, fewer or more than the longest episode has."""
         limit = whole_steps(steps, "horizon=")
-        lengths = _lengths_of(self.layout)
+        lengths = lengths_of(self.layout)
         if limit < int(lengths.max()):
             return self.first(limit)
         open_ended = ~self.ended & (lengths < limit)
@@ -178,23 +108,6 @@ class Trajectories(HasMetrics, HasColumns):
                 f"{limit} steps is not identified. Say which episodes ended with terminated=."
             )
         return replace(self, horizon=limit, unbounded=False)
-
-    def blocks(self) -> Iterator[Trajectories]:
-        """The log, block by block: one, since it is in memory."""
-        yield self
-
-    def opened(self, *_: Any) -> Trajectories:
-        """The log itself: it is in memory already."""
-        return self
-
-    def whole(self) -> Trajectories:
-        """The log itself: it is in memory already."""
-        return self
-
-    @property
-    def is_discrete(self) -> bool:
-        """Whether states are ids (a table of distinct states and an index into it)."""
-        return self.context.index is not None
 
     @printable
     def __repr__(self) -> str:
@@ -207,12 +120,6 @@ class Trajectories(HasMetrics, HasColumns):
             f"propensities {known})"
         )
 
-    def take(self, units: Array) -> Trajectories:
-        """The log of these episodes only (positions or a mask); actions and states keep their codes."""
-        chosen = np.asarray(units)
-        chosen = np.flatnonzero(chosen) if chosen.dtype == bool else chosen
-        return self._pick(chosen, self.layout.rows_of(chosen), self.layout.subset(chosen))
-
     def first(self, steps: int) -> Trajectories:
         """The first ``steps`` steps of every episode: the value over a shorter horizon.
 
@@ -221,7 +128,7 @@ class Trajectories(HasMetrics, HasColumns):
         2
         """
         steps = whole_steps(steps, "the number of steps")
-        lengths = _lengths_of(self.layout)
+        lengths = lengths_of(self.layout)
         if not self.unbounded:
             steps = min(self.horizon, steps)
         kept = np.minimum(lengths, steps)
@@ -229,30 +136,10 @@ class Trajectories(HasMetrics, HasColumns):
         cut = self._pick(np.arange(self.n), rows, Layout.ragged(kept))
         return replace(cut, horizon=steps, unbounded=False, ended=self.ended & (lengths <= steps))
 
-    def _pick(self, units: Array, rows: Ints, layout: Layout) -> Trajectories:
-        def pick(values: Any, at: Array) -> Any:
-            return None if values is None else values[at]
-
-        return replace(
-            self,
-            context=self.context.take(rows),
-            action=self.action[rows],
-            reward=self.reward[rows],
-            further={name: values[rows] for name, values in self.further.items()},
-            layout=layout,
-            ended=self.ended[units],
-            propensity=pick(self.propensity, rows),
-            distribution=pick(self.distribution, rows),
-            cluster=some_of(self.cluster, units),
-            weight=some_of(self.weight, units),
-            count=some_of(self.count, units),
-            batch=some_of(self.batch, units),
-            fold=None if self.fold is None else self.fold[:, units],
-            unit=self.units[units],
-            source=None if self.source is None else Columns(self.source).rows(rows),
-            row_order=None,
-            eligible=pick(self.eligible, rows),
-        )
+    def _as_this(self, block: Any) -> Any:
+        made = super()._as_this(block)
+        longer = not self.unbounded and made.layout.horizon > self.horizon
+        return made.first(self.horizon) if longer else made
 
     @classmethod
     @checks_arguments
@@ -457,6 +344,33 @@ class Trajectories(HasMetrics, HasColumns):
             parts["truncated"] = truncated
         return checked(**parts, horizon=horizon)
 
+    @classmethod
+    def scan(cls, source: Any, *, way: str = "auto", **given: Any) -> Any:
+        """Open a log of episodes that is larger than memory, or that lives in an engine.
+
+        Parameters
+        ----------
+        source : path or pattern, DuckDB relation or connection, Arrow dataset, Ibis table, Spark DataFrame
+            One row per step, in any order: the engine sorts by episode and step.
+        way : {"auto", "rows", "stream"}
+            All episodes in memory, or blocks of whole episodes one after another, of which only actions, rewards,
+            propensities and predictions stay. It is a matter of speed: the answer is the same. "auto" streams beyond
+            ``max_rows`` steps.
+        **given
+            The roles of `from_frame`, of which ``step`` is needed and ``eligible`` is for tables in memory, and the
+            options of `offpolicy.engines.reading.Reading` (``engine=``, ``memory_limit=``, ``chunk_rows=``, …).
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> frame = pd.DataFrame({"id": [7, 7, 8], "t": [0, 1, 0], "s": [0.5, 1.5, 0.1], "a": [0, 1, 1],
+        ...                       "r": [1.0, 0.5, 0.0], "p": [0.5, 0.5, 0.5]})
+        >>> log = Trajectories.scan(frame, episode="id", step="t", state=["s"], action="a", reward="r", propensity="p")
+        >>> log.n, log.actions
+        (2, (0, 1))
+        """
+        return door("scan of units")(cls, source, way, given)
+
 
 def _named_steps(rewards: Any, metrics: Sequence[str] | None, actions: Any) -> dict[str, Any]:
     """Rewards of steps by name; a list with one array an episode is cut metric by metric."""
@@ -478,10 +392,6 @@ def _flags(values: Any, shape: episodes.Shape, name: str) -> Array | None:
         if flags.shape == (len(shape.lengths),):
             return flags
     return shape.flat(values, name)
-
-
-def _lengths_of(layout: Layout) -> Ints:
-    return np.ones(layout.n_units, dtype=np.int64) if layout.lengths is None else layout.lengths
 
 
 def checked(

@@ -14,7 +14,7 @@ from offpolicy.policies.learned import CrossFitted
 from offpolicy.policies.on_rows import ShownProbability
 from offpolicy.policies.posterior import BetaThompson, GaussianThompson
 from offpolicy.policies.protocol import Policy
-from offpolicy.policies.simple import Constant, Deterministic, Fixed, Uniform
+from offpolicy.policies.simple import Constant, Deterministic, Fixed, Ranking, Uniform
 from offpolicy.policies.tables import ProbabilityColumns, StateTable, Table
 from offpolicy.policies.thompson import (
     beta_thompson_probabilities,
@@ -37,6 +37,7 @@ __all__ = [
     "Policy",
     "Predictor",
     "ProbabilityColumns",
+    "Ranking",
     "ShownProbability",
     "Softmax",
     "StateTable",

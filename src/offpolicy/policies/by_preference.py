@@ -27,9 +27,10 @@ import numpy as np
 
 from offpolicy._arguments import checks_arguments
 from offpolicy.errors import PolicyError, UsageError, first_rows
-from offpolicy.policies.context import n_rows
+from offpolicy.policies.context import n_rows, with_label
 from offpolicy.policies.distribution import eligibility, one_hot, uniform
 from offpolicy.policies.labels import require_actions
+from offpolicy.policies.on_rows import ScoreColumns, labels_of
 from offpolicy.policies.protocol import (
     bind,
     bound,
@@ -39,7 +40,7 @@ from offpolicy.policies.protocol import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator
+    from collections.abc import Hashable, Iterator, Sequence
 
     from offpolicy._arrays import Bools, Floats, Ints
 
@@ -57,7 +58,13 @@ class Greedy:
     preference
         A function of the context that returns (n, K) preferences, a mapping from action to fitted
         model, or an object with ``predict(context, codes)``. The last two are asked one action at
-        a time, so ``choices`` needs no (n, K) array.
+        a time, so ``choices`` needs no (n, K) array. With ``action=``, a fitted model of the reward.
+    columns
+        Score columns of the log in place of a preference: one name per action in the log's order, or
+        a mapping from action to name.
+    action
+        Name of the column under which the fitted model ``preference`` reads the action; of an array
+        of features the action is the last column.
 
     Examples
     --------
@@ -66,15 +73,42 @@ class Greedy:
     [1, 0, 0]
     """
 
-    preference: Preference
+    preference: Preference = None
+    columns: Sequence[str] | Mapping[Any, str] | None = field(default=None, kw_only=True)
+    action: str | None = field(default=None, kw_only=True)
     actions: tuple[Hashable, ...] | None = field(default=None, kw_only=True, repr=False)
     respects_eligible: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        _check_preference(self.preference, "Greedy")
+        if self.columns is not None:
+            if self.preference is not None or isinstance(self.columns, str):
+                raise UsageError(
+                    "Greedy takes a preference, or columns= as a list of names (a mapping from action to name)."
+                )
+        elif self.action is None:
+            _check_preference(self.preference, "Greedy")
+        elif not hasattr(self.preference, "predict"):
+            raise UsageError(
+                f"Greedy(model, action={self.action!r}) takes a fitted model of the reward. "
+                f"Got {type(self.preference).__name__} instead."
+            )
 
-    def bind(self, actions: tuple[Hashable, ...]) -> Greedy:
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Columns of the log that it needs besides the context."""
+        names = self.columns.values() if isinstance(self.columns, Mapping) else self.columns
+        return tuple(names or ())
+
+    def bind(self, actions: tuple[Hashable, ...]) -> Greedy | ScoreColumns:
         """Return the policy for these actions, in this order."""
+        if isinstance(self.columns, Mapping):
+            require_actions(self.columns, actions, "Greedy", every=True)
+            return ScoreColumns(tuple(self.columns[action] for action in actions))
+        if self.columns is not None:
+            return ScoreColumns(self.reads)
+        if self.action is not None:
+            pairs = _OfPairs(self.preference, self.action, tuple(actions))
+            return Greedy(pairs, actions=tuple(actions))
         _bind_preference(self.preference, actions, "Greedy")
         return replace(self, actions=tuple(actions))
 
@@ -242,6 +276,21 @@ class PlackettLuce(Softmax):
     without_replacement: ClassVar[bool] = True
 
 
+@dataclass(frozen=True, eq=False)
+class _OfPairs:
+    """A fitted model of (context, action) → reward, asked one action at a time."""
+
+    model: Any
+    action: str
+    actions: tuple[Hashable, ...]
+
+    def predict(self, context: Any, codes: Ints) -> Any:
+        table = with_label(
+            context, self.action, labels_of(self.actions, codes), self.actions, self.model
+        )
+        return _prediction(self.model, table, type(self.model).__name__)
+
+
 def _check_preference(preference: Preference, policy: str) -> None:
     """Refuse what is not a preference before any row is seen."""
     if isinstance(preference, Mapping) or _takes_codes(preference):
@@ -250,7 +299,8 @@ def _check_preference(preference: Preference, policy: str) -> None:
         raise UsageError(
             f"The 'preference' parameter of {policy} must be a function of the context that returns an "
             "(n, K) array, a mapping from action to fitted model, or an object with "
-            f"predict(context, codes). Got {type(preference).__name__} instead."
+            f"predict(context, codes). Got {type(preference).__name__} instead. A fitted model of context and action "
+            "comes with the name of its action column: Greedy(model, action=…)."
         )
 
 

@@ -96,6 +96,37 @@ def feature_matrix(context: Any, model: Any) -> Any:
     return frame.to_pandas() if names or not numbers else frame.to_numpy()
 
 
+def with_label(context: Any, name: str, labels: Array, actions: Sequence[Any], model: Any) -> Any:
+    """Return the context with the action as a further column, as a model of both reads it."""
+    if not is_frame(context):
+        array = np.asarray(context)
+        array = array[:, None] if array.ndim == 1 else array
+        try:
+            return np.column_stack([array, labels.astype(np.float64)])
+        except (TypeError, ValueError) as error:
+            raise PolicyError(
+                "Greedy(model, action=…): actions are text and the context is an array of numbers. Build the log "
+                "from a frame, with the columns that the model was fitted on."
+            ) from error
+    import narwhals as nw
+    import pandas as pd
+
+    frame = nw.from_native(context, eager_only=True).to_pandas()
+    if type(model).__module__.startswith(("lightgbm", "xgboost")):
+        # These align categories by their labels; other learners read the labels themselves.
+        frame[name] = pd.Categorical(labels, categories=list(actions))
+    else:
+        frame[name] = pd.Series(labels, index=frame.index).infer_objects()
+    wanted = [str(n) for n in getattr(model, "feature_names_in_", ())]
+    missing = [n for n in wanted if n not in frame.columns]
+    if missing:
+        raise PolicyError(
+            f"Greedy(model, action={name!r}): the model was fitted on a column {missing[0]!r}, which is neither in the "
+            f"context nor the action.{did_you_mean(missing[0], list(frame.columns))}"
+        )
+    return frame[wanted] if wanted else frame
+
+
 def numeric_array(context: Any, policy: str) -> Array:
     """Return the context as an array of numbers, its columns in order; text raises."""
     if not is_frame(context):

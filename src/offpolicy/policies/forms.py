@@ -8,7 +8,7 @@ take a further kind of object, add an adapter to `FORMS`.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Protocol
@@ -20,8 +20,8 @@ from offpolicy.logs.frame import is_frame
 from offpolicy.policies.fitted import Classifier, Predictor, TorchLogits, is_torch_module
 from offpolicy.policies.learned import CrossFitted, is_unfitted
 from offpolicy.policies.on_rows import LogColumns, RowArray
-from offpolicy.policies.simple import Constant
-from offpolicy.policies.tables import StateTable
+from offpolicy.policies.simple import Constant, Ranking
+from offpolicy.policies.tables import StateChoices, StateTable
 from offpolicy.policies.words import from_words
 
 if TYPE_CHECKING:
@@ -132,11 +132,35 @@ def _is_state_table(given: Any, log: Surface) -> bool:
     )
 
 
+def _is_state_list(given: Any, log: Surface) -> bool:
+    shape = _shape(given)
+    return log.integer_states and shape is not None and len(shape) == 1 and shape[0] != log.rows
+
+
+def _is_ranking(given: Any, log: Surface) -> bool:
+    return (
+        log.of_slates
+        and isinstance(given, list | tuple)
+        and bool(given)
+        and all(isinstance(item, Hashable) and item in log.actions for item in given)
+        and not all(isinstance(item, str) and item in log.columns for item in given)
+    )
+
+
 def _array(given: Any, log: Surface) -> RowArray:
     if log.rows is None:
         raise PolicyError(
             "an array has one row per logged row, which a scanned log does not hold. Give a function of "
             "the context, or the name of a column."
+        )
+    shape, k = _shape(given), len(log.actions)
+    fits = shape in {(log.rows,), (log.rows, k), (log.rows, k, 1)}
+    if log.integer_states and not fits and shape is not None and len(shape) < 3:
+        raise PolicyError(
+            f"an array of shape {shape} fits neither the rows of the log, (n, K) = {(log.rows, k)}, nor its states: a "
+            f"table by state is (states, {k}), one action per state is (states,). The log has {k} actions, "
+            f"{log.actions[:8]}; name those that were never logged when you build it: labels= of from_arrays, actions= "
+            "of from_frame."
         )
     return RowArray(given)
 
@@ -152,9 +176,12 @@ def _shown(given: Any) -> str:
 FORMS: tuple[Form, ...] = (
     Adapter("an object with probabilities(context) or choices(context)", _is_ready, lambda p, _: p),
     Adapter(
-        "words: a column of the log, 'uniform', 'always:x'",
+        "words: a column of the log, 'uniform', 'always:x', 'sql:case when … end'",
         lambda p, _: isinstance(p, str),
         from_words,
+    ),
+    Adapter(
+        "a list of items: one ranking for all slates", _is_ranking, lambda p, _: Ranking(tuple(p))
     ),
     Adapter("names of probability columns", _are_names, lambda p, _: LogColumns(tuple(p))),
     Adapter(
@@ -187,6 +214,11 @@ FORMS: tuple[Form, ...] = (
         "an (S, K) array for states 0 … S−1 of episodes",
         _is_state_table,
         lambda p, _: StateTable(np.asarray(p)),
+    ),
+    Adapter(
+        "one action for each of the states 0 … S−1 of episodes",
+        _is_state_list,
+        lambda p, _: StateChoices(np.asarray(p)),
     ),
     Adapter("an (n, K) or (n, K, 1) array", lambda p, _: _shape(p) is not None, _array),
 )

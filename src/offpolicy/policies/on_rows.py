@@ -17,6 +17,7 @@ from offpolicy.errors import PolicyError, first_rows
 from offpolicy.logs.frame import Columns
 from offpolicy.logs.given import differing, refuse_masked, row_labels
 from offpolicy.logs.layout import in_log_order
+from offpolicy.policies.distribution import SUM_TOLERANCE
 
 if TYPE_CHECKING:
     from offpolicy._arrays import Array
@@ -41,7 +42,7 @@ class LabelColumn:
                 f"{self.name!r} holds the actions that were logged. A policy must not know them; name "
                 "the column with the actions it would take. What the log itself earned is ev.logged."
             )
-        return _columns(log, self.reads).values(self.name)
+        return columns_of(log, self.reads).values(self.name)
 
 
 @checks_arguments
@@ -72,7 +73,7 @@ class ShownProbability:
 
     def of_shown(self, log: Log) -> Array:
         """(n,) probabilities of the logged actions."""
-        values = _columns(log, self.reads).numeric(self.name, "probability")
+        values = columns_of(log, self.reads).numeric(self.name, "probability")
         bad = ~((values >= 0) & (values <= 1))
         if bad.any():
             raise PolicyError(
@@ -88,7 +89,7 @@ def as_shown(policy: Any, log: Log) -> ShownProbability | None:
         return policy
     if not isinstance(policy, LabelColumn) or log.kind != "slates":
         return None
-    values = _columns(log, policy.reads).values(policy.name)
+    values = columns_of(log, policy.reads).values(policy.name)
     if values.dtype.kind != "f" or {float(v) for v in np.unique(values[:1000])} <= set(log.actions):
         return None
     return ShownProbability(policy.name)
@@ -107,8 +108,49 @@ class LogColumns:
                 f"{len(self.reads)} probability columns for {len(log.actions)} actions. Give one for "
                 f"each of log.actions, in that order: {tuple(log.actions)[:5]}."
             )
-        columns = _columns(log, self.reads)
-        return np.column_stack([columns.numeric(c, "probability") for c in self.reads])
+        columns = columns_of(log, self.reads)
+        made = np.column_stack([columns.numeric(c, "probability") for c in self.reads])
+        total = made.sum(axis=1)
+        off = ~(np.abs(total - 1) <= SUM_TOLERANCE)
+        if off.any():
+            raise PolicyError(
+                f"the columns {', '.join(self.reads[:4])} are no probabilities: their sums are not 1 in "
+                f"{first_rows(off, total)}. If they are scores, of which the highest is taken, write "
+                f"'greedy:{','.join(self.reads)}' or op.policies.Greedy(columns=[…])."
+            )
+        return made
+
+
+@dataclass(frozen=True)
+class ScoreColumns:
+    """Take the action of the highest score; one column of scores for each action of the log, in their order."""
+
+    reads: tuple[str, ...]
+
+    def on_rows(self, log: Log) -> Array:
+        """(n,) labels; ties go to the first action."""
+        if len(self.reads) != len(log.actions):
+            raise PolicyError(
+                f"{len(self.reads)} score columns for {len(log.actions)} actions. Give one for each of log.actions, in "
+                f"that order: {tuple(log.actions)[:5]}."
+            )
+        columns = columns_of(log, self.reads)
+        scores = np.column_stack([columns.numeric(c, "score") for c in self.reads])
+        bad = np.asarray(np.isnan(scores).any(axis=1))
+        if bad.any():
+            raise PolicyError(
+                f"scores are missing in {first_rows(bad)}. Give a score of every action."
+            )
+        if log.eligible is not None:
+            scores = np.where(log.eligible, scores, -np.inf)
+        return labels_of(log.actions, scores.argmax(axis=1))
+
+
+def labels_of(actions: tuple[Any, ...], codes: Any) -> Array:
+    """The labels that codes stand for."""
+    labels = np.empty(len(actions), dtype=object)
+    labels[:] = actions
+    return np.asarray(labels[codes])
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,7 +178,8 @@ class RowArray:
         return ordered
 
 
-def _columns(log: Log, names: tuple[str, ...]) -> Columns:
+def columns_of(log: Log, names: tuple[str, ...]) -> Columns:
+    """The columns of a log's frame, where it has these."""
     if log.source is None:
         raise PolicyError(
             f"{list(names)[:3]} name columns, but the log was not built from a frame."

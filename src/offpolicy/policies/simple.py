@@ -46,6 +46,56 @@ class Uniform:
 
 @checks_arguments
 @dataclass(frozen=True)
+class Ranking:
+    """Show the same list in every slate: the first item at the first position, and so on.
+
+    Where a slate already shows an item of the list further up, the first one of the list that is left takes its place.
+
+    Parameters
+    ----------
+    items
+        Labels from the top; as many as slates have positions, or more.
+
+    Examples
+    --------
+    >>> policy = Ranking(("c", "a")).bind(("a", "b", "c"))
+    >>> policy.choices(np.zeros((2, 1)), np.array([0, 1])).tolist()
+    [2, 0]
+    """
+
+    items: tuple[Hashable, ...]
+    actions: tuple[Hashable, ...] | None = field(default=None, kw_only=True, repr=False)
+    respects_eligible: ClassVar[bool] = True
+    time_dependent: ClassVar[bool] = True
+
+    def bind(self, actions: tuple[Hashable, ...]) -> Ranking:
+        """Return the policy for these actions, in this order."""
+        require_actions(self.items, actions, "Ranking")
+        if len(set(self.items)) < len(self.items):
+            raise PolicyError(f"a ranking lists each item once. Got {list(self.items)}.")
+        return replace(self, actions=tuple(actions))
+
+    def choices(self, context: Any, t: Ints, *, eligible: Bools | None = None) -> Ints:
+        """Return the (n,) codes of the items at positions t."""
+        actions, position = bound(self.actions, self), np.asarray(t)
+        codes = np.array([actions.index(item) for item in self.items], dtype=np.int64)
+        if len(position) and int(position.max()) >= len(codes):
+            raise PolicyError(
+                f"a ranking of {len(codes)} items cannot fill slates of {int(position.max()) + 1} positions. List an "
+                "item for every position."
+            )
+        chosen = codes[position]
+        if eligible is None:
+            return chosen
+        # The item of the position, then the list from the top, then whatever is left.
+        rank = np.zeros(len(actions))
+        rank[codes] = np.arange(len(codes), 0, -1)
+        wanted = np.tile(rank, (len(chosen), 1))
+        wanted[np.arange(len(chosen)), chosen] = len(codes) + 1
+        return np.asarray(np.where(eligible, wanted, -1.0).argmax(axis=1))
+
+
+@dataclass(frozen=True)
 class Fixed:
     """Choose the same action always.
 

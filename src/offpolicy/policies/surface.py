@@ -33,6 +33,8 @@ class Surface:
         Whether rows are decisions of episodes in states that are whole numbers.
     is_continuous : bool
         Whether actions are numbers, and not labels.
+    of_slates : bool
+        Whether units are slates, of items at positions.
     """
 
     actions: tuple[Hashable, ...]
@@ -42,6 +44,7 @@ class Surface:
     rows: int | None = None
     integer_states: bool = False
     is_continuous: bool = False
+    of_slates: bool = False
 
     @classmethod
     def of(cls, given: Log | Scan) -> Surface:
@@ -51,8 +54,16 @@ class Surface:
             columns = () if log.source is None else tuple(Columns(log.source).names)
             rows, names = len(log.action), log.context.names or ()
             states = log.kind == "trajectories" and _are_integers(log.context)
-            numbers = log.is_continuous
-            return cls(log.actions, columns, tuple(names), log.names.action, rows, states, numbers)
+            return cls(
+                log.actions,
+                columns,
+                tuple(names),
+                log.names.action,
+                rows,
+                states,
+                log.is_continuous,
+                log.kind == "slates",
+            )
         scan = cast("Scan", given)
         return cls(
             scan.actions,
@@ -60,6 +71,7 @@ class Surface:
             tuple(scan.roles.context),
             scan.roles.action,
             is_continuous=scan.is_continuous,
+            of_slates=scan.kind == "slates",
         )
 
 

@@ -108,22 +108,53 @@ class StateTable:
 
     def probabilities(self, context: Any, *, eligible: Bools | None = None) -> Floats:
         """Return the row of each state; (n, K)."""
-        states = only_column(context, "StateTable")
-        if states.dtype.kind not in "iu":
-            raise PolicyError(
-                f"StateTable is asked by states 0, 1, 2, …. Got states of type {states.dtype} instead."
-            )
-        outside = (states < 0) | (states >= len(self.table))
-        if outside.any():
-            raise PolicyError(
-                f"StateTable has {len(self.table)} rows, one for each state 0 … {len(self.table) - 1}; "
-                f"{first_rows(outside, states)} are other states. Give it a row for every state."
-            )
+        states = _states(context, len(self.table), "StateTable")
         rows: Floats = self.table[states]
         return rows
 
 
 @checks_arguments
+@dataclass(frozen=True, eq=False)
+class StateChoices:
+    """One action per state: entry s is the label of the action taken in state s.
+
+    Examples
+    --------
+    >>> StateChoices(["b", "a"]).bind(("a", "b")).choices(np.array([0, 0, 1])).tolist()
+    [1, 1, 0]
+    """
+
+    labels: Any
+    codes: Ints | None = field(default=None, kw_only=True, repr=False)
+
+    def bind(self, actions: tuple[Hashable, ...]) -> StateChoices:
+        """Return the policy for these actions, in this order."""
+        labels = np.asarray(self.labels)
+        codes = action_codes(labels, actions, "one action per state", len(labels))
+        return replace(self, codes=codes)
+
+    def choices(self, context: Any) -> Ints:
+        """Return the (n,) codes of the chosen actions."""
+        assert self.codes is not None
+        return np.asarray(self.codes[_states(context, len(self.codes), "one action per state")])
+
+
+def _states(context: Any, n_states: int, what: str) -> Ints:
+    """States 0 … S − 1 of a context."""
+    states = only_column(context, what)
+    if states.dtype.kind not in "iu":
+        raise PolicyError(
+            f"{what} is asked by states 0, 1, 2, …. Got states of type {states.dtype} instead."
+        )
+    outside = (states < 0) | (states >= n_states)
+    if outside.any():
+        raise PolicyError(
+            f"{what} has {n_states} rows, one for each state 0 … {n_states - 1}; "
+            f"{first_rows(outside, states)} are other states. Give it a row for every state."
+        )
+    return np.asarray(states)
+
+
 @dataclass(frozen=True, eq=False)
 class Table:
     """Look the probabilities up in a table with one row per context and action.

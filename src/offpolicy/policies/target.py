@@ -14,8 +14,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from offpolicy._arrays import detached
-from offpolicy.errors import DataError, OffPolicyError, PolicyError, doing, first_rows
-from offpolicy.logs.actions import encode
+from offpolicy.errors import (
+    DataError,
+    OffPolicyError,
+    PolicyError,
+    did_you_mean,
+    doing,
+    first_rows,
+)
+from offpolicy.logs.actions import encode, is_missing, plain
 from offpolicy.logs.frame import Columns, is_frame
 from offpolicy.logs.given import refuse_masked, refuse_other_rows
 from offpolicy.policies.blocks import blocks, fit_together
@@ -258,7 +265,7 @@ def _from_array(name: str, array: Array, log: Log) -> Target:
     array = array.astype(np.float64, copy=False)
     for block in blocks(n, k):
         _checked(array[block], name, log, block)
-    return Target(name, k, False, None, lambda rows: array[rows])
+    return Target(name, k, False, None, array.__getitem__)
 
 
 def _from_labels(name: str, values: Array, log: Log) -> Target:
@@ -328,8 +335,10 @@ class _Asked:
         ) as error:  # the user's own code: say whose, and keep its traceback
             row = failing_row(self._called, np.asarray(at, dtype=np.int64))
             where = f"{len(at):,} rows together" if row is None else f"row {row:,}"
+            rows = self._context.native(self._context.positions(np.arange(1)))
             raise PolicyError(
-                f"policy {self.name!r} failed on {where} with {type(error).__name__}: {error}"
+                f"policy {self.name!r} failed on {where} with {type(error).__name__}: {error}. It was given "
+                f"{_kind_of(rows)}{' and the steps' if self.timed else ''}."
             ) from error
         refuse_other_rows(answer, given, f"policy {self.name!r}", PolicyError)
         refuse_masked(answer, f"policy {self.name}", PolicyError)
@@ -417,6 +426,16 @@ class _Asked:
             )
 
 
+def _kind_of(rows: Any) -> str:
+    """What a policy is handed, in words."""
+    if is_frame(rows):
+        names = [str(name) for name in Columns(rows).names]
+        shown = ", ".join(names[:8]) + (", …" if len(names) > 8 else "")
+        return f"a {type(rows).__name__} with the columns {shown}"
+    shape = ", ".join(["n", *map(str, np.shape(rows)[1:])])
+    return f"an array of shape ({shape}{',' if np.ndim(rows) == 1 else ''})"
+
+
 def _checked(matrix: Array, name: str, log: Log, rows: Array) -> Floats:
     """Distributions at rows of a log, over what was eligible there."""
     eligible = None if log.eligible is None else log.eligible[rows]
@@ -454,9 +473,22 @@ def encode_choices(name: str, labels: Array, actions: tuple[Any, ...]) -> Ints:
     try:
         return encode(labels, actions, f"policy {name}")[1]
     except DataError as error:
-        raise PolicyError(
-            f"policy {name!r} chooses something that is not an action of the log: {error}"
-        ) from error
+        raise PolicyError(_not_an_action(name, labels, actions) or str(error)) from error
+
+
+def _not_an_action(name: str, labels: Array, actions: tuple[Any, ...]) -> str:
+    """The sentence about choices that are no actions of the log; empty where the trouble is another."""
+    known = set(actions)
+    odd = np.array([plain(v) not in known for v in labels], dtype=bool)
+    if is_missing(labels).any() or not odd.any():
+        return ""
+    first = labels[int(odd.argmax())]
+    shown = ", ".join(map(repr, actions[:5])) + (", …" if len(actions) > 5 else "")
+    return (
+        f"policy {name!r} chooses {plain(first)!r} (in {first_rows(odd)}), which is not an action of the log. The log "
+        f"has {shown}.{did_you_mean(plain(first), actions)} An action that was never logged has no data: leave it out, "
+        "or name it with actions= when you build the log."
+    )
 
 
 def _check_eligible_codes(name: str, codes: Ints, log: Log) -> None:

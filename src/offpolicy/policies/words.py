@@ -6,7 +6,9 @@ a column of the log    the action it would take, row by row
 ``always:x``           the action x
 ``table.csv``          a file (CSV or Parquet) of context columns, the action and ``probability``
 ``p_a,p_b``            probability columns, one for each action of the log, in their order
-``package.module:f``   a function or object that can be imported
+``greedy:s_a,s_b``     score columns, one for each action of the log, in their order: the highest is taken
+``sql:case … end``     an SQL expression over columns of the log that gives the action
+``package.module:f``   a function or object that can be imported; ``rules.py:f`` reads it from a file
 =====================  ======================================================================================
 
 Nothing is unpickled.
@@ -15,13 +17,15 @@ Nothing is unpickled.
 from __future__ import annotations
 
 import importlib
+import importlib.util
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from offpolicy.errors import PolicyError, did_you_mean
-from offpolicy.policies.on_rows import LabelColumn, LogColumns
+from offpolicy.policies.on_rows import LabelColumn, LogColumns, ScoreColumns
 from offpolicy.policies.simple import Fixed, Uniform
+from offpolicy.policies.sql import PREFIX, SqlRule
 from offpolicy.policies.table_file import policy_table
 
 if TYPE_CHECKING:
@@ -67,13 +71,13 @@ def unknown_words(text: str, log: Surface) -> PolicyError:
     )
 
 
-def _columns(text: str, log: Surface) -> LogColumns:
-    """Probability columns, each of them once."""
+def _listed(text: str, log: Surface, what: str) -> tuple[str, ...]:
+    """Names of columns, each of them once."""
     names = [part if part in log.columns else part.strip() for part in text.split(",")]
     for name in names:
         if names.count(name) > 1:
-            raise PolicyError(f"{text!r} names the probability column {name!r} twice.")
-    return LogColumns(tuple(names))
+            raise PolicyError(f"{text!r} names the {what} column {name!r} twice.")
+    return tuple(names)
 
 
 def _label(text: str, log: Surface) -> Any:
@@ -104,14 +108,16 @@ def names_module(text: str, log: Surface) -> bool:
 
 
 def imported(text: str, _: Surface) -> Any:
-    """The object that ``package.module:name`` names."""
-    module_name, _colon, path = text.partition(":")
-    if not all(part.isidentifier() for part in [*module_name.split("."), *path.split(".")]):
+    """The object that ``package.module:name`` or ``file.py:name`` names."""
+    module_name, _colon, path = text.rpartition(":")
+    file = module_name.endswith(".py")
+    words = [*([] if file else module_name.split(".")), *path.split(".")]
+    if not all(part.isidentifier() for part in words):
         raise PolicyError(
             f"{text!r} is not package.module:function: names of modules and functions are plain words."
         )
     try:
-        value: Any = importlib.import_module(module_name)
+        value: Any = _from_file(module_name) if file else importlib.import_module(module_name)
     except (Exception, SystemExit) as error:  # whatever the module's own code raises
         said = f"{error}" if isinstance(error, ImportError) else f"{type(error).__name__}: {error}"
         raise PolicyError(f"{text!r}: cannot import {module_name!r}: {said}") from error
@@ -125,15 +131,42 @@ def imported(text: str, _: Surface) -> Any:
     return value
 
 
+def _from_file(path: str) -> Any:
+    """The module in a file."""
+    if not Path(path).exists():
+        raise ImportError(f"there is no file {path!r}")
+    spec = importlib.util.spec_from_file_location(Path(path).stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
 WORDS: tuple[Word, ...] = (
     Word("a column's name", lambda t, log: t in log.columns, lambda t, _: LabelColumn(t)),
     Word("'uniform'", lambda t, _: t == "uniform", lambda _t, _: Uniform()),
     Word("'always:x'", lambda t, _: t.startswith("always:"), _label),
+    Word(
+        "'sql:case when … end'",
+        lambda t, _: t.startswith(PREFIX),
+        lambda t, log: SqlRule.of(t.removeprefix(PREFIX).strip(), log.columns),
+    ),
+    Word(
+        "'greedy:score_a,score_b'",
+        lambda t, _: t.startswith("greedy:"),
+        lambda t, log: ScoreColumns(_listed(t.removeprefix("greedy:"), log, "score")),
+    ),
     Word("'table.csv'", lambda t, _: t.lower().endswith(TABLE_FILES), _table),
     Word(
         "'p_a,p_b'",
         lambda t, _: "," in t,
-        _columns,
+        lambda t, log: LogColumns(_listed(t, log, "probability")),
     ),
-    Word("'package.module:function'", lambda t, _: ":" in t, imported, runs_code=True),
+    Word(
+        "'package.module:function' or 'rules.py:function'",
+        lambda t, _: ":" in t,
+        imported,
+        runs_code=True,
+    ),
 )

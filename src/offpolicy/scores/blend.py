@@ -33,7 +33,13 @@ import numpy as np
 from offpolicy.scores import formulas as scores
 from offpolicy.scores.decisions import LARGEST_LOG_WEIGHT
 from offpolicy.scores.formulas import Scored
-from offpolicy.scores.look_back import Rung, ladder, with_plain
+from offpolicy.scores.look_back import (
+    LARGEST_SHARE,
+    Rung,
+    enough_episodes,
+    ladder,
+    with_plain,
+)
 from offpolicy.scores.magic import simplex_minimum
 from offpolicy.scores.missed import Floor, floored, spread
 
@@ -41,10 +47,6 @@ if TYPE_CHECKING:
     from offpolicy._arrays import Bools, Floats
     from offpolicy.scores.decisions import Decisions
 
-FEWEST_EPISODES = 20.0
-ENOUGH_EPISODES = 100.0
-ENOUGH_SHARE = 0.1
-LARGEST_SHARE = 0.1
 MEAN_WITHIN = 0.2
 # Episodes, largest share and mean weight that still make DML a witness, if not one to rest on.
 BARELY = (8.0, 0.5, 0.5)
@@ -66,7 +68,7 @@ def products_supported(
 ) -> bool:
     """Whether the weights of whole episodes leave enough of the log to rest an estimate on."""
     if fewest is None:
-        fewest = max(FEWEST_EPISODES, min(ENOUGH_EPISODES, ENOUGH_SHARE * d.size))
+        fewest = enough_episodes(d.size)
     logs = d.log_weight
     highest = float(logs.max(initial=-np.inf))
     if not -np.inf < highest <= LARGEST_LOG_WEIGHT:

@@ -130,7 +130,9 @@ def best_combination(d: Decisions) -> Scored:
         f"β = {mix.beta:.3g} between SNIPW (0) and SNDR (1), by the smallest variance; coefficient of the "
         f"mean weight δ = {mix.delta:.3g}"
     )
-    return Scored(center + stretched - d.mean(stretched), note, model_share=mix.beta)
+    psi = center + stretched - d.mean(stretched)
+    model_part = d.ratio * d.q - d.v if d.layout.is_single else None
+    return Scored(psi, note, model_share=mix.beta, model=model_part)
 
 
 def _beyond_rounding(centered: Floats, size: float) -> Floats:
@@ -143,6 +145,55 @@ def _weight_control(d: Decisions) -> Floats:
     if float(d.log_rho.max(initial=-np.inf)) > LARGEST_LOG_WEIGHT:
         return np.zeros(d.n)
     return d.sum(d.gamma * (d.rho - d.rho_before))
+
+
+def best_difference(
+    weight: Floats, model: Floats, reward: Floats, mass: Floats, single: Floats
+) -> tuple[Floats, str] | None:
+    """Scores of a difference of two policies, with the coefficients of smallest variance for the pair.
+
+    With u = w − w' and m = (w q − v) − (w' q' − v'), both of mean 0: ψ = u R − α u − β m, β ∈ [0, 1]. The difference of
+    two best combinations is not the best difference. Deviations count 1/√(1 − h) times, h being a unit's leverage
+    (HC2).
+
+    Parameters
+    ----------
+    weight, model, reward : (N,) arrays
+        u, m and R.
+    mass, single : (N,) arrays
+        Mass of the units a row stands for, and of one of them.
+
+    Returns
+    -------
+    (N,) array and str, or None
+        The scores and a note; None where no unit carries u.
+    """
+    if not weight.any():
+        return None
+    product = weight * reward
+    slopes, away = _least_squares(product, [weight, model], mass, single)
+    beta = _within(float(slopes[2]))
+    if beta != slopes[2]:
+        slopes, away = _least_squares(product - beta * model, [weight], mass, single)
+    note = (
+        f"coefficients of smallest variance for the difference: {slopes[1]:.3g} of the weights, {beta:.3g} of the "
+        "model; it need not be the difference of the two values"
+    )
+    return slopes[0] + away - float(away @ mass) / float(mass.sum()), note
+
+
+def _least_squares(
+    y: Floats, controls: list[Floats], mass: Floats, single: Floats
+) -> tuple[Floats, Floats]:
+    """Intercept and slopes of a regression, and its residuals times 1/√(1 − leverage)."""
+    X = np.column_stack([np.ones(len(y)), *controls])
+    scale = np.sqrt(mass @ (X * X) / mass.sum())
+    scale = np.where(scale > 0, scale, 1.0)
+    X = X / scale
+    inverse = np.linalg.pinv((mass[:, None] * X).T @ X, rcond=1e-12, hermitian=True)
+    slopes = inverse @ (X.T @ (mass * y))
+    leverage = np.minimum(single * np.einsum("ij,jk,ik->i", X, inverse, X), MOST_SHARE)
+    return slopes / scale, (y - X @ slopes) / np.sqrt(1 - leverage)
 
 
 @dataclass(frozen=True, eq=False)

@@ -27,7 +27,8 @@ class Scored:
 
     ``products`` is the share of them that rests on products of ratios, where a score blends, and ``looks_back`` the
     share that rests on ratios of marginals some steps back; ``model_share`` is how much of a reward model's predictions
-    they take from the rewards.
+    they take from the rewards. ``model`` is ρq − v of each unit, of mean 0, for scores whose coefficients are chosen
+    anew for the difference of two policies.
     """
 
     psi: Floats
@@ -35,6 +36,7 @@ class Scored:
     products: float | None = None
     model_share: float = 1.0
     looks_back: float = 0.0
+    model: Floats | None = None
 
 
 def direct(d: Decisions) -> Floats:

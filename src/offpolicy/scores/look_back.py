@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from offpolicy._arrays import MOST_LOG
 from offpolicy.scores import formulas as scores
 from offpolicy.scores.missed import spread
 from offpolicy.scores.normalized import normalized_sum
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from offpolicy._arrays import Floats
     from offpolicy.scores.decisions import Decisions
 
+# Effective episodes that products of ratios must leave, as a number or as a share, and the most that one may carry.
 FEWEST_EPISODES = 20.0
 ENOUGH_EPISODES = 100.0
 ENOUGH_SHARE = 0.1
@@ -35,9 +37,17 @@ LARGEST_SHARE = 0.1
 # Steps of which less than this is left, of the target's episodes or of the logged ones, are not judged.
 LEFT_OVER = 0.05
 FEWEST_RUNNING = 50
-MOST_LOG = 200.0
 # Steps in which what a regression got wrong is taken to be forgotten where no value model corrects it.
 FORGOTTEN = 16
+
+
+def enough_episodes(n: float) -> float:
+    """Effective episodes that an estimate by products may rest on: 100, or a tenth of all if that is 20.
+
+    >>> enough_episodes(5000.0), enough_episodes(400.0), enough_episodes(50.0)
+    (100.0, 40.0, 20.0)
+    """
+    return max(FEWEST_EPISODES, min(ENOUGH_EPISODES, ENOUGH_SHARE * n))
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,8 +96,7 @@ def is_supported(d: Decisions, ratio: Floats) -> bool:
         if len(units) < FEWEST_RUNNING or total < LEFT_OVER * size:
             continue
         effective = total**2 / float((weight**2).sum())
-        enough = max(FEWEST_EPISODES, min(ENOUGH_EPISODES, ENOUGH_SHARE * d.size))
-        if effective < enough or float(weight.max()) / total > LARGEST_SHARE:
+        if effective < enough_episodes(d.size) or float(weight.max()) / total > LARGEST_SHARE:
             return False
     return True
 

@@ -4,8 +4,10 @@ Where rewards follow from state and action, a value model is right wherever it h
 differs from it on the few episodes that met something new. Their spread, 10⁻⁴ of the value, says nothing of what has
 not been met: n episodes miss an event of probability 3/n once in twenty logs (the rule of three), and an event of the
 size that the ratio-weighted returns Σ γ^t w_t R_t have adds 3/n of their variance to that of the score. So the
-variance of a score is not taken to be less than that. Where it would be, the scores keep their mean, the estimate,
-and take their spread from the ratios without the model, scaled to the floor: every episode adds to it.
+variance of a score is not taken to be less than that. Where it would be, the scores keep their mean, the estimate, and
+every episode adds to its deviation one of the size that the ratios without the model have. Its sign does not follow the
+returns: it alternates in the order of the deviations, + − − +. With their own signs, the allowance would go with the
+logged returns, and a difference to these would take a covariance for real that is not there.
 """
 
 from __future__ import annotations
@@ -91,7 +93,24 @@ def floored(d: Decisions, psi: Floats, floor: Floor | None = None) -> tuple[Floa
         "the value model leaves next to nothing over; the standard error allows for events of probability "
         f"{min(RULE_OF_THREE / d.size, 1.0):.2g}, which {d.size:,.0f} episodes may have missed"
     )
-    return _mean(d, psi) + floor.plain, note
+    mean = _mean(d, psi)
+    signed = alternating(floor.plain)
+    own, more = psi - mean, signed - _mean(d, signed)
+    # own + x · more has the spread of the floor.
+    a, b = float(d.mass @ more**2), float(d.mass @ (own * more))
+    x = (np.sqrt(b * b + a * (floor.square - spread(d, psi))) - b) / a if a > 0 else 0.0
+    return mean + own + x * more, note
+
+
+def alternating(deviation: Floats) -> Floats:
+    """Deviations of the same sizes with signs + − − + in their order, which go with nothing.
+
+    >>> alternating(np.array([3.0, -1.0, 2.0, -4.0])).tolist()
+    [3.0, -1.0, -2.0, 4.0]
+    """
+    signs = np.empty(len(deviation))
+    signs[np.argsort(deviation, kind="stable")] = np.resize([1.0, -1.0, -1.0, 1.0], len(deviation))
+    return signs * np.abs(deviation)
 
 
 def marginalized(d: Decisions) -> Scored:

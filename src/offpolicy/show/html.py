@@ -82,7 +82,7 @@ def page(
         grouped = groupings(evaluation, segments)
         ordered = answers(evaluation, level)
         advance(note="estimates")
-        several = evaluation.asked.are_several and evaluation.root is None
+        several = evaluation.asked.are_several and evaluation.is_whole
         parts = [] if decision is None else decision.sections()
         parts += [metrics.section(evaluation, level)] if several else []
         parts.append(sections.estimates(evaluation, level))

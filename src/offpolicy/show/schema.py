@@ -96,7 +96,7 @@ def _said(evaluation: Evaluation, level: float) -> dict[str, Any]:
 
 def _others(evaluation: Evaluation) -> list[str]:
     """Metrics besides the one that the document is about; none for a document about one of several."""
-    return evaluation.metrics[1:] if evaluation.root is None else []
+    return evaluation.metrics[1:] if evaluation.is_whole else []
 
 
 def _pareto(evaluation: Evaluation, level: float) -> dict[str, Any] | None:

@@ -88,9 +88,9 @@ def markdown(
             for g in gates
         ]
         lines.append("")
-    for name in evaluation.metrics if evaluation.root is None else [evaluation.metric_name]:
+    for name in evaluation.metrics if evaluation.is_whole else [evaluation.metric_name]:
         lines += _metric(evaluation.metric(name), level)
-    if evaluation.asked.are_several and evaluation.root is None:
+    if evaluation.asked.are_several and evaluation.is_whole:
         lines += ["### All metrics", "", *_pareto(evaluation, level), ""]
     lines.append(f"Log digest `{digest(evaluation)}`, ")
     lines[-1] += f"offpolicy {versions()['offpolicy']}."

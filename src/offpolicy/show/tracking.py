@@ -64,7 +64,7 @@ def verdicts(ev: Evaluation) -> dict[str, str]:
 
 def _named(ev: Evaluation) -> list[tuple[str, Evaluation]]:
     """The evaluation of each metric under the beginning of its names: none where there is one, "cost/" of several."""
-    if not ev.asked.are_several or ev.root is not None:
+    if not ev.asked.are_several or not ev.is_whole:
         return [("", ev)]
     return [(f"{name_of(metric)}/", ev.metric(metric)) for metric in ev.metrics]
 

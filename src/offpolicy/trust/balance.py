@@ -6,6 +6,13 @@ look like all rows:
 and E[(1{A = a} − π_b(a|S)) h(S)] = 0 where the whole distribution was logged. Stale, permuted or joined-wrong
 propensities break this, and so does a context column that was written after the action.
 
+With the probability of the logged action alone the sum has a tail: where p is tiny, the rows that would balance it are
+those that were not drawn, and an action may be impossible in some contexts. Both make it too small. For f ≥ 0, any c,
+
+    E[1{A = a, p ≥ c} f(S)/p] ≤ E[f(S)],
+
+so that an excess contradicts the propensities, and its terms are bounded by f/c. f is (h ± 1)², h being standardized.
+
 h is arcsinh of a column of numbers (monotone, with tails that are no longer heavy), and for labels two signs that
 follow from the bits of their hash. Sums over rows suffice, and add up over blocks.
 """
@@ -16,12 +23,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
+from scipy import special
 
 from offpolicy.policies.blocks import blocks
 from offpolicy.trust.bins import binned
 from offpolicy.trust.draws import counts_and_weights
 from offpolicy.trust.finding import Finding, judged, not_applicable
-from offpolicy.trust.moments import normal_from_student, symmetric, two_sided
+from offpolicy.trust.moments import normal_from_student, two_sided
 from offpolicy.trust.significance import first_largest
 from offpolicy.trust.thresholds import THRESHOLDS
 
@@ -36,6 +44,8 @@ ENOUGH = 30  # rows of an action from which on its balance is judged
 MATERIAL = 0.01  # standard deviations of a column
 SIGNS = (40, 52)  # bits of a label's hash that are taken for signs
 DEFICIT = -3.0
+TAIL = 30  # rows of a context and an action that must be expected, for the action to be looked at there
+NARROW = 1e-6  # variance over squared mean up to which a column does not vary beyond rounding of its powers
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,10 +58,10 @@ class BalanceSums:
         Columns that the features are of.
     level : (F, 3) array
         Σ m h^t for t = 0, 1, 2.
-    gap : (F, K, 2) array
-        Σ m g_a h^t, with g_a = 1{A = a}/p − 1, or 1{A = a} − π_b(a|S).
-    spread : (F, K, 3) array
-        Σ m² E[g_a²] h^t.
+    gap : (F, K, 3) array
+        Σ m g_a h^t, with g_a = 1{A = a, p ≥ c}/p − 1, or 1{A = a} − π_b(a|S).
+    spread : (F, K, 5) array
+        Σ m² E[g_a²] h^t for t = 0 … 4 (2 where the whole distribution was logged).
     """
 
     names: tuple[str, ...]
@@ -83,7 +93,9 @@ def features(columns: list[tuple[str, Array, Hashes]]) -> list[tuple[str, Floats
     return out
 
 
-def balance_sums(block: Any, columns: list[tuple[str, Array, Hashes]]) -> BalanceSums | None:
+def balance_sums(
+    block: Any, columns: list[tuple[str, Array, Hashes]], rows: float | None = None
+) -> BalanceSums | None:
     """Sums over the decisions of a log, or of a block of it; None where propensities were not logged.
 
     Parameters
@@ -91,6 +103,8 @@ def balance_sums(block: Any, columns: list[tuple[str, Array, Hashes]]) -> Balanc
     block : BanditLog or Trajectories
     columns : list of (name, values, hashes)
         Columns of its table of contexts.
+    rows : float, optional
+        Decisions of the whole log, from which c follows; default: those of the block.
     """
     named = features(columns)
     if block.propensity is None or not named:
@@ -100,14 +114,17 @@ def balance_sums(block: Any, columns: list[tuple[str, Array, Hashes]]) -> Balanc
     count, weight = counts_and_weights(block)
     mass, square = count * weight, count * weight**2
     k, index = len(block.actions), block.context.index
-    rows = _ByAction.of(block, mass, square)
+    by_action = _ByAction.of(block, mass, square, TAIL / (rows or float(count.sum())))
     level, gap, spread = [], [], []
     for _, feature in named:
         h = feature if index is None else feature[index]
-        powers = (None, h, h * h)
-        level.append([float(mass.sum()), float(mass @ h), float(mass @ powers[2])])
-        gap.append(np.stack([rows.gap(p) for p in powers[:2]], axis=-1))
-        spread.append(np.stack([rows.spread(p) for p in powers], axis=-1))
+        square_of = h * h
+        powers: list[Floats | None] = [None, h, square_of]
+        level.append([float(mass.sum()), float(mass @ h), float(mass @ square_of)])
+        gap.append(np.stack([by_action.gap(p) for p in powers], axis=-1))
+        if block.distribution is None:
+            powers += [h**3, h**4]
+        spread.append(np.stack([by_action.spread(p) for p in powers], axis=-1))
     shape = (len(named), k, -1)
     return BalanceSums(
         tuple(name for name, _ in named),
@@ -131,9 +148,10 @@ class _ByAction:
     chance: Floats | None
 
     @classmethod
-    def of(cls, block: Any, mass: Floats, square: Floats) -> _ByAction:
-        inverse = 1.0 / block.propensity
+    def of(cls, block: Any, mass: Floats, square: Floats, least: float) -> _ByAction:
         whole = block.distribution is not None
+        # A share of rows that all have this propensity is no tail: limits are met but for rounding.
+        inverse = np.where(block.propensity >= least * (1 - 1e-9), 1.0 / block.propensity, 0.0)
         return cls(
             block.action,
             len(block.actions),
@@ -205,60 +223,111 @@ def finding(log: Log, sums: BalanceSums | None, *, whole: bool) -> Finding:
         return not_applicable(name, "the context has no columns.")
     if log.is_continuous:
         log = binned(cast("BanditLog", log))
-    total = sums.level[:, :1]
-    center = sums.level[:, 1:2] / total
-    variance = sums.level[:, 2:] / total - center**2
-    gap = sums.gap[..., 1] - center * sums.gap[..., 0]
-    spread = (
-        sums.spread[..., 2] - 2 * center * sums.spread[..., 1] + center**2 * sums.spread[..., 0]
-    )
     effects, units = design_effects(log)
     count, _ = counts_and_weights(log)
     often = np.bincount(log.action, count, len(log.actions)) >= ENOUGH
-    known = whole or log.eligible is not None
-    possible = np.ones(len(often), dtype=bool) if known else _always_possible(log, sums)
-    varies = variance > 1e-10 * center**2
-    usable = varies & (often & possible)[None, :] & (spread > 0)
+    z, size = _means(sums)
+    if not whole:
+        # Means say more than an excess, where terms have no tail and no action was impossible.
+        small = np.where(_tailless(log, sums), _shrunk(log, z), np.nan)
+        z, size = (np.concatenate(pair) for pair in zip((small, size), _excess(sums), strict=True))
+    z = np.where(often, z, np.nan) / np.sqrt(effects)
+    usable = np.isfinite(z)
     if not usable.any():
         return not_applicable(name, "no column varies enough to compare it between actions.")
-    error = np.sqrt(np.where(usable, spread * effects, 1.0))
-    z = np.divide(gap, error, out=np.zeros_like(gap), where=usable)
-    size = np.divide(
-        np.abs(gap), total * np.sqrt(np.abs(variance)), where=usable, out=np.zeros_like(gap)
-    )
     tests = int(usable.sum())
-    worst = first_largest(np.where(usable, np.abs(z), -1.0).ravel())
-    f, a = divmod(worst, z.shape[1])
-    p = min(1.0, tests * two_sided(normal_from_student(float(z[f, a]), units)))
-    column, label, off = sums.names[f], log.actions[a], float(size[f, a])
+    z[0] = np.abs(z[0])
+    worst = first_largest(np.where(usable, z, -np.inf).ravel())
+    side, f, a = np.unravel_index(worst, z.shape)
+    top = normal_from_student(float(z[side, f, a]), units)
+    p = min(1.0, tests * (two_sided(top) if side == 0 else float(special.ndtr(-top))))
+    off = float(size[side, f, a])
+    column, label = sums.names[f], log.actions[a]
+    said = (
+        f"its mean is {off:.2g} standard deviations off"
+        if side == 0
+        else f"{'large' if side == 1 else 'small'} values come {100 * off:.3g}% too often"
+    )
     sentence = (
         f"context columns have the same means whatever the action, by propensity (p = {p:.2g} of {tests} "
         "comparisons)."
         if THRESHOLDS[name].level(p) == "ok"
         else f"column {column!r} is out of balance: among rows of action {label!r}, each counted 1/propensity "
-        f"times, its mean is {off:.2g} standard deviations off (p = {p:.2g} of {tests} comparisons)."
+        f"times, {said} (p = {p:.2g} of {tests} comparisons)."
     )
     at_most: Level = "alarm" if off > MATERIAL else "note"
-    details = {"column": column, "action": label, "z": float(z[f, a]), "off": off, "tests": tests}
+    details = {
+        "column": column,
+        "action": label,
+        "z": float(z.ravel()[worst]),
+        "off": off,
+        "tests": tests,
+    }
     return judged(name, p, sentence, details, at_most=at_most)
 
 
-def _always_possible(log: Log, sums: BalanceSums) -> Array:
-    """(K,) actions that do not come too seldom: one that is impossible in some contexts does, and rightly."""
+def _tailless(log: Log, sums: BalanceSums) -> Array:
+    """(K,) actions of which no row was too unlikely to be expected, and which do not come too seldom."""
+    count, _ = counts_and_weights(log)
+    unlikely = log.propensity < TAIL / count.sum() * (1 - 1e-9)
     gap, spread = sums.gap[0, :, 0], sums.spread[0, :, 0]
     z = np.divide(gap, np.sqrt(spread), out=np.zeros(len(gap)), where=spread > 0)
-    skew = _skews(log)
-    return np.array([symmetric(float(x), float(s)) > DEFICIT for x, s in zip(z, skew, strict=True)])
+    known = log.eligible is not None
+    return np.asarray(
+        (np.bincount(log.action, unlikely, len(log.actions)) == 0) & (known | (z > DEFICIT))
+    )
 
 
-def _skews(log: Log) -> Floats:
-    """(K,) skewness of the sum of 1{A = a}/p − 1; 0 where an action was never taken."""
+def _shrunk(log: Log, z: Floats) -> Floats:
+    """z-scores without what the skewness of Σ 1{A = a}/p makes of their tails."""
     k = len(log.actions)
     count, _ = counts_and_weights(log)
-    taken, total = np.bincount(log.action, count, k), float(count.sum())
+    taken = np.bincount(log.action, count, k)
     off = 1.0 / log.propensity - 1.0
-    with np.errstate(over="ignore", invalid="ignore"):
-        second = np.bincount(log.action, count * off**2, k) + (total - taken)
-        third = np.bincount(log.action, count * off**3, k) - (total - taken)
-        skew = third / second**1.5
-    return np.where((taken > 0) & np.isfinite(skew), skew, 0.0)
+    second = np.bincount(log.action, count * off**2, k) + count.sum() - taken
+    third = np.bincount(log.action, count * off**3, k)
+    skew = third / second**1.5
+    size = np.abs(z)
+    calm = size - skew * size**2 / 3 + skew**2 * size**3 / 27 - skew / 6
+    return np.asarray(np.sign(z) * np.maximum(np.minimum(calm, size), 0.0))
+
+
+def _means(sums: BalanceSums) -> tuple[Floats, Floats]:
+    """(1, F, K) z-scores of Σ m g_a h, and how many standard deviations of h each is; NaN where h does not vary."""
+    total, center, variance = _moments(sums)
+    gap = sums.gap[..., 1] - center * sums.gap[..., 0]
+    spread = (
+        sums.spread[..., 2] - 2 * center * sums.spread[..., 1] + center**2 * sums.spread[..., 0]
+    )
+    varies = (variance > 1e-10 * center**2) & (spread > 0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        z = np.where(varies, gap / np.sqrt(spread), np.nan)
+        size = np.where(varies, np.abs(gap) / (total * np.sqrt(np.abs(variance))), 0.0)
+    return z[None], size[None]
+
+
+def _excess(sums: BalanceSums) -> tuple[Floats, Floats]:
+    """(2, F, K) z-scores of Σ m g_a f, with f = (h + 1)² and (h − 1)² of standardized h, and their size over f's."""
+    total, center, variance = _moments(sums)
+    varies = variance > NARROW * center**2
+    width = np.sqrt(np.where(varies, variance, 1.0))
+    z, size = [], []
+    for side in (1.0, -1.0):
+        # f = (h − c)²/s², with c and s in units of the column: by powers of h, so that sums over blocks suffice.
+        origin = center - side * width
+        first = np.array([1.0, -2.0, 1.0])
+        f = np.concatenate([first[j] * origin ** (2 - j) for j in range(3)], axis=1) / width**2
+        gap = np.einsum("fkt,ft->fk", sums.gap, f)
+        square = np.stack([np.convolve(row, row) for row in f])
+        spread = np.einsum("fkt,ft->fk", sums.spread, square)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            z.append(np.where(varies & (spread > 0), gap / np.sqrt(spread), np.nan))
+        size.append(np.abs(gap) / (2 * total))  # f has mean 2
+    return np.stack(z), np.stack(size)
+
+
+def _moments(sums: BalanceSums) -> tuple[Floats, Floats, Floats]:
+    """(F, 1) mass, mean and variance of each feature."""
+    total = sums.level[:, :1]
+    center = sums.level[:, 1:2] / total
+    return total, center, sums.level[:, 2:] / total - center**2

@@ -63,9 +63,7 @@ def diagnose(
             findings = _findings(view, own, estimators)
             by_policy[name] = Findings([*findings, copies.finding(view, declared=declared)])
             advance(note=name)
-    about_log = log_findings(problem.log, problem.log_sums())
-    about_log += [f for own in settled_of(problem.log) for f in own.findings()]
-    return Diagnostics(Findings(about_log), by_policy)
+    return Diagnostics(Findings(log_findings(problem.log, problem.log_sums())), by_policy)
 
 
 def _of(estimates: Mapping[tuple[str, str], Estimate], policy: str) -> dict[str, Estimate]:

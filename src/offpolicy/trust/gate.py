@@ -218,7 +218,7 @@ def _draws(ev: Evaluation, asked: _Asked) -> int:
     """How many draws of the folds by the default seed a gate must pass as well; 0 for no more than there are."""
     chosen = speaker(ev, asked.estimator)
     fitted = "value" in chosen.needs or not ev.problem.weights_known
-    if chosen.split == "full" or not fitted or ev.redraw is None:
+    if chosen.split == "full" or not fitted or not ev.draws_folds:
         return 0
     own = int(ev.settings["repeats"])
     usual = max(own, DRAWS) if ev.logged.n <= MOST_UNITS else own

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy import special
 
 from offpolicy._arrays import levels
 from offpolicy.trust.draws import counts_and_weights
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from offpolicy.logs.log import Log
     from offpolicy.trust.hashes import Hashes
 
+RANKED = 0.9  # share of pairs that a column known before the action hardly ranks rightly
+EXPLAINED = 0.9  # share of the variance likewise
+SUSPECT = 0.5
 SAME = 0.999  # squared correlation from which on two columns are one
 EXPECTED = 30.0  # pairs of rows that would differ in the reward if the column said nothing of it
 TOGETHER = (
@@ -41,6 +45,8 @@ class LeakSums:
         Columns of the context.
     products : (F, 5) array
         Σ m x, Σ m x², Σ m x r, Σ m r and Σ m r² over rows whose column is a number; NaN for labels.
+    bent : (F, 5) array
+        The same of arcsinh x, whose tails are light.
     mass : (F,) array
         Σ m over these rows.
     rewards : tuple of Twins
@@ -49,6 +55,7 @@ class LeakSums:
 
     names: tuple[str, ...]
     products: Floats
+    bent: Floats
     mass: Floats
     rewards: tuple[Twins, ...]
 
@@ -57,6 +64,7 @@ class LeakSums:
         return LeakSums(
             self.names,
             self.products + other.products,
+            self.bent + other.bent,
             self.mass + other.mass,
             tuple(a + b for a, b in zip(self.rewards, other.rewards, strict=True)),
         )
@@ -68,32 +76,39 @@ def leak_sums(block: Any, columns: list[tuple[str, Array, Hashes]], bits: int) -
     mass, index, reward = count * weight, block.context.index, block.reward
     labels = column_hashes(reward)
     none = np.zeros(len(reward))
-    products, total, twins = [], [], []
+    products, bent, total, twins = [], [], [], []
     for _, values, hashes in columns:
         at = hashes if index is None else hashes[index]
         twins.append(Twins.of(at, labels, count, none, bits))
         if values.dtype.kind not in "biuf":
             products.append(np.full(5, np.nan))
+            bent.append(np.full(5, np.nan))
             total.append(0.0)
             continue
         x = np.asarray(values, dtype=np.float64)
         x = x if index is None else x[index]
         finite = np.isfinite(x)
         x, m, r = x[finite], mass[finite], reward[finite]
-        mx, mr = m * x, m * r
-        products.append(np.array([mx.sum(), mx @ x, mx @ r, mr.sum(), mr @ r]))
+        products.append(_products(x, m, r))
+        bent.append(_products(np.arcsinh(x), m, r))
         total.append(float(m.sum()))
     return LeakSums(
         tuple(name for name, _, _ in columns),
         np.array(products).reshape(len(columns), 5),
+        np.array(bent).reshape(len(columns), 5),
         np.array(total),
         tuple(twins),
     )
 
 
-def correlations(sums: LeakSums) -> Floats:
+def _products(x: Floats, m: Floats, r: Floats) -> Floats:
+    mx, mr = m * x, m * r
+    return np.array([mx.sum(), mx @ x, mx @ r, mr.sum(), mr @ r])
+
+
+def correlations(sums: LeakSums, products: Floats | None = None) -> Floats:
     """(F,) squared correlation of each column with the reward; 0 where one of them does not vary."""
-    x, xx, xr, r, rr = sums.products.T
+    x, xx, xr, r, rr = (sums.products if products is None else products).T
     with np.errstate(divide="ignore", invalid="ignore"):
         of_x, of_r = xx - x * x / sums.mass, rr - r * r / sums.mass
         both = xr - x * r / sums.mass
@@ -120,7 +135,7 @@ def finding(log: Log, sums: LeakSums) -> Finding:
     found = np.maximum(same, known)
     worst = int(np.argmax(found))
     if found[worst] == 0:
-        return judged(name, 0.0, "no context column determines the reward.")
+        return _foretold(log, sums, shares)
     column = sums.names[worst]
     how = "is the reward but for a linear map" if same[worst] > 0 else "determines the reward"
     sentence = (
@@ -128,6 +143,30 @@ def finding(log: Log, sums: LeakSums) -> Finding:
         "predicts without error."
     )
     return judged(name, 1.0, sentence, {"column": column, "correlation": float(linear[worst])})
+
+
+def _foretold(log: Log, sums: LeakSums, shares: Floats) -> Finding:
+    """Whether a column tells the reward better than what is known before an action usually can."""
+    both = np.stack([correlations(sums), correlations(sums, sums.bent)])
+    square = np.nan_to_num(both.max(axis=0))
+    worst = int(np.argmax(square))
+    most, column = float(square[worst]), sums.names[worst]
+    details = {"column": column, "correlation": most}
+    count, _ = counts_and_weights(log)
+    if len(shares) == 2 and most < 1:
+        # The chance that of two rows with different rewards the column ranks them rightly, were it normal given each.
+        apart = most / ((1 - most) * float(shares.prod()))
+        chance = float(special.ndtr(np.sqrt(apart / 2)))
+        what, much = (
+            f"ranks {100 * chance:.3g}% of the pairs of different rewards rightly",
+            chance > RANKED,
+        )
+    else:
+        what, much = f"explains {100 * most:.3g}% of the variance of rewards", most > EXPLAINED
+    if not much or count.sum() < EXPECTED:
+        return judged("leaks", 0.0, "no context column determines the reward.", details)
+    sentence = f"the context column {column!r} {what}: was it known when the action was chosen?"
+    return judged("leaks", (SUSPECT + 1) / 2, sentence, details, at_most="caution")
 
 
 def _determined(twins: Twins, differ: float) -> float:

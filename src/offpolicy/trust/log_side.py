@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from offpolicy._arrays import levels
+from offpolicy.logs.outcome import settle, settled_of
+from offpolicy.splits.folds import Plan
 from offpolicy.trust import balance, identifying, leaks, propensities, slots
 from offpolicy.trust.draws import counts_and_weights, draws_of
 from offpolicy.trust.finding import (
@@ -47,6 +49,10 @@ def check_log(log: Log) -> Diagnostics:
     >>> check_log(log)["sample_ratio_mismatch"].level
     'alarm'
     """
+    plan = Plan()
+    log = cast(
+        "Log", settle(log, lambda: plan.block(log.units), dict.fromkeys(log.metrics), plan.seed)
+    )
     return Diagnostics(Findings(log_findings(log, log_sums(log))), {})
 
 
@@ -66,6 +72,7 @@ def log_findings(log: Log, sums: LogSums) -> list[Finding]:
         rare_rewards(log),
         maturity(log),
         *([slots.finding(cast("Slates", log))] if log.kind == "slates" else ()),
+        *(f for own in settled_of(log) for f in own.findings()),
     ]
 
 

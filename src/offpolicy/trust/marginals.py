@@ -41,14 +41,14 @@ SETTLED = 0.5
 # Steps back that have to be supported for a regression to be checked, where episodes are as long as that.
 CHECKED = 4
 REMEDY = (
-    "Give better ratios (ratio_model=), or states that say all that matters for what follows; where products of "
+    "Give better ratios (ratio=), or states that say all that matters for what follows; where products of "
     "ratios are supported, read DML."
 )
 UNCHECKED = (
     "The ratios are a regression on a continuous state that nothing here can check: products of ratios are not "
     "supported, and looking back leaves too few episodes."
 )
-NEARER = "Log more episodes, or some by a policy nearer to the target; or give ratios that you know (ratio_model=)."
+NEARER = "Log more episodes, or some by a policy nearer to the target; or give ratios that you know (ratio=)."
 
 
 def comparable(

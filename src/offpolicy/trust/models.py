@@ -18,8 +18,14 @@ import numpy as np
 
 from offpolicy.scores import formulas as scores
 from offpolicy.trust.finding import Finding, about_arms, judged, not_applicable
-from offpolicy.trust.significance import ROUNDING, same_but_rounding, z_score
-from offpolicy.trust.thresholds import OVERLAP
+from offpolicy.trust.significance import (
+    ROUNDING,
+    adjusted_z,
+    first_largest,
+    same_but_rounding,
+    z_score,
+)
+from offpolicy.trust.thresholds import OVERLAP, THRESHOLDS
 
 if TYPE_CHECKING:
     from offpolicy._arrays import Floats
@@ -29,6 +35,8 @@ if TYPE_CHECKING:
 
 NO_MODEL = "no estimate needed a reward model."
 BINS = 10
+FEW_IN_BATCH = 50  # units from which on the slope inside a batch is looked at
+LOST = 0.5  # share of the usual slope below which rewards may be lost
 SURE = 4.0
 TOO_GOOD = 0.5
 SURE_SHARE = 0.99
@@ -92,7 +100,13 @@ def _noise(d: Decisions) -> tuple[Floats, bool]:
 
 def findings(view: View) -> list[Finding]:
     """Quality of the reward model and of π_b."""
-    findings = [*_reward(view), efficiency(view), behavior(view), floored(view)]
+    findings = [
+        *_reward(view),
+        reward_by_batch(view),
+        efficiency(view),
+        behavior(view),
+        floored(view),
+    ]
     return findings if view.behavior_is_known else [*findings, certain(view)]
 
 
@@ -147,6 +161,47 @@ def _reward(view: View) -> list[Finding]:
             at_most=at_most,
         ),
     ]
+
+
+def reward_by_batch(view: View) -> Finding:
+    """Whether rewards follow their predictions in every batch: in one whose rewards are in the wrong rows they do not.
+
+    The slope of rewards on predictions inside a batch is compared with that inside the others. A season changes the
+    level, which drops out.
+    """
+    name, batch = "reward_model_by_batch", view.units.batch
+    if view.value_split is None or not view.decisions.layout.is_single:
+        return not_applicable(name, NO_MODEL)
+    if not view.units.has_batches:
+        return not_applicable(name, "the log has no batches.")
+    d, m = view.decisions, view.mass
+    size, number = int(batch.max()) + 1, np.bincount(batch, view.count)
+
+    def inside(values: Floats) -> Floats:
+        total = np.bincount(batch, m, size)
+        mean = np.bincount(batch, m * values, size) / np.where(total > 0, total, 1.0)
+        return values - mean[batch]
+
+    q, r = inside(d.q), inside(d.reward)
+    spread, together = (np.bincount(batch, m * q * x, size) for x in (q, r))
+    usable = (number >= FEW_IN_BATCH) & (spread > 0)
+    if usable.sum() < 3:
+        return not_applicable(name, "fewer than three batches are large enough.")
+    others = (together.sum() - together) / np.where(usable, spread.sum() - spread, 1.0)
+    error = np.sqrt(np.bincount(batch, view.square * (q * (r - others[batch] * q)) ** 2, size))
+    z = np.divide(together - others * spread, error, out=np.zeros(size), where=usable & (error > 0))
+    # What is half as steep or steeper has not lost its rewards.
+    lost = usable & (together < LOST * others * spread)
+    worst = first_largest(np.where(lost, -z, 0.0))
+    value = adjusted_z(float(z[worst]), int(usable.sum())) if lost[worst] else 0.0
+    label = view.log.batch_labels[worst]
+    sentence = (
+        f"rewards of batch {label!r} do not follow their predictions as those of other batches do "
+        f"(z = {z[worst]:.3g}): they may stand in the wrong rows."
+        if THRESHOLDS[name].level(value) != "ok"
+        else "rewards follow their predictions alike in all batches."
+    )
+    return judged(name, value, sentence, {"batch": label if value else None, "z": float(z[worst])})
 
 
 def efficiency(view: View) -> Finding:

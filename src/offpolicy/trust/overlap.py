@@ -14,6 +14,7 @@ import numpy as np
 
 from offpolicy.trust.finding import SHOWN, Finding, judged, not_applicable
 from offpolicy.trust.moments import mean_z
+from offpolicy.trust.thresholds import FITTED
 
 if TYPE_CHECKING:
     from offpolicy.trust.view import View
@@ -60,6 +61,12 @@ def finding(view: View) -> Finding:
         sentence = "no sign that the target takes actions which the logging policy never takes."
     elif never >= sure:
         sentence = f"{100 * never:.3g}% of the target's actions were never logged."
+    elif not view.behavior_is_known:
+        sentence = (
+            f"weights by the fitted π_b have mean {mean.value:.3g} instead of 1: the model of π_b is off, or "
+            f"{100 * sure:.3g}% of the target's mass is not covered by the log."
+        )
+        return judged("unsupported_mass", value, sentence, details, remedy=FITTED)
     else:
         sentence = (
             f"about {100 * sure:.3g}% of the target's mass is not covered by the log (mean weight "

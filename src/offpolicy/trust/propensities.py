@@ -1,6 +1,6 @@
 """Logged propensities against the actions that were logged: sample-ratio mismatch, calibration, rounding.
 
-If π_b(a|S) is the probability with which A was draws, Σ_i (1{A_i = a} − π_b(a|S_i)) is noise. Where only
+If π_b(a|S) is the probability with which A was drawn, Σ_i (1{A_i = a} − π_b(a|S_i)) is noise. Where only
 the probability p_i of the logged action is known, two consequences are left. Inside a batch whose
 propensities are constant by action, the counts of actions are multinomial (Pearson's χ²). Otherwise
 E[1{A = a} / p] is the probability that a was possible, at most 1, and E[1/p] at most the number of
@@ -17,10 +17,11 @@ import numpy as np
 from scipy import special
 
 from offpolicy.policies.blocks import blocks
-from offpolicy.trust.balance import design_effects
+from offpolicy.trust.balance import TAIL, design_effects
 from offpolicy.trust.bins import binned
 from offpolicy.trust.draws import decision_mass
 from offpolicy.trust.finding import Finding, about_arms, judged, not_applicable
+from offpolicy.trust.moments import symmetric
 from offpolicy.trust.significance import adjusted_z, first_largest
 from offpolicy.trust.thresholds import THRESHOLDS
 
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 SMALLEST_CELL = 5.0
 LARGEST_TABLE = 50_000_000
 MATERIAL = 0.05
+SHARES = 1e-4  # by which shares may sum to more than 1
+MOSTLY = 0.5  # share of an action that is missing from which on it was not always possible
 BINS = np.array([0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9, 1.0])
 UNKNOWN = "propensities were not logged."
 TOO_FEW = "too few rows to compare shares of actions."
@@ -49,7 +52,7 @@ class RatioTest:
 
 
 def sample_ratio(counts: Floats, shares: Floats) -> RatioTest:
-    """Test of counts of actions against the shares they were draws with.
+    """Test of counts of actions against the shares they were drawn with.
 
     Shares that do not sum to 1 leave the rest to actions of which none was seen. Cells in which fewer than
     5 are expected are put together. ``deviation`` is the largest |observed / expected − 1| of a cell.
@@ -66,7 +69,7 @@ def sample_ratio(counts: Floats, shares: Floats) -> RatioTest:
     (1.6, 1, 0.206)
     """
     total, rest = float(counts.sum()), 1.0 - float(shares.sum())
-    if rest < -1e-4:
+    if rest < -SHARES:
         return RatioTest(math.inf, max(len(counts) - 1, 1), 0.0, -rest)
     seen = np.append(counts, 0.0) if rest > 1e-6 else counts
     expected = total * (np.append(shares, rest) if rest > 1e-6 else shares)
@@ -189,27 +192,32 @@ def _by_distribution(log: Log, draws: Draws, sums: DistributionSums, effects: Fl
         return not_applicable("sample_ratio_mismatch", TOO_FEW)
     off = np.divide(np.abs(gap), sums.expected, out=np.zeros(k), where=sums.expected > 0)
     method = "counts against the sum of propensities"
-    return _from_z(log, z, off, usable, method, contradiction=True)
+    return _from_z(log, z, off, usable, method)
 
 
 def _by_inverse(log: Log, draws: Draws, effects: Floats) -> Finding:
     """Each action, and all others together, against the probability of being possible."""
     k, mass, square = len(log.actions), draws.mass, draws.square
-    action, inverse = log.action, 1.0 / log.propensity
+    least = TAIL / float(draws.number.sum())
+    bounded = log.propensity >= least * (1 - 1e-9)
+    action, inverse = log.action, np.where(bounded, 1.0 / log.propensity, 0.0)
     first = np.bincount(action, weights=mass * inverse, minlength=k).astype(np.float64)
     second = np.bincount(action, weights=square * inverse**2, minlength=k).astype(np.float64)
     able = np.ones((1, k)) if log.eligible is None else log.eligible
     possible = np.full(k, float(mass.sum())) if len(able) == 1 else mass @ able
-    often = np.bincount(action, weights=draws.number, minlength=k) >= 2 * SMALLEST_CELL
+    often = np.bincount(action, weights=draws.number * bounded, minlength=k) >= 2 * SMALLEST_CELL
     if not often.any():
         return not_applicable("sample_ratio_mismatch", TOO_FEW)
-    rest, rest_square, rest_possible = (x.sum() - x for x in (first, second, possible))
+    cubes = square * draws.weight * inverse**3
+    third = np.bincount(action, weights=cubes, minlength=k).astype(np.float64)
+    rest, rest_second, rest_third, rest_possible = (
+        x.sum() - x for x in (first, second, third, possible)
+    )
+    squares, most = float(square.sum()), float(effects.max())
     z = np.stack(
         [
-            _inverse_z(first, second, possible, float(square.sum()), effects),
-            _inverse_z(
-                rest, rest_square, rest_possible, float(square.sum()), np.full(k, effects.max())
-            ),
+            _inverse_z(first, second, third, possible, squares, effects),
+            _inverse_z(rest, rest_second, rest_third, rest_possible, squares, most),
         ]
     )
     reference = np.stack([possible, rest_possible])
@@ -217,13 +225,21 @@ def _by_inverse(log: Log, draws: Draws, effects: Floats) -> Finding:
     share = np.divide(np.abs(off), reference, out=np.zeros((2, k)), where=reference > 0)
     usable = np.stack([often, (often.sum() > often) & (k > 2)])
     method = "mean of 1{A = a} / propensity, at most the share of rows in which a is possible"
-    # An action that was not always possible comes less often than 1 / propensity says: unless it is known
-    # when it was, only an excess contradicts propensities of the logged action alone.
-    return _from_z(log, z, share, usable, method, contradiction=log.eligible is not None)
+    # An action that was not always possible comes less often than 1 / propensity says, and so does one whose least
+    # likely rows have not come. Where a moderate part is missing that nothing of this explains, rows may be lost.
+    tailless = np.bincount(action, weights=~bounded, minlength=k) == 0
+    missing = np.stack([tailless, np.full(k, tailless.all())]) & (share < MOSTLY)
+    known = log.eligible is not None
+    return _from_z(log, z, share, usable, method, deficits=missing, sure=known)
 
 
 def _inverse_z(
-    first: Floats, second: Floats, expected: Floats, squares: float, effects: Floats
+    first: Floats,
+    second: Floats,
+    third: Floats,
+    expected: Floats,
+    squares: float,
+    effects: Floats | float,
 ) -> Floats:
     """The z-score of Σ m 1{A = a}/p against its expectation."""
     size = len(first)
@@ -236,20 +252,32 @@ def _inverse_z(
     gap, tiny = first - expected, 1e-9 * expected
     z = np.divide(gap, error, out=np.zeros(size), where=error > tiny)
     z[(error <= tiny) & (np.abs(gap) > tiny)] = math.inf
-    return z
+    skew = np.divide(third, spread**1.5, out=np.zeros(size), where=error > tiny)
+    # Too few are less of a surprise than the normal distribution has it: large terms are rare.
+    pairs = zip(z, skew, strict=True)
+    return np.array([x if x >= 0 else min(0.0, symmetric(float(x), float(s))) for x, s in pairs])
 
 
 def _from_z(
-    log: Log, z: Floats, deviation: Floats, usable: Bools, method: str, *, contradiction: bool
+    log: Log,
+    z: Floats,
+    deviation: Floats,
+    usable: Bools,
+    method: str,
+    *,
+    deficits: Bools | bool = True,
+    sure: bool = True,
 ) -> Finding:
-    """The worst of the usable actions; a deficit is a ``contradiction`` or not, an excess always is.
+    """The worst of the usable actions. An excess contradicts the propensities, too few do where ``deficits`` says so.
 
-    A second row of ``z`` is about all other actions together.
+    A second row of ``z`` is about all other actions together. Where it is not ``sure`` that actions were always
+    possible, too few are worth a caution.
     """
     z, deviation, usable = np.atleast_2d(z), np.atleast_2d(deviation), np.atleast_2d(usable)
-    worst = first_largest(np.where(usable, np.abs(z), -1.0).ravel())
+    counts = (z > 0) | deficits
+    worst = first_largest(np.where(usable, np.where(counts, np.abs(z), 0.0), -1.0).ravel())
     row, a = divmod(worst, z.shape[1])
-    top = float(z[row, a])
+    top = float(z[row, a]) if counts[row, a] else 0.0
     p = float(min(1.0, usable.sum() * special.erfc(abs(top) / math.sqrt(2))))
     label, off = log.actions[a], float(deviation[row, a])
     who = f"action {label!r} was" if row == 0 else f"actions other than {label!r} were"
@@ -260,7 +288,7 @@ def _from_z(
         else f"{who} logged {100 * off:.3g}% {'more' if top > 0 else 'less'} often than "
         f"{'its' if row == 0 else 'their'} propensities say (p = {p:.2g})."
     )
-    if not fine and top < 0 and not contradiction:
+    if not fine and top < 0 and not sure:
         sentence += " If it was not always possible, say when it was with eligible=."
     return judged(
         "sample_ratio_mismatch",
@@ -271,7 +299,7 @@ def _from_z(
             "deviation": off,
             "actions": {log.actions[b]: float(z[0, b]) for b in np.flatnonzero(usable[0])},
         },
-        at_most="alarm" if off > MATERIAL and (contradiction or top > 0) else "caution",
+        at_most="alarm" if off > MATERIAL and (sure or top > 0) else "caution",
     )
 
 
@@ -289,7 +317,15 @@ def _constant_cells(log: Log, draws: Draws) -> tuple[Floats, Floats] | None:
     if not (top - bottom <= 1e-9 + 1e-6 * top).all():
         return None
     np.add.at(counts, cell, draws.number[part])
+    if (top.sum(axis=1) > 1 + SHARES).any() and _has_columns(log):
+        return None  # what is possible depends on the context
     return counts, top
+
+
+def _has_columns(log: Log) -> bool:
+    """Whether contexts can differ at all."""
+    context = log.context
+    return bool(context.names) if context.names is not None else np.asarray(context.table).size > 0
 
 
 def _batches(log: Log) -> tuple[Any, ...]:

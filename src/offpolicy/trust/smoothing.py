@@ -57,9 +57,9 @@ def finding(estimates: Mapping[str, Estimate], estimators: Sequence[Estimator]) 
     chosen = headline(smooth)
     estimate = estimates[chosen.name]
     bias, error = estimate.smoothing
-    if not estimate.std_error > 0 or not error > 0:
+    if not estimate.score_error > 0 or not error > 0:
         return not_applicable(NAME, "the scores do not vary with the bandwidth.")
-    z, size = bias / error, abs(bias) / estimate.std_error
+    z, size = bias / error, abs(bias) / estimate.score_error
     sure = abs(z) > SURE
     sentence = (
         f"halving the bandwidth moves {chosen.name} by {abs(z):.2g} standard errors of the difference: a bias of "

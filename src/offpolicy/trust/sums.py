@@ -121,7 +121,7 @@ def log_sums(block: Any, draws: Draws | None = None, *, rows: float | None = Non
         _context_counts(table, index, decisions, bits),
         Digest.of(units, count),
         distribution_sums(block, draws.mass, draws.square),
-        balance_sums(block, columns),
+        balance_sums(block, columns, rows),
         leak_sums(block, columns, bits),
         tuple(_twins(block, columns, decisions, bits)),
         text_levels(columns, bits),

@@ -122,6 +122,11 @@ THRESHOLDS: dict[str, Threshold] = {
     # Nuisances.
     "reward_model_r2": Threshold(-0.01, -math.inf, "below", MODEL, advice=True),
     "reward_model_calibration": Threshold(4.0, 8.0, "above", MODEL, false_alarms=0.0001),
+    "reward_model_by_batch": Threshold(
+        4.0, math.inf, "above",
+        "Check how rewards were joined to the rows of this batch, or leave it out.",
+        false_alarms=0.0001,
+    ),
     "behavior_log_loss": Threshold(4.0, 6.0, "above", BEHAVIOR, false_alarms=0.0001),
     "floored": Threshold(
         0.0, 0.01, "above",
@@ -143,13 +148,13 @@ THRESHOLDS: dict[str, Threshold] = {
     ),
     # The log against itself. Values are p-values, adjusted for the number of actions and batches.
     "sample_ratio_mismatch": Threshold(
-        0.002, 0.001, "below",
+        0.002, 0.0001, "below",
         "Find out why actions were logged at other rates than their propensities: lost rows, filters "
         "after assignment, bots, redirects, or wrong propensities.",
         decides=True, false_alarms=0.002,
     ),
     "balance": Threshold(
-        0.001, 0.001, "below",
+        0.001, 0.0001, "below",
         "Logged propensities are not those that the actions were drawn with, or a context column was "
         "written after the action: check both, column by column.",
         decides=True, false_alarms=0.001,
@@ -238,6 +243,15 @@ THRESHOLDS: dict[str, Threshold] = {
         4.0, math.inf, "above", "Never take these proxies for the reward: they prefer an action.",
         advice=True, false_alarms=0.001,
     ),
+    # Rewards of an older log: rows unlike any of its own, and predictions where rewards are seen (a p-value).
+    "history_overlap": Threshold(
+        0.01, 0.1, "above", "Use an older log of rows like these, or fewer proxies.", decides=True,
+    ),
+    "surrogacy": Threshold(
+        0.002, 0.0001, "below",
+        "The proxies miss part of what the action does to the reward: add proxies, or wait for the reward.",
+        decides=True, false_alarms=0.002,
+    ),
     # Stability of the number.
     "reward_tail": Threshold(
         0.15, 0.25, "above",
@@ -282,7 +296,7 @@ THRESHOLDS: dict[str, Threshold] = {
     "interaction_bias": Threshold(3.3, 5.0, "above", WIDER, decides=True, false_alarms=0.01),
     "marginal_ratios": Threshold(
         3.0, 5.0, "above",
-        "Give better ratios (ratio_model=), or states that say all that matters for what follows.",
+        "Give better ratios (ratio=), or states that say all that matters for what follows.",
         decides=True, about_marginals=True,
     ),
 }  # fmt: skip

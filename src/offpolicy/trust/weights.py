@@ -15,7 +15,7 @@ import numpy as np
 from offpolicy.inference.intervals.evidence import two_values
 from offpolicy.inference.intervals.tails import effective_size, tail_index, tail_is_visible
 from offpolicy.trust.finding import Finding, about_arms, judged, not_applicable
-from offpolicy.trust.moments import exceedances, mean_z, surely_above
+from offpolicy.trust.moments import exceedances, mean_z, surely_above, symmetric
 from offpolicy.trust.significance import (
     ROUNDING,
     SMALLEST_BATCH,
@@ -204,9 +204,10 @@ def _by_action(view: View) -> Finding:
         return not_applicable("mean_weight_by_action", "no action of the target was logged.")
     floor = 1e-12 * float(m.sum())
     z = np.zeros(k)
+    third = np.bincount(action, weights=(square / m) * square * d.ratio**3, minlength=k)
     z[taken] = [
-        z_score(g, math.sqrt(max(s, 0.0)), 0.0) if abs(g) > floor else 0.0
-        for g, s in zip(gain[taken], spread[taken], strict=True)
+        _against(z_score(g, math.sqrt(max(s, 0.0)), 0.0), t, s) if abs(g) > floor else 0.0
+        for g, s, t in zip(gain[taken], spread[taken], third[taken], strict=True)
     ]
     relative = np.zeros(k)
     relative[taken] = gain[taken] / (reach.share[taken] * m.sum())
@@ -225,6 +226,13 @@ def _by_action(view: View) -> Finding:
         {"z": {log.actions[a]: float(z[a]) for a in np.flatnonzero(taken)}},
         remedy=_remedy(view),
     )
+
+
+def _against(z: float, third: float, second: float) -> float:
+    """A z-score of weights that are mostly small: where it is negative, the large ones may not have come yet."""
+    if z >= 0 or second <= 0:
+        return z
+    return min(0.0, symmetric(z, third / second**1.5))
 
 
 def _mean_inverse(cell: Ints, mass: Floats, pi_b: Floats, size: int) -> Floats:

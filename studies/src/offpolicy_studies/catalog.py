@@ -62,6 +62,11 @@ false_alarms = Study(
     "how often each check finds fault with a clean log",
     "offpolicy_studies.trust.false_alarms",
 )
+labels = Study(
+    "labels",
+    "rewards seen in part: a judge on all rows and labels on a few, conversions that come late",
+    "offpolicy_studies.labels",
+)
 large_actions = Study(
     "large-actions",
     "many actions: coarse ratios against exact ones, published errors, coverage, the check",

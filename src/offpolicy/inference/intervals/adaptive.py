@@ -9,13 +9,16 @@ With batch means ψ̄_b, within-batch variances s_b² and sizes n_b, a weighted 
 Fixed weights h_b = n_b/N give the pooled mean. Where batch variances keep depending on random
 early draws, the pooled mean is not asymptotically normal; h_b = n_b/σ̃_b with σ̃_b known *before*
 batch b makes every term's variance alike and restores the central limit theorem (Luedtke & van
-der Laan 2016; Hadad, Hirshberg, Zhan, Wager & Athey 2021; Bibaut et al. 2021; Zhan et al. 2021).
+der Laan 2016; Hadad, Hirshberg, Zhan, Wager & Athey 2021; Bibaut et al. 2021; Zhan et al. 2021). That is about the
+value of all batches only if the value is the same in each of them: with a season, Σ h_b θ_b is another number than
+Σ n_b θ_b / N. Two tests look for it: the paired difference of the weighted and the pooled mean, and the spread of
+the batches' means.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,6 +29,8 @@ from offpolicy.inference.intervals.sample import Floats, Interval, check_level, 
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
+
+SAME, SPREAD = 0.05, 0.01  # p-values below which batches do not have one value
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +62,8 @@ class Combined:
         How the weights were chosen.
     note : str
         What a reader should know.
+    contradiction : str
+        Why it is not an estimate of the pooled mean; empty where nothing speaks against that.
     """
 
     estimate: float
@@ -64,11 +71,16 @@ class Combined:
     weights: Floats
     method: str
     note: str
+    contradiction: str = ""
 
     def interval(self, level: float = 0.95) -> Interval:
         """Normal interval of the combination."""
         half = float(special.ndtri(0.5 + check_level(level) / 2)) * self.std_error
-        return Interval(self.estimate - half, self.estimate + half, level, self.method, self.note)
+        low, high = self.estimate - half, self.estimate + half
+        if self.contradiction:
+            why = f"insufficient evidence: {self.contradiction}"
+            return Interval(low, high, level, self.method, why, sufficient=False)
+        return Interval(low, high, level, self.method, self.note)
 
 
 def summarize(psi: ArrayLike, batch: ArrayLike, count: ArrayLike | None = None) -> Batches:
@@ -142,7 +154,29 @@ def stabilized(batches: Batches, scale: ArrayLike | None = None) -> Combined:
         note = "weights from a scale known before each batch"
         if not sigma.min() > 0:
             raise UsageError("The 'scale' of every batch must be positive.")
-    return _combine(batches, batches.size / sigma, "batch-stabilized", note)
+    note += "; assumes that the value is the same in every batch, which nothing here contradicts"
+    made = _combine(batches, batches.size / sigma, "batch-stabilized", note)
+    return replace(made, contradiction=_season(batches, made.weights))
+
+
+def _season(batches: Batches, share: Floats) -> str:
+    """What speaks against one value in all batches: the weighted against the pooled mean, and the means' spread."""
+    error = batches.variance / batches.size
+    away = share - batches.size / batches.size.sum()
+    spread = math.sqrt(float(away**2 @ error))
+    gap = float(away @ batches.mean)
+    z = gap / spread if spread > 0 else 0.0
+    seen = error > 0
+    common = float(batches.mean[seen] @ (1 / error[seen])) / float((1 / error[seen]).sum())
+    excess = float(((batches.mean[seen] - common) ** 2 / error[seen]).sum())
+    p = float(special.chdtrc(max(int(seen.sum()) - 1, 1), excess))
+    if 2 * float(special.ndtr(-abs(z))) >= SAME and p >= SPREAD:
+        return ""
+    return (
+        "the value is not the same in every batch (weighting them moves the estimate by "
+        f"{gap:.3g}, {abs(z):.1f} standard errors; p = {p:.2g} for the spread of their means), so that batches "
+        "weighted by their spread estimate something else. Use the default interval or method='batch-pooled'"
+    )
 
 
 def past_scale(batches: Batches) -> Floats:

@@ -11,8 +11,19 @@ from scipy import special
 from offpolicy.errors import UsageError
 from offpolicy.inference.intervals.binary import clopper_pearson
 from offpolicy.inference.intervals.concentration import empirical_bernstein
-from offpolicy.inference.intervals.evidence import Evidence, effective_units, lumpiness
-from offpolicy.inference.intervals.likelihood import cautious_likelihood, empirical_likelihood
+from offpolicy.inference.intervals.evidence import (
+    Evidence,
+    carried_by,
+    effective_units,
+    extremes,
+    lumps,
+    weighted_spread,
+)
+from offpolicy.inference.intervals.likelihood import (
+    bounded_likelihood,
+    cautious_likelihood,
+    empirical_likelihood,
+)
 from offpolicy.inference.intervals.sample import Interval
 from offpolicy.inference.intervals.sequence import confidence_sequence
 from offpolicy.inference.intervals.tails import HEAVY_TAIL, tail_index, tail_is_visible
@@ -27,6 +38,8 @@ LUMPY = 0.25
 DOMINATED = 0.50
 FEW_UNITS = 10
 MANY_UNITS = 200
+UNITS_UNBOUNDED = 30
+DECIDES = 1.5  # standard errors by which one unit decides a value
 INSUFFICIENT = "insufficient evidence"
 CONSTANT = (
     "every reward of the log is the same, so that it does not say how far other rewards may lie. Give their range: "
@@ -85,17 +98,21 @@ def choose(sample: Sample, evidence: Evidence | None = None, level: float = 0.95
     0. Every reward of the whole log is the same and no range is given: insufficient evidence, whatever
        that reward is.
     1. Weights without a known bound whose Pareto tail index exceeds 0.7, the largest of which
-       carries at least what such a tail would give it: insufficient evidence.
+       carries at least what such a tail would give it: insufficient evidence, unless rewards have a known range and
+       the largest weight of a log twice as long would not move the estimate by more than 1.5 standard errors.
     2. Fewer than 10 units (discounted for unequal sizes and weights) or κ > 0.25 (fewer than about
        16 large scores carry the estimate): an interval that needs no large sample.
-       ``clopper-pearson`` for binary rewards; ``cressie-read`` where the ranges of weights and
-       rewards are known; ``confidence-sequence`` where only that of rewards is;
+       Where the range of the rewards is known and 10 units count (30 of weights without a known bound):
+       ``bounded-likelihood``, but for binary rewards of one weight, which are ``clopper-pearson``'s. Of fewer
+       units, and of products of weight and reward: ``clopper-pearson`` for binary rewards, ``cressie-read`` where
+       the range of the weights is known as well, else ``confidence-sequence``.
        ``empirical-bernstein`` for scores of known range; ``cautious-likelihood`` when at least 10
        units and κ ≤ 0.5; otherwise insufficient evidence.
-    3. 0.10 < κ ≤ 0.25 (from less than 0.10 on for levels above 95%): a likelihood interval, which follows
-       the skewness. ``cressie-read`` where the ranges of weights and rewards are known and the score is
-       their product (IPW: a model would be lost on it); ``empirical-likelihood`` for scores of known
-       range; else ``cautious-likelihood``.
+    3. 0.10 < κ ≤ 0.25 (from less than 0.10 on for levels above 95%; where the range of the rewards is known, this
+       is asked of the scores seen): a likelihood interval, which follows the skewness. ``cressie-read`` where the
+       ranges of weights and rewards are known and the score is their product (IPW: a model would be lost on it);
+       ``empirical-likelihood`` for scores of known range; ``bounded-likelihood`` for rewards of known range;
+       else ``cautious-likelihood``.
     4. Fewer than 200 units: ``t``. Otherwise ``normal``.
 
     Where evidence is insufficient no method here can be expected to cover as stated; the choice says
@@ -125,24 +142,29 @@ def choose(sample: Sample, evidence: Evidence | None = None, level: float = 0.95
     >>> choose(Sample.of_mean([0.0], count=[1000]), rare).method
     'clopper-pearson'
     """
-    evidence = (evidence or Evidence()).completed()
+    evidence = (evidence or Evidence()).completed().settled(sample)
     if evidence.constant and not evidence.bounded_rewards:
         return Choice("none", f"{INSUFFICIENT}: {CONSTANT}", sufficient=False)
-    if (tail := _unbounded_tail(evidence)) is not None:
+    if (tail := _unbounded_tail(evidence)) is not None and _would_decide(sample, evidence, tail):
         reason = (
             f"{INSUFFICIENT}: the weights have no known bound and a Pareto tail index of "
             f"{tail:.2f}, so weights larger than any seen may decide the value"
         )
         return Choice(_least_bad(sample), reason, sufficient=False)
-    units, lumps = effective_units(sample, evidence), lumpiness(sample, evidence)
-    carriers = f"about {max(1 / lumps**2, 1):.2g} large scores carry the estimate"
-    why = f"{carriers} (skewness {lumps:.2f})"
+    units, (seen, worst) = effective_units(sample, evidence), lumps(sample, evidence)
+    carriers = f"about {max(1 / max(worst, 1e-9) ** 2, 1):.2g} large scores carry the estimate"
+    why = f"{carriers} (skewness {worst:.2f})"
     if units < FEW_UNITS:
         why = f"only {units:.3g} independent units count"
-    if units < FEW_UNITS or lumps > LUMPY:
-        enough = units >= FEW_UNITS and lumps <= DOMINATED
-        return _exact(sample, evidence, why) or _likely(sample, why, enough=enough)
-    if lumps > smooth(level, sample.total):
+    if units < FEW_UNITS or worst > LUMPY:
+        few = units < FEW_UNITS
+        enough = not few and worst <= DOMINATED
+        return _exact(sample, evidence, why, few=few) or _likely(sample, why, enough=enough)
+    balanced = smooth(level, sample.total)
+    # Of rewards of known range the one more unit is the worst that can be met, and not a guess at it.
+    known = evidence.bounded_rewards and not _is_thin(sample, evidence)
+    far = LUMPY / SMOOTH * balanced if known else balanced
+    if seen > balanced or worst > far:
         return _skewed(sample, evidence, why)
     method = "t" if sample.total < MANY_UNITS else "normal"
     return Choice(method, f"{sample.total:,.0f} independent units with balanced scores")
@@ -160,10 +182,11 @@ def automatic(sample: Sample, evidence: Evidence | None = None, level: float = 0
     >>> automatic(Sample.of_mean([0.0, 1.0], count=[500, 500])).method
     'normal'
     """
+    evidence = (evidence or Evidence()).completed().settled(sample)
     method, reason, sufficient = choose(sample, evidence, level)
     if method == "none":
         return Interval(-math.inf, math.inf, level, method, reason, sufficient=False)
-    heavy = evidence is not None and bool(evidence.heavy) and method == "cautious-likelihood"
+    heavy = bool(evidence.heavy) and method == "cautious-likelihood"
     interval = by_name(method, sample, evidence, max(level, LEAST_OF_HEAVY) if heavy else level)
     return replace(interval, note=reason, sufficient=sufficient, level=level)
 
@@ -178,6 +201,9 @@ def by_name(
     't'
     """
     evidence = (evidence or Evidence()).completed()
+    if method == "bounded-likelihood":
+        ends, skewness = extremes(sample, evidence), lumps(sample, evidence)[1]
+        return bounded_likelihood(sample, level, unseen=ends, skewness=skewness)
     if method in {"clopper-pearson", "confidence-sequence", "cressie-read"}:
         return holding(_from_weights(method, evidence, level), sample.estimate)
     if method == "empirical-likelihood":
@@ -206,12 +232,30 @@ def _unbounded_tail(evidence: Evidence) -> float | None:
     return tail if tail > HEAVY_TAIL and tail_is_visible(w, count) else None
 
 
-def _exact(sample: Sample, evidence: Evidence, why: str) -> Choice | None:
+def _would_decide(sample: Sample, evidence: Evidence, tail: float) -> bool:
+    """Whether the largest weight of a log twice as long, 2^k times that of this one, would decide the estimate.
+
+    That is, move it by more than a standard error and a half, at a reward as far from the mean as rewards are. Where it
+    would not, and the range of the rewards is known, what has not been seen of the tail is no reason to refuse.
+    """
+    if not evidence.bounded_rewards or evidence.weights is None or _is_thin(sample, evidence):
+        return True
+    largest = (evidence.carried or carried_by(evidence.weights, evidence.count))[0]
+    total = float(sample.counts @ sample.denominator) * sample.std_error
+    return bool(2.0**tail * largest * weighted_spread(evidence) > DECIDES * total)
+
+
+def _exact(sample: Sample, evidence: Evidence, why: str, *, few: bool) -> Choice | None:
     """Choose a method that needs no large sample, if the evidence allows one."""
-    if evidence.is_value and evidence.binary:
+    # Of weights without a known bound, and of products without a model, a likelihood sees too little of what is rare.
+    few = few or (evidence.is_value and evidence.is_product) or _is_thin(sample, evidence)
+    if evidence.is_value and evidence.binary and (few or evidence.one_weight):
         return Choice("clopper-pearson", f"{why}; rewards are binary")
-    if evidence.bounded_weights and evidence.units > 1:
-        return Choice("cressie-read", f"{why}; the ranges of weights and rewards are known")
+    ranges = f"{why}; the ranges of weights and rewards are known"
+    if evidence.bounded_weights and evidence.units > 1 and few:
+        return Choice("cressie-read", ranges)
+    if evidence.bounded_rewards and not few and _least_bad(sample) == "cautious-likelihood":
+        return Choice("bounded-likelihood", ranges)
     if evidence.is_value and evidence.bounded_rewards:
         return Choice("confidence-sequence", f"{why}; rewards are bounded")
     if evidence.bounded_scores and sample.is_mean and sample.total > 1:
@@ -219,11 +263,19 @@ def _exact(sample: Sample, evidence: Evidence, why: str) -> Choice | None:
     return None
 
 
+def _is_thin(sample: Sample, evidence: Evidence) -> bool:
+    """Whether weights have no known bound and leave fewer than 30 units."""
+    return evidence.weight_high is None and effective_units(sample, evidence) < UNITS_UNBOUNDED
+
+
 def _skewed(sample: Sample, evidence: Evidence, why: str) -> Choice:
     if evidence.bounded_weights and evidence.is_product:
         return Choice("cressie-read", f"{why}; the ranges of weights and rewards are known")
     if evidence.bounded_scores and float(sample.denominator.min()) >= 0:
         return Choice("empirical-likelihood", f"{why}; the scores have a known range")
+    thin = _is_thin(sample, evidence)
+    if evidence.bounded_rewards and not thin and _least_bad(sample) == "cautious-likelihood":
+        return Choice("bounded-likelihood", f"{why}; the ranges of weights and rewards are known")
     return _likely(sample, why, enough=True)
 
 

@@ -195,6 +195,6 @@ class FittedClassifier:
 
     def predict(self, X: Any, batch: Ints | None) -> Floats:
         """(m, K) probabilities; classes the fold lacks get 0, to be raised to the floor."""
-        out = np.zeros((len(X), self.n_actions))
+        out = np.zeros((X.shape[0] if hasattr(X, "shape") else len(X), self.n_actions))
         out[:, self.model.classes_] = class_probabilities(self.model, self.read(X))
         return out

@@ -49,7 +49,8 @@ class LoggingPolicy:
             cell = own
         else:
             own, cell = cells.of_logged(target, log.context, log.action)
-        first = getattr(log, "first", 0)
+        # A block of a larger log of single decisions begins later than 0; of episodes `first` is a method.
+        first = getattr(log, "first", 0) if log.layout.is_single else 0
         rows = np.arange(first, first + len(own))
         _check_possible(own, rows)
         if log.propensity is not None:
@@ -95,10 +96,18 @@ def _check_logged(own: Floats, logged: Floats, name: str, rows: Ints) -> None:
 
 
 def as_logging_policy(spec: Any, log: Log | Scan) -> Any:
-    """``behavior_model=`` with a policy made a `LoggingPolicy`; models, words and arrays are left as they are."""
-    if isinstance(spec, LoggingPolicy) or not _is_policy(spec):
+    """``behavior_model=`` with a policy made a `LoggingPolicy`; models, words and arrays of rows are left as they are.
+
+    A table by state of episodes is a policy.
+    """
+    if isinstance(spec, LoggingPolicy):
         return spec
-    return LoggingPolicy(adapted(NAME, spec, Surface.of(log)))
+    if isinstance(spec, np.ndarray | list):
+        surface = Surface.of(log)
+        shape = np.shape(spec)
+        by_state = surface.integer_states and len(shape) == 2 and shape[0] != surface.rows
+        return LoggingPolicy(adapted(NAME, np.asarray(spec), surface)) if by_state else spec
+    return LoggingPolicy(adapted(NAME, spec, Surface.of(log))) if _is_policy(spec) else spec
 
 
 def _is_policy(spec: Any) -> bool:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from offpolicy._threads import few_threads
+from offpolicy.logs.outcome import need_seen
 from offpolicy.models.fitting.store import REWARD, seed_of
 from offpolicy.models.fitting.tables import Tables
 from offpolicy.models.rewards.resolve import as_reward_model
@@ -41,6 +42,7 @@ def predictions_apart(
     >>> predictions_apart(log, np.arange(100) < 60, "auto")[0].round().tolist()
     [0.0, 2.0]
     """
+    need_seen(log, "a split by time")
     model, tables = as_reward_model(reward_model), Tables(log)
     used = np.flatnonzero(training)
     rest = np.flatnonzero(~training) if rows is None else rows

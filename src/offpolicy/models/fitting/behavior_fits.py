@@ -199,7 +199,7 @@ class BehaviorFits:
 
     def _matrices(self, part: Part, rows: Ints) -> Iterator[tuple[Ints, Floats]]:
         log, model = self.log, self.model
-        fit = self.store.fits.get((BEHAVIOR, *self._basis(part).key))
+        fit = self.store.peek((BEHAVIOR, *self._basis(part).key))
         if fit is None:
             return
         for block in blocks(len(rows), len(log.actions)):

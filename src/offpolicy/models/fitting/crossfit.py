@@ -20,7 +20,7 @@ from offpolicy.logs.outcome import learned
 from offpolicy.models.fitting.behavior_fits import behaviors_of_cells
 from offpolicy.models.fitting.predicted import Values
 from offpolicy.models.fitting.predictions import predict_numbers, predict_values
-from offpolicy.models.fitting.store import BEHAVIOR, MRDR, REWARD, FitStore, seed_of
+from offpolicy.models.fitting.store import MRDR, REWARD, FitStore, seed_of
 from offpolicy.models.fitting.tables import part_of, tables_of
 from offpolicy.models.fitting.training import merged, sorted_rows
 from offpolicy.models.rewards.resolve import as_reward_model
@@ -72,20 +72,6 @@ class CrossFit:
     def _modeled(self) -> Cells | None:
         """Cells that reward models are told in place of actions; None where they are told actions."""
         return modeled_cells(self.cells)
-
-    def with_behavior(self, behavior_model: Any) -> CrossFit:
-        """The same reward fits with another behavior model; fits that looked at π_b are made anew."""
-        return replace(
-            self, behavior_model=behavior_model, store=self.store.without(BEHAVIOR, MRDR)
-        )
-
-    def with_reward(self, log: Log, reward_model: Any) -> CrossFit:
-        """The same rows with another reward: fits of π_b are kept, and so is what learners read of contexts."""
-        other = replace(
-            self, log=log, reward_model=reward_model, store=self.store.without(REWARD, MRDR)
-        )
-        vars(other)["tables"] = self.tables.with_reward(log)
-        return other
 
     def values(
         self,
@@ -160,7 +146,9 @@ class CrossFit:
         """A reward model fitted on the training units of a part, to rewards made of these units alone."""
         log = learned(self.log, part)
         if log is not self.log:
-            return self.with_reward(log, None).fit_reward(model, part, emphasis, kind)
+            other = replace(self, log=log)
+            vars(other)["tables"] = self.tables.with_reward(log)
+            return other.fit_reward(model, part, emphasis, kind)
         rows, weight, count = self._training_rows(model, part.training, emphasis)
         action, cells = part_of(log.action, rows), self._modeled
         data = RewardData(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from offpolicy._arrays import MOST_LOG
 from offpolicy._threads import few_threads
 from offpolicy.errors import ModelError, did_you_mean
 from offpolicy.logs.given import plain_numbers
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
 
 
 FEWEST = 50
-MOST_LOG = 200.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,20 +61,6 @@ class EpisodeFit:
         """Whether ratios of marginals are a regression on a continuous state: neither counted nor given."""
         fits = self.ratio_model is None or hasattr(self.ratio_model, "fit_ratio")
         return fits and not self.log.is_discrete
-
-    def with_behavior(self, behavior_model: Any) -> EpisodeFit:
-        """Another behavior model. Value models may weight by π_b, so that everything is fitted anew."""
-        return replace(
-            self, behavior_model=behavior_model, store=FitStore(n_jobs=self.store.n_jobs)
-        )
-
-    def with_reward(self, log: Log, value_model: Any) -> EpisodeFit:
-        """The same steps with another reward: fits of π_b and of ratios are kept."""
-        other = replace(
-            self, log=log, value_model=value_model, store=self.store.without(REWARD, MRDR)
-        )
-        vars(other)["tables"] = self.tables.with_reward(log)
-        return other
 
     def prepare(self, splits: Sequence[tuple[Split, int]]) -> None:
         """Nothing yet: what is fitted depends on the target."""
@@ -118,19 +104,23 @@ class EpisodeFit:
             check_finite(q[rows], model)
             check_finite(v[rows], model)
             missed += self._unseen_mass(fit, target, rows)
+        # A fit is of one policy: what it predicts is here, and it may be large.
+        kind = MRDR if tag else REWARD
+        self.store.spend([(kind, target.name, *part.key) for part in parts])
         # Where an episode was truncated nothing is known of what followed: v stands in, and no residual is taken.
         at = log.bootstrapped
         q[at] = np.where(np.isnan(q[at]), q[at], log.reward[at])
         notes = [*dict.fromkeys(said), _unseen_note(missed / len(parts))]
         return Values(q, v, "; ".join(note for note in notes if note))
 
-    def fit(self, split: Split, repeat: int, target: Target) -> None:
-        """Fit the value models of a split for one target without predicting anything."""
+    def fit(self, split: Split, repeat: int) -> None:
+        """Fit the value models of a split for every target without predicting anything."""
         model = as_value_model(self.value_model, self.log)
         one_step = self._one_step(model)
         if one_step is not None:
             one_step.fit(split, repeat)
-        else:
+            return
+        for target in self.targets:
             list(self._fits(model, split, repeat, target))
 
     def _one_step(self, model: Any) -> CrossFit | None:
@@ -162,7 +152,9 @@ class EpisodeFit:
     ) -> Any:
         data = self._data(target, part, emphasis)
         with few_threads(len(data.rows)):
-            return model.fit_values(data, seed_of(self.seed, kind, part.key))
+            fit = model.fit_values(data, seed_of(self.seed, kind, part.key))
+        data.let_go()
+        return fit
 
     def _data(self, target: Target, part: Part, emphasis: Floats | None = None) -> ValueData:
         rows = self.log.layout.rows_of(part.training)
@@ -199,7 +191,7 @@ class EpisodeFit:
         if given is not None:
             if given.shape != log.action.shape or not np.isfinite(given).all() or (given < 0).any():
                 raise ModelError(
-                    "ratio_model= must hold one finite ratio ≥ 0 per step: shape "
+                    "ratio= must hold one finite ratio ≥ 0 per step: shape "
                     f"{log.action.shape}. Got {given.shape}."
                 )
             return Ratios(given)
@@ -216,13 +208,15 @@ class EpisodeFit:
             raw = fit.predict(rows, earlier_products(step, rows, log)) * step
             out[rows], gap = normalized(raw, rows, log, fit.alive, self.tables.mass)
             off = max(off, gap)
+            data.let_go()
+            self.store.spend([(RATIO, target.name, *part.key)])
         return Ratios(out, off)
 
     def _ratio_model(self) -> MarginalRatio:
         if self.ratio_model is not None:
             if not hasattr(self.ratio_model, "fit_ratio"):
                 raise ModelError(
-                    "ratio_model= must be offpolicy.models.MarginalRatio(…), a (steps,) array or None. "
+                    "ratio= must be offpolicy.models.MarginalRatio(…), a (steps,) array or None. "
                     f"Got {self.ratio_model!r} instead."
                 )
             chosen: MarginalRatio = self.ratio_model

@@ -31,44 +31,87 @@ def seed_of(seed: int, kind: int, key: Key) -> int:
     return int(np.random.SeedSequence([seed, kind, *numbers]).generate_state(1)[0])
 
 
+@dataclass(frozen=True)
+class Spent:
+    """What is left of a fit whose predictions are columns: it is made again where it is needed again."""
+
+    note: str
+
+
+def by_name(key: Key) -> Any:
+    """What a fit is kept under where its name says all."""
+    return (key,)
+
+
 @dataclass(eq=False)
 class FitStore:
     """Fits under the keys of their training units; equal keys mean the same fit.
 
     Attributes
     ----------
+    fits : {key: fit}
+        Fits of all questions about a log, by all that they depend on.
     n_jobs : int or None
         Threads that fit while scores are made; None fits when asked.
     sealed : bool
         Whether a fit that is not here is a mistake: blocks of a larger log are predicted, never fitted on.
+    key : callable
+        Makes the whole key of a fit of what it is called in one question, which comes first in it.
     """
 
-    fits: dict[Key, Any] = field(default_factory=dict)
+    fits: dict[Any, Any] = field(default_factory=dict)
     n_jobs: int | None = None
     sealed: bool = False
+    key: Callable[[Key], Any] = by_name
     _started: dict[Key, Future[Any]] = field(default_factory=dict, repr=False)
     _pool: ThreadPoolExecutor | None = field(default=None, repr=False)
 
-    def without(self, *kinds: int) -> FitStore:
-        """The same fits but those of some kinds."""
-        kept = {key: fit for key, fit in self.fits.items() if key[0] not in kinds}
-        return FitStore(kept, self.n_jobs)
+    def __contains__(self, key: Key) -> bool:
+        return self.key(key) in self.fits
+
+    def __len__(self) -> int:
+        """How many fits this question has."""
+        return len(self.own)
+
+    @property
+    def own(self) -> dict[Key, Any]:
+        """The fits of this question by what they are called in it."""
+        return {full[0]: fit for full, fit in self.fits.items() if self.key(full[0]) == full}
+
+    def closed(self) -> FitStore:
+        """The fits of this question as plain values, to predict other rows with."""
+        return FitStore({by_name(key): fit for key, fit in self.own.items()}, sealed=True)
+
+    def put(self, key: Key, fit: Any) -> None:
+        """Keep a fit that was made elsewhere."""
+        self.fits[self.key(key)] = fit
+
+    def spend(self, keys: list[Key]) -> None:
+        """Let go of fits that have predicted all there is to predict; what they say of themselves stays."""
+        if not self.sealed:
+            for key in map(self.key, keys):
+                self.fits[key] = Spent(getattr(self.fits[key], "note", ""))
 
     def notes(self, *kinds: int) -> list[str]:
         """What fits of some kinds have to say about themselves, each thing once."""
-        said = (getattr(fit, "note", "") for key, fit in self.fits.items() if key[0] in kinds)
+        said = (getattr(fit, "note", "") for key, fit in self.own.items() if key[0] in kinds)
         return list(dict.fromkeys(note for note in said if note))
+
+    def peek(self, key: Key) -> Any:
+        """The fit called ``key``, or None."""
+        return self.fits.get(self.key(key))
 
     def get(self, key: Key, make: Callable[[], Any]) -> Any:
         """The fit called ``key``, made now if need be."""
-        if key not in self.fits:
+        full = self.key(key)
+        if isinstance(self.fits.get(full, Spent("")), Spent):
             if self.sealed:
                 raise AssertionError(f"no model was fitted for {key}.")
             started = self._started.pop(key, None)
             with doing(f"fitting {WHAT.get(key[0], 'the value model')}", ModelError):
-                self.fits[key] = make() if started is None else started.result()
+                self.fits[full] = make() if started is None else started.result()
             tick(FITTING)
-        return self.fits[key]
+        return self.fits[full]
 
     def get_all(self, keys: list[Key], makers: list[Callable[[], Any]]) -> Iterator[Any]:
         """Fits, each as soon as it is there; the seeds make the order irrelevant."""
@@ -83,7 +126,7 @@ class FitStore:
         from joblib import effective_n_jobs
 
         for key, make in zip(keys, makers, strict=True):
-            if key in self.fits or key in self._started:
+            if key in self or key in self._started:
                 continue
             if self._pool is None:
                 self._pool = ThreadPoolExecutor(effective_n_jobs(self.n_jobs))

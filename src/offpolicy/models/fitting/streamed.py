@@ -16,7 +16,6 @@ import numpy as np
 from offpolicy._arrays import is_constant
 from offpolicy._progress import FITTING, tick, track
 from offpolicy._workspace import Workspace
-from offpolicy.logs.bandit import joined
 from offpolicy.models.behavior.behavior import BehaviorData, Shares
 from offpolicy.models.behavior.resolve import as_behavior_model
 from offpolicy.models.fitting.action_columns import ActionColumns
@@ -34,99 +33,105 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from offpolicy._arrays import Bools, Floats
+    from offpolicy._arrays import Bools, Floats, Ints
     from offpolicy.models.fitting.store import Key
-    from offpolicy.splits.folds import Folds, Plan, Split
+    from offpolicy.policies.target import Target
+    from offpolicy.splits.folds import Folds, Split
 
 
-def fit(source: Any, policies: dict[str, Any], estimators: Sequence[Any]) -> list[str]:
-    """Fit every model that the estimators need and that is not there; what a reader should know of it."""
-    plan, store = source.plan, source.store
-    rewards = _splits(plan, [e for e in estimators if "value" in e.needs and e.emphasis is None])
+def fit(
+    source: Any,
+    targets: Sequence[Target],
+    estimators: Sequence[Any],
+    others: Sequence[tuple[Split, int]] = (),
+) -> list[str]:
+    """Fit every model that the estimators need and that is not there; what a reader should know of it.
+
+    ``others`` are splits whose π_b is needed besides.
+    """
+    rewards = _splits(source, [e for e in estimators if "value" in e.needs and e.emphasis is None])
     behaviors: list[tuple[Split, int]] = []
     if not source.behavior_given:
-        behaviors = _splits(plan, [e for e in estimators if "behavior" in e.needs])
+        behaviors = [*_splits(source, [e for e in estimators if "behavior" in e.needs]), *others]
     emphasized = [e for e in estimators if e.emphasis is not None and "value" in e.needs]
-    rewards = [each for each in rewards if _missing(store, (REWARD, ""), plan, *each)]
-    behaviors = [each for each in behaviors if _missing(store, (BEHAVIOR,), plan, *each)]
-    tags = [
-        (e, name, split, repeat)
-        for e in emphasized
-        for name in policies
-        for split, repeat in _splits(plan, [e])
-        if _missing(store, (MRDR, name), plan, split, repeat)
+    # Rewards of single decisions have one model for all policies.
+    tags = [t.name for t in targets] if source.fits_by_policy else [""]
+    rewards = [
+        each for each in rewards if any(_missing(source, (REWARD, tag), *each) for tag in tags)
     ]
-    if not rewards and not behaviors and not tags:
-        return []
-    rewards = _where_rows_are(source, rewards)
-    if source.scan.n > source.scan.fit_rows:
-        rewards = _large_rewards(source, rewards)
+    behaviors = [each for each in behaviors if _missing(source, (BEHAVIOR,), *each)]
+    special = [
+        (e, target.name, repeat)
+        for e in emphasized
+        for target in targets
+        for split, repeat in _splits(source, [e])
+        if _missing(source, (MRDR, target.name), split, repeat)
+    ]
+    if rewards and not source.fits_by_policy:
+        rewards = _where_rows_are(source, rewards)
+        if source.opened.rows > source.opened.fit_rows:
+            rewards = _large_rewards(source, rewards)
+    if behaviors and not source.fits_by_policy and source.opened.rows > source.opened.fit_rows:
         behaviors = _large_behaviors(source, behaviors)
-    if not rewards and not behaviors and not tags:
+    if not rewards and not behaviors and not special:
         return []
-    log, note = _training(source)
-    block = source.training_block(log)
+    log, at, note = _training(source)
+    block = source.training(log, at, tuple(t.name for t in targets))
+    fits = block.nuisances
     for split, repeat in rewards:
-        block.nuisances.fit(split, repeat)
-    _fit_behaviors(block, behaviors)
-    for estimator, name, _, repeat in tags:
-        target = next(t for t in block.nuisances.targets if t.name == name)
+        fits.fit(split, repeat)
+    for split, repeat in behaviors:
+        for part in block.folds.parts(split, repeat):
+            fits.behaviors.fit(part)
+    for estimator, name, repeat in special:
+        target = next(t for t in fits.targets if t.name == name)
         block.values(target, estimator, repeat, [target])
     return note
 
 
-def fit_behaviors(source: Any, splits: list[tuple[Split, int]]) -> None:
-    """Fit π_b of some splits, where it is not known."""
-    if source.behavior_given:
-        return
-    missing = [each for each in splits if _missing(source.store, (BEHAVIOR,), source.plan, *each)]
-    if missing:
-        _fit_behaviors(source.training_block(_training(source)[0]), missing)
-
-
-def _fit_behaviors(block: Any, splits: list[tuple[Split, int]]) -> None:
-    for split, repeat in splits:
-        for part in block.folds.parts(split, repeat):
-            block.nuisances.behaviors.fit(part)
-
-
-def _splits(plan: Plan, estimators: Sequence[Any]) -> list[tuple[Split, int]]:
+def _splits(source: Any, estimators: Sequence[Any]) -> list[tuple[Split, int]]:
     return list(
         dict.fromkeys(
             (e.split, repeat)
             for e in estimators
-            for repeat in range(1 if e.split == "full" else plan.repeats)
+            for repeat in range(1 if e.split == "full" else source.repeats)
         )
     )
 
 
-def _missing(store: Any, stem: Key, plan: Plan, split: Split, repeat: int) -> bool:
-    return any((*stem, *key) not in store.fits for key in part_keys(split, repeat, plan.k))
+def _missing(source: Any, stem: Key, split: Split, repeat: int) -> bool:
+    return any((*stem, *key) not in source.fits for key in part_keys(split, repeat, source.k))
 
 
 def _keys(source: Any, splits: list[tuple[Split, int]]) -> list[Key]:
     """Keys of the parts of some splits, each once."""
-    return list(dict.fromkeys(key for each in splits for key in part_keys(*each, source.plan.k)))
+    return list(dict.fromkeys(key for each in splits for key in part_keys(*each, source.k)))
 
 
-def _training(source: Any) -> tuple[Any, list[str]]:
-    """Training rows in memory: all, or as many as ``fit_rows`` allows."""
-    scan = source.scan
-    share = scan.fit_rows / scan.n
-    if share >= 1:
-        return joined(_read(scan)), []
-    parts = [
-        block.take(np.asarray(drawn(block.units, share, source.plan.seed))) for block in _read(scan)
-    ]
-    log = joined(parts)
-    return log, [
-        f"models were fitted on {log.rows:,} of {scan.n:,} rows (fit_rows=), drawn by a hash"
-    ]
+def _training(source: Any) -> tuple[Any, Ints, list[str]]:
+    """Units in memory for the fits, all or as many as ``fit_rows`` allows; which these are; a note."""
+    scan = source.opened
+    share = scan.fit_rows / scan.rows
+    parts, units, first = [], [], 0
+    for block in _read(scan):
+        use = np.ones(block.n, dtype=bool)
+        if share < 1:
+            use = np.asarray(drawn(block.units, share, source.plan.seed))
+        if use.any():
+            parts.append(block if share >= 1 else block.take(use))
+            units.append(first + np.flatnonzero(use))
+        first += block.n
+    log, note = scan.gathered(parts), []
+    if share < 1:
+        note = [
+            f"models were fitted on {log.rows:,} of {scan.rows:,} rows (fit_rows=), drawn by a hash"
+        ]
+    return log, np.concatenate(units), note
 
 
 def _read(scan: Any) -> Iterator[Any]:
     """The blocks of a log, counted row by row."""
-    with track("reading", scan.n) as advance:
+    with track("reading", scan.rows) as advance:
         for block in scan.blocks():
             yield block
             advance(block.rows)
@@ -137,8 +142,8 @@ def _read(scan: Any) -> Iterator[Any]:
 
 def _large_rewards(source: Any, splits: list[tuple[Split, int]]) -> list[tuple[Split, int]]:
     """Fit reward models that can be fitted block by block; the splits that are left."""
-    model = as_reward_model(source.specs.reward_model)
-    keys = [key for key in _keys(source, splits) if (REWARD, "", *key) not in source.store.fits]
+    model = as_reward_model(source.specs.model)
+    keys = [key for key in _keys(source, splits) if (REWARD, "", *key) not in source.fits]
     if keys and isinstance(model, boosted.BoostedReward):
         _fit_boosted(source, model, keys)
         return []
@@ -147,21 +152,22 @@ def _large_rewards(source: Any, splits: list[tuple[Split, int]]) -> list[tuple[S
 
 def _where_rows_are(source: Any, splits: list[tuple[Split, int]]) -> list[tuple[Split, int]]:
     """Fit a reward model that Spark's executors fit together, on Spark; the splits that are left."""
-    model = as_reward_model(source.specs.reward_model)
-    frame = source.scan.spark_frame()
+    model = as_reward_model(source.specs.model)
+    frame = source.opened.spark_frame()
     if not splits or frame is None or not hasattr(model, "fit_on_spark"):
         return splits
     if modeled_cells(source.cells) is not None:  # executors encode actions: fitted here, on cells
         return splits
     seeds = {key: seed_of(source.plan.seed, REWARD, key) for key in _keys(source, splits)}
-    made = model.fit_on_spark(frame, source.scan.schema, source.plan, seeds)
-    source.store.fits |= {(REWARD, "", *key): fit for key, fit in made.items()}
+    made = model.fit_on_spark(frame, source.opened.schema, source.plan, seeds)
+    for key, fit in made.items():
+        source.fits.put((REWARD, "", *key), fit)
     return []
 
 
 def _large_behaviors(source: Any, splits: list[tuple[Split, int]]) -> list[tuple[Split, int]]:
     """Count shares block by block; the splits that are left."""
-    if source.log_is_continuous:
+    if source.store.log.is_continuous:
         return splits
     spec = source.specs.behavior_model
     model = as_behavior_model("auto" if spec is None else spec)
@@ -169,11 +175,11 @@ def _large_behaviors(source: Any, splits: list[tuple[Split, int]]) -> list[tuple
         return splits
     plan = source.plan
     cells = source.cells
-    n_actions = len(source.scan.actions) if cells is None else cells.n
-    n_batches = max(len(source.scan.batch_labels or ()), 1)
+    n_actions = len(source.opened.actions) if cells is None else cells.n
+    n_batches = max(len(source.opened.batch_labels or ()), 1)
     keys = _keys(source, splits)
     counts = {key: np.zeros(n_batches * n_actions) for key in keys}
-    for block in _read(source.scan):
+    for block in _read(source.opened):
         batch = np.maximum(block.batch, 0)
         action = block.action if cells is None else cells.code[block.action]
         cell = batch * n_actions + action
@@ -190,10 +196,10 @@ def _large_behaviors(source: Any, splits: list[tuple[Split, int]]) -> list[tuple
             cell % n_actions,
             counts[key][cell],
             n_actions,
-            None if source.scan.batch_labels is None else cell // n_actions,
+            None if source.opened.batch_labels is None else cell // n_actions,
         )
         seed = seed_of(plan.seed, BEHAVIOR, key)
-        source.store.fits[(BEHAVIOR, *key)] = model.fit_behavior(data, seed)
+        source.fits.put((BEHAVIOR, *key), model.fit_behavior(data, seed))
     return []
 
 
@@ -207,7 +213,7 @@ def trains(key: Key, folds: Folds) -> Bools:
 
 
 def _fit_boosted(source: Any, model: boosted.BoostedReward, keys: list[Key]) -> None:
-    scan, plan, modeled = source.scan, source.plan, modeled_cells(source.cells)
+    scan, plan, modeled = source.opened, source.plan, modeled_cells(source.cells)
     workspace = Workspace()
     rewards, weights, folds, numbers = [], [], [], []
     categories: list[int] = []
@@ -234,13 +240,11 @@ def _fit_boosted(source: Any, model: boosted.BoostedReward, keys: list[Key]) -> 
         for i, key in enumerate(keys):
             use = np.flatnonzero(np.concatenate([trains(key, each) for each in folds]))
             seed = seed_of(plan.seed, REWARD, key)
-            source.store.fits[(REWARD, "", *key)] = (
-                ConstantReward(float(reward[use[0]]))
-                if np.ptp(reward[use]) == 0
-                else boosted.fit_dataset(
-                    model, dataset, use, boosted.objective_of(reward[use]), seed
-                )
-            )
+            fit: Any = ConstantReward(float(reward[use[0]]))
+            if np.ptp(reward[use]) > 0:
+                kind = boosted.objective_of(reward[use])
+                fit = boosted.fit_dataset(model, dataset, use, kind, seed)
+            source.fits.put((REWARD, "", *key), fit)
             tick(FITTING)
             scan.report("fit", 0.4 + 0.6 * (i + 1) / len(keys))
     finally:

@@ -1,8 +1,7 @@
-"""The default nuisances: the simplest model that a validation part of the training fold prefers.
+"""The default reward model: the simplest one that a validation part of the training fold prefers.
 
-Rewards: a constant, a ridge or logistic model with context × action interactions, or LightGBM, by squared
-error. Behavior: action shares (per batch), or a multinomial logistic model of the context, by log-loss. The
-winner is refitted on the whole training fold.
+A constant, a ridge or logistic model with context × action interactions, or LightGBM, by squared error. The winner is
+refitted on the whole training fold.
 """
 
 from __future__ import annotations
@@ -12,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from offpolicy.models.auto import best_of, mean_loss
 from offpolicy.models.fitting.encode import Encoded, LinearDesign
 from offpolicy.models.fitting.learners import are_numbers
 from offpolicy.models.fitting.quiet import quiet
-from offpolicy.models.rewards.boosted import BoostedReward
+from offpolicy.models.rewards.boosted import BoostedReward, has_lightgbm
 from offpolicy.models.rewards.reward import ConstantReward, FittedReward, RewardData
 from offpolicy.models.rewards.spline import SplineReward
 
@@ -155,20 +155,18 @@ class AutoReward:
         if data.size < 20 or np.ptp(data.reward) == 0:
             return ConstantReward(data.mean())
         held, train = data.split(self.validation, seed, SELECTION_ROWS)
-        best: tuple[float, Any] | None = None
-        for candidate in self._candidates(data):
+
+        def loss(candidate: Any) -> float:
             model = candidate.fit_reward(train, seed)
             error = held.reward - model.predict(held.X, held.action)
-            loss = float(np.average(error * error, weights=held.weight))
-            if best is None or loss < best[0]:
-                best = (loss, candidate)
-        assert best is not None
-        fit: FittedReward = best[1].fit_reward(data, seed)
-        return _Chosen(fit, type(best[1]).__name__.strip("_"))
+            return mean_loss(error * error, held.weight)
+
+        winner, _ = best_of(self._candidates(data), loss)
+        return _Chosen(winner.fit_reward(data, seed), type(winner).__name__.strip("_"))
 
     def _candidates(self, data: RewardData) -> list[Any]:
         candidates: list[Any] = [_Constant(), LinearReward()]
-        if data.size >= SMALL and _has_lightgbm():
+        if data.size >= SMALL and has_lightgbm():
             candidates.append(BoostedReward(grid=({"num_leaves": 15},)))
         return candidates
 
@@ -184,9 +182,3 @@ class _Chosen:
     def predict_grid(self, X: Any, n_actions: int) -> Floats | None:
         grid = getattr(self.model, "predict_grid", None)
         return None if grid is None else grid(X, n_actions)
-
-
-def _has_lightgbm() -> bool:
-    from importlib.util import find_spec
-
-    return find_spec("lightgbm") is not None

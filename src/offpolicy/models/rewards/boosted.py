@@ -59,6 +59,13 @@ def lightgbm() -> Any:
     return lgb
 
 
+def has_lightgbm() -> bool:
+    """Whether LightGBM is installed."""
+    from importlib.util import find_spec
+
+    return find_spec("lightgbm") is not None
+
+
 def joined(X: Encoded, codes: Ints) -> tuple[Floats, list[int]]:
     """Context columns and the action as one matrix, and which columns are categories: codes, but not numbers."""
     matrix = np.column_stack([X.matrix, codes.astype(np.float64)])

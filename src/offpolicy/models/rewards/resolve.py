@@ -4,19 +4,37 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from offpolicy.errors import ModelError
+from offpolicy.errors import ModelError, did_you_mean
 from offpolicy.models.fitting.learners import is_learner
-from offpolicy.models.rewards.auto import AutoReward
+from offpolicy.models.rewards.auto import AutoReward, LinearReward
+from offpolicy.models.rewards.boosted import BoostedReward, paper_reward
 from offpolicy.models.rewards.reward import ActionFeature
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from offpolicy.models.rewards.reward import RewardModel
 
 
+#: Reward models in words, the same in Python and on the command line.
+REWARD_WORDS: dict[str, Callable[[], Any]] = {
+    "auto": AutoReward,
+    "linear": LinearReward,
+    "lightgbm": BoostedReward,
+    "paper": paper_reward,
+}
+
+
 def as_reward_model(spec: Any) -> RewardModel:
-    """Resolve ``reward_model=``: None or "auto", a learner, or an object with ``fit_reward``."""
-    if spec is None or (isinstance(spec, str) and spec == "auto"):
-        return AutoReward()
+    """Resolve ``reward_model=``: None or a word, a learner, or an object with ``fit_reward``."""
+    if spec is None or isinstance(spec, str):
+        if spec is not None and spec not in REWARD_WORDS:
+            raise ModelError(
+                f"reward_model= as a word is one of {', '.join(map(repr, REWARD_WORDS))}. Got {spec!r}."
+                f"{did_you_mean(spec, REWARD_WORDS)}"
+            )
+        word: RewardModel = REWARD_WORDS[spec or "auto"]()
+        return word
     if isinstance(spec, type):
         raise ModelError(
             f"reward_model= is the class {spec.__name__}. Give an instance: {spec.__name__}()."
@@ -27,6 +45,6 @@ def as_reward_model(spec: Any) -> RewardModel:
     if is_learner(spec):
         return ActionFeature(spec)
     raise ModelError(
-        f"reward_model= must be a scikit-learn regressor or classifier, 'auto', an (n, K) array, or an "
-        f"object with fit_reward(data, seed). Got {spec!r} instead."
+        "reward_model= must be a scikit-learn regressor or classifier, a word such as 'auto' or 'linear', an (n, K) "
+        f"array, or an object with fit_reward(data, seed). Got {spec!r} instead."
     )

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from offpolicy._arguments import checks_arguments
+from offpolicy._arrays import MOST_LOG
 from offpolicy.errors import UsageError, check_choice
 from offpolicy.models.fitting.learners import fitted, is_learner
 from offpolicy.models.fitting.predictions import take_rows
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from offpolicy.logs.log import Log
     from offpolicy.models.values.values import ValueData
 
-MOST_LOG = 200.0
 FEW_ROWS = 20
 
 

@@ -97,6 +97,10 @@ class StatePolicy:
         return np.asarray(np.where(count > 0, total / np.maximum(count, 1), mean))
 
 
+def _let_go() -> Floats:
+    raise AssertionError("ratios are there while a model is fitted.")
+
+
 @dataclass(frozen=True, eq=False)
 class ValueData:
     """Training steps of a value model: whole episodes, in order.
@@ -143,6 +147,10 @@ class ValueData:
         """(m,) steps whose outcome R + γ v(next) is known: not those after which an episode was truncated."""
         last = (self.step == self.horizon - 1) & (not self.unbounded)
         return np.asarray((self.following >= ENDED) | last)
+
+    def let_go(self) -> None:
+        """Forget where ratios come from, once a model is fitted: that knows all fits, this one among them."""
+        object.__setattr__(self, "ratios", _let_go)
 
     def part(self, members: Bools) -> ValueData:
         """The data of some training steps: whole episodes."""

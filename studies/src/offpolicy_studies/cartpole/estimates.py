@@ -118,7 +118,7 @@ def drl(arrays: dict[str, np.ndarray], epsilon: float) -> dict[str, float]:
         estimators=["DRL"],
         value_model=arrays["q_cross"].astype(float),
         behavior_model=known,
-        ratio_model=marginal_ratio(arrays["physics"].astype(float), lengths, ratio, labels),
+        ratio=marginal_ratio(arrays["physics"].astype(float), lengths, ratio, labels),
         folds=labels,
         discount=1.0,
     )

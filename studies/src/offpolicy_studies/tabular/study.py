@@ -117,7 +117,7 @@ def _chain(setting: Setting, rng: np.random.Generator, seed: int) -> dict[str, l
         estimators=CHAIN_NAMES,
         value_model=op.FittedQ(op.models.PerAction(cubic)) if setting.right_q else wrong_q,
         behavior_model=None if setting.right_b else np.full((log.rows, 2), 0.5),
-        ratio_model=op.models.MarginalRatio(learner=cubic),
+        ratio=op.models.MarginalRatio(learner=cubic),
         seed=seed,
     )
     return _numbers(result, CHAIN_NAMES)

@@ -20,6 +20,11 @@ Name: TypeAlias = "Hashable"
 LIMIT = 64_000_000
 
 
+def plain(name: Name) -> tuple[Name]:
+    """The key of a column that is told apart by its name alone."""
+    return (name,)
+
+
 @dataclass(frozen=True)
 class _File:
     """An array in a file: plain bytes, read back whole."""
@@ -32,11 +37,39 @@ class _File:
 
 
 @dataclass(eq=False)
+class _Shelf:
+    """What all views of some columns share."""
+
+    parts: dict[Any, dict[int, Array | _File]] = field(default_factory=dict)
+    held: int = 0  # bytes in memory
+
+    @cached_property
+    def workspace(self) -> Workspace:
+        return Workspace()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Columns travel; files are read."""
+        read = {
+            key: {b: part.read() if isinstance(part, _File) else part for b, part in parts.items()}
+            for key, parts in self.parts.items()
+        }
+        return {"parts": read, "held": self.held}
+
+
+@dataclass(eq=False)
 class Columns:
     """Columns of all units of a log.
 
     Small ones stay where they are; once more than ``limit`` bytes are held, further ones go to files of the
     workspace and are read when asked for.
+
+    Parameters
+    ----------
+    limit : int
+        Bytes to hold in memory.
+    key : callable, optional
+        Turns names into keys that say all that a column depends on (`offpolicy.columns.keys.Keys`): views with other
+        keys share what has equal ones.
 
     Examples
     --------
@@ -45,58 +78,64 @@ class Columns:
     >>> columns.put("x", 1, np.arange(3.0))
     >>> columns["x"].tolist(), columns.block("x", 1).tolist(), columns.blocks
     ([0.0, 1.0, 0.0, 1.0, 2.0], [0.0, 1.0, 2.0], 2)
+    >>> other = columns.under(lambda name: (name, "of another question"))
+    >>> "x" in other, list(columns)
+    (False, ['x'])
     """
 
     limit: int = LIMIT
-    parent: str | Path | None = None
-    _parts: dict[Name, dict[int, Array | _File]] = field(default_factory=dict, repr=False)
-    _budget: list[int] = field(default_factory=lambda: [0], repr=False)  # bytes held
+    key: Callable[[Name], Any] = plain
+    _shelf: _Shelf = field(default_factory=_Shelf, repr=False)
 
-    @cached_property
-    def _workspace(self) -> Workspace:
-        return Workspace(self.parent)
+    def under(self, key: Callable[[Name], Any]) -> Columns:
+        """The same columns by other keys."""
+        return Columns(self.limit, key, self._shelf)
 
     @property
     def blocks(self) -> int:
         """Blocks of the longest column."""
-        return max((len(parts) for parts in self._parts.values()), default=0)
+        return max((len(self._shelf.parts[self.key(name)]) for name in self), default=0)
 
     def put(self, name: Name, block: int, values: Array) -> None:
         """Keep the values of one block."""
         part: Array | _File = values
-        if self._budget[0] + values.nbytes > self.limit and len(values):
-            path = self._workspace.path(".bin")
+        shelf = self._shelf
+        if shelf.held + values.nbytes > self.limit and len(values):
+            path = shelf.workspace.path(".bin")
             np.ascontiguousarray(values).tofile(path)
             part = _File(path, values.dtype)
         else:
-            self._budget[0] += values.nbytes
-        self._parts.setdefault(name, {})[block] = part
+            shelf.held += values.nbytes
+        shelf.parts.setdefault(self.key(name), {})[block] = part
 
     def block(self, name: Name, block: int) -> Array:
         """Values of one block."""
-        part = self._parts[name][block]
+        part = self._shelf.parts[self.key(name)][block]
         return part.read() if isinstance(part, _File) else part
 
     def __getitem__(self, name: Name) -> Array:
         """Values of all blocks, one after the other."""
-        parts = self._parts[name]
+        parts = self._shelf.parts[self.key(name)]
         if len(parts) == 1:
             return self.block(name, next(iter(parts)))
         return np.concatenate([self.block(name, b) for b in sorted(parts)])
 
     def get(self, name: Name) -> Array | None:
         """Values of all blocks, or None where there is no such column."""
-        return self[name] if name in self._parts else None
+        return self[name] if self.key(name) in self._shelf.parts else None
 
     def has(self, name: Name, block: int) -> bool:
         """Whether a column has values of a block."""
-        return block in self._parts.get(name, ())
+        return block in self._shelf.parts.get(self.key(name), ())
 
     def __contains__(self, name: object) -> bool:
-        return name in self._parts
+        return self.key(name) in self._shelf.parts
 
     def __iter__(self) -> Iterator[Name]:
-        return iter(self._parts)
+        """Names of the columns that this view sees."""
+        for key in list(self._shelf.parts):
+            if self.key(key[0]) == key:
+                yield key[0]
 
     def keep(self, name: Name, block: int, make: Callable[[], Array]) -> Array:
         """Values of one block, made when first asked for."""
@@ -106,31 +145,17 @@ class Columns:
 
     def alias(self, name: Name, other: Name) -> None:
         """Another name for a column that is here."""
-        self._parts[name] = self._parts[other]
-
-    def share(self, name: Name, other: Columns) -> None:
-        """Take a column over from columns that share their files with these."""
-        self._parts[name] = other._parts[name]
+        self._shelf.parts[self.key(name)] = self._shelf.parts[self.key(other)]
 
     def drop(self, unwanted: Callable[[Name], bool]) -> None:
-        """Let go of the columns whose names fulfil a condition."""
-        self._parts = {name: parts for name, parts in self._parts.items() if not unwanted(name)}
-        self._budget[0] = self._held()
-
-    def _held(self) -> int:
-        """Bytes in memory; a column of two names counts once."""
+        """Let go of the columns of this view whose names fulfil a condition; they can be made again."""
+        shelf = self._shelf
+        for name in [name for name in self if unwanted(name)]:
+            del shelf.parts[self.key(name)]
         arrays = {
             id(part): part.nbytes
-            for parts in self._parts.values()
+            for parts in shelf.parts.values()
             for part in parts.values()
             if not isinstance(part, _File)
         }
-        return sum(arrays.values())
-
-    def only(self, wanted: Callable[[Name], bool], *, shared: bool = False) -> Columns:
-        """The columns whose names fulfil a condition; files are shared with this one, and ``shared`` the limit too."""
-        other = Columns(self.limit, self.parent)
-        other._parts = {name: parts for name, parts in self._parts.items() if wanted(name)}
-        other._budget = self._budget if shared else [other._held()]
-        vars(other)["_workspace"] = self._workspace
-        return other
+        shelf.held = sum(arrays.values())  # a column of two names counts once

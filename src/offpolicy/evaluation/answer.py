@@ -1,0 +1,304 @@
+"""The answer to a question: log → folds → models → scores → estimates, over a store that other questions share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from offpolicy._threads import prepare_threads
+from offpolicy.columns.keys import Keys, Same, key_of
+from offpolicy.errors import DataError, UsageError
+from offpolicy.evaluation import choose
+from offpolicy.evaluation.passes import Specs
+from offpolicy.evaluation.pipeline import Pipeline
+from offpolicy.evaluation.source import Source
+from offpolicy.evaluation.store import Store
+from offpolicy.logs.outcome import settle
+from offpolicy.models.behavior.logging_policy import as_logging_policy
+from offpolicy.policies import target as targets
+from offpolicy.policies.coarse import CoarseRatio
+from offpolicy.policies.learned import aimed
+from offpolicy.scores import catalog
+from offpolicy.splits.folds import Folds, KFold, Plan
+from offpolicy.trust.slots_choice import settled
+
+if TYPE_CHECKING:
+    from offpolicy.evaluation.question import Question
+    from offpolicy.inference.estimate import Estimate
+    from offpolicy.logs.log import Log
+    from offpolicy.policies.target import Target
+    from offpolicy.scores.catalog import Estimator
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """Estimates of every policy by every estimator, and what they rest on."""
+
+    problem: Pipeline
+    targets: dict[str, Target]
+    estimators: list[Estimator]
+    estimates: dict[tuple[str, str], Estimate]
+    settings: dict[str, Any]
+
+
+def answer(question: Question, store: Store | None = None) -> Answer:
+    """Answer a question; what an earlier one over the same log has made is not made again."""
+    prepare_threads()
+    asked = _Asked.of(question, store)
+    store, log, asked_of = asked.store, asked.store.log, question.metrics
+    named_estimators = catalog.sensible(log) if question.estimators is None else question.estimators
+    chosen = catalog.for_log(catalog.resolve(named_estimators, log.kind), log)
+    # What the log decides by itself it decides by its first metric, so that all metrics have one answer.
+    first = asked.source(asked_of.names[0])
+    named = choose.smoothed(first, asked.named, chosen)
+    resolved = first.resolve(named)
+    chosen = _for_targets(resolved, chosen, asked=question.estimators is not None)
+    choice, decided = None, question.ratio
+    if choose.is_auto(question.ratio):
+        decided = choose.EXACT
+        if first.cells is not None:
+            choose.need_exact(log, asked.behavior)
+            choice = choose.chosen(first, resolved, chosen)
+            decided = CoarseRatio() if choice.coarse else choose.EXACT
+            asked = asked if choice.coarse else replace(asked, ratio=None)
+    source = asked.whole(tuple(resolved.values()))
+    source.prepare(list(resolved.values()), chosen)
+    metric, model = question.reward, asked_of.models[asked_of.names[0]]
+    model = asked_of.models.get(metric, model)
+    bandit, several = log.kind == "bandit", asked_of.are_several
+    settings = {
+        "estimators": [e.name for e in chosen],
+        "reward_model": describe(model) if bandit else None,
+        "value_model": None if bandit else describe(model),
+        "behavior_model": describe(question.behavior_model, log),
+        "ratio": choose.described(decided),
+        **({} if choice is None else {"ratio_chosen": choice.why}),
+        "folds": source.folds.k,
+        "repeats": source.folds.repeats,
+        "repeats_rule": "mean of the scores over repetitions; standard error of that mean",
+        "discount": question.discount,
+        **_estimand(log, float(question.discount)),
+        "seed": question.seed,
+        "minimize": metric in question.asked.minimized,
+        **({"metric": metric} if several else {}),
+        **({"weights": dict(question.combination.weights)} if question.combination else {}),
+        "randomized": question.randomized,
+        "gamma": question.gamma,
+        **({"learned_elsewhere": question.elsewhere} if question.elsewhere else {}),
+        **choose.bandwidths_of(named),
+        **log.about,
+    }
+    table = store.scores(source.units)
+    label = metric if several or question.combination is not None else ""
+    problem = Pipeline(source, table, label)
+    return Answer(problem, resolved, chosen, problem.run(resolved, chosen), settings)
+
+
+@dataclass(frozen=True, eq=False)
+class _Asked:
+    """A question with its log opened and its arguments read: what the sources of all metrics share."""
+
+    question: Question
+    store: Store
+    plan: Plan
+    folds: Folds | None
+    named: dict[str, Any]
+    behavior: Any
+    ratio: Any
+    keys: Keys
+    policies: dict[str, Any]
+
+    @classmethod
+    def of(cls, question: Question, store: Store | None) -> _Asked:
+        """Open the log, unless a store of the same log will do."""
+        log = question.log
+        known = store.policies if store is not None and store.asked_of is log else {}
+        named, asked = {}, question.metrics
+        lowest = asked.names[0] in asked.minimized
+        for name, policy in question.policies.items():
+            what = (name, key_of(policy), lowest)
+            if what not in known:
+                adapted = targets.adapted_policies({name: policy}, log)
+                known[what] = aimed(adapted, lowest=lowest)[name]
+            named[name] = known[what]
+        plan = Plan.of(question.folds, question.repeats, question.seed)
+        ratio = None
+        if question.of_marginals is None:
+            ratio = choose.as_ratio(question.ratio, log)
+        behavior = as_logging_policy(question.behavior_model, log)
+        opening = _opening(question, named, behavior)
+        if store is None or store.opening != opening:
+            store = Store(_opened(question, plan, named, behavior), opening, log, policies=known)
+        opened = store.log
+        by_rows = not opened.in_memory and opened.kind == "bandit"
+        if by_rows and opened.schema.folds is not None:
+            plan = replace(plan, k=len(opened.schema.folds), repeats=1)
+        folds = None if by_rows else _folds(opened, plan, question.folds)
+        return cls(question, store, plan, folds, named, behavior, ratio, _keys(question, store), {})
+
+    def source(self, metric: str, found: tuple[Target, ...] = ()) -> Source:
+        """The columns of one metric."""
+        question, store = self.question, self.store
+        model = question.metrics.models[metric]
+        specs = Specs(
+            model,
+            self.behavior,
+            question.of_marginals,
+            question.seed,
+            question.n_jobs,
+            float(question.discount),
+            self.ratio,
+        )
+        facets = {
+            **self.keys.facets,
+            "reward": store.tokens.of(metric),
+            "model": store.tokens.of(model),
+            "ratio": store.tokens.of(None if self.ratio is None else _spelled(question.ratio)),
+        }
+        keys = Keys(facets, self.keys.policies)
+        told = getattr(self.behavior, "sees_targets", False)
+        return Source(
+            store, self.plan, self.folds, specs, metric, keys,
+            sees_targets=told, policies=self.policies, targets=found,
+        )  # fmt: skip
+
+    def whole(self, found: tuple[Target, ...]) -> Source:
+        """The columns of what was asked about: a metric, or a weighted sum of metrics."""
+        combination = self.question.combination
+        if combination is None:
+            return self.source(self.question.reward, found)
+        parts = tuple((w, self.source(metric, found)) for metric, w in combination.weights)
+        return replace(parts[0][1], metric=combination.name, parts=parts)
+
+
+def _keys(question: Question, store: Store) -> Keys:
+    """What columns of any metric depend on."""
+    of, behavior, discount = store.tokens.of, question.behavior_model, float(question.discount)
+    drawn = isinstance(question.folds, int | np.integer | KFold)
+    spec = KFold(int(question.folds)) if isinstance(question.folds, int | np.integer) else None
+    told = getattr(behavior, "sees_targets", False)
+    facets = {
+        "folds": of((spec or question.folds, question.seed if drawn else None)),
+        "seed": of(question.seed),
+        "behavior": of(behavior),
+        "marginal": of((question.of_marginals, getattr(question.value_model, "time", "pooled"))),
+        "discount": of(discount),
+        "weighting": of(None if store.log.kind == "bandit" else (behavior, discount)),
+        "targets": of(question.policies if told else None),
+    }
+    return Keys(facets)
+
+
+def _spelled(ratio: Any) -> Any:
+    """A ratio as it could have been asked for by name."""
+    return CoarseRatio() if choose.is_auto(ratio) else ratio
+
+
+def _opening(question: Question, named: dict[str, Any], behavior: Any) -> Any:
+    """All that the log looks at when it is opened; equal ones share a store."""
+    log = question.log
+    fixed: tuple[Any, ...] = (Same(log),)
+    pseudo = getattr(log, "outcomes", None)
+    if pseudo:  # pseudo-rewards are made with the models of the question
+        fixed = (*fixed, key_of(question.metrics.models))
+    if pseudo or not log.in_memory or getattr(log, "undecided", False):
+        reads = {
+            column
+            for policy in (*named.values(), behavior)
+            for column in getattr(policy, "reads", ())
+        }
+        drawn = key_of((question.folds, question.repeats, question.seed))
+        fixed = (*fixed, drawn, frozenset(reads))
+    return fixed
+
+
+def _opened(question: Question, plan: Plan, named: dict[str, Any], behavior: Any) -> Any:
+    """The log in the form in which it is evaluated."""
+    model = getattr(question, question.argument)
+    log: Any = question.log.opened(plan, named, model, behavior)
+    if log.undecided:
+        log = settled(log, question.folds, question.seed)
+    if not log.in_memory:
+        return log
+    # Rewards that are seen in part become pseudo-rewards, made out of fold.
+    drawn = partial(_folds, log, plan, question.folds)
+    return settle(log, drawn, question.metrics.models, question.seed)
+
+
+def _for_targets(
+    resolved: Mapping[str, Any], chosen: list[Estimator], *, asked: bool
+) -> list[Estimator]:
+    """The estimators that policies allow: those known for the logged actions only have weights and no v."""
+    partial = next((name for name, target in resolved.items() if target.shown is not None), None)
+    modeled = [e.name for e in chosen if "value" in e.needs]
+    if partial is None or not modeled:
+        return chosen
+    if asked:
+        raise UsageError(
+            f"policy {partial!r} is known for the shown items only, and {', '.join(modeled)} average a model over all "
+            "that a policy may show. Use estimators such as IPW and SNIPW, or give the probabilities of all items."
+        )
+    return [e for e in chosen if "value" not in e.needs]
+
+
+def _estimand(log: Log, discount: float) -> dict[str, Any]:
+    """Which value a log of episodes speaks of, for the settings of the result."""
+    if log.kind == "bandit":
+        return {}
+    limit = None if log.unbounded else log.horizon
+    return {"horizon": limit, "estimand": log.estimand(discount)}
+
+
+def _folds(log: Log, plan: Plan, asked: Any) -> Folds:
+    """Folds of a log whose units are known: its own labels, the ones given, or drawn."""
+    drawn = isinstance(asked, int | np.integer | KFold)
+    labels = log.fold if drawn else None
+    order = log.row_order if log.kind == "bandit" else None
+    if not drawn and order is not None and plan.labels is not None:
+        plan = replace(plan, labels=plan.labels[:, order])  # given in the order of the frame
+    if labels is not None and plan.repeats not in {1, len(labels)}:
+        raise UsageError(
+            f"repeats={plan.repeats}, but the log carries one column of fold labels. Pass folds= as a "
+            "(repeats, n) array of labels, or build the log without fold=."
+        )
+    counted = float(log.count.max()) > 1
+    if counted and drawn and labels is None:
+        raise DataError(
+            "rows of this log stand for several impressions, which folds drawn now would keep together. "
+            "Compress it with fold labels (fold=…), or pass folds= as labels."
+        )
+    strata = None
+    if plan.stratify is not None:
+        if log.kind != "bandit":
+            raise UsageError("stratify= is for bandit logs.")
+        if log.has_clusters:
+            raise UsageError(
+                "folds cannot be stratified and clustered at once. Leave stratify out."
+            )
+        if log.is_continuous and plan.stratify == "action":
+            raise UsageError("stratify='action' is for actions that are labels.")
+        by = log.action if plan.stratify == "action" else log.reward
+        strata = np.unique(by, return_inverse=True)[1]
+    return plan.folds(
+        log.units,
+        labels=labels,
+        half=None if labels is None else log.half,
+        cluster=log.cluster if log.has_clusters else None,
+        strata=strata,
+    )
+
+
+def describe(model: Any, log: Log | None = None) -> str:
+    """A model in a few words, for the settings of a result."""
+    if model is None:
+        known = log is not None and log.has_propensity
+        return "logged propensities" if known else "auto"
+    if isinstance(model, np.ndarray | list | tuple):
+        return "given array"
+    if isinstance(model, Mapping):
+        return "given arrays"
+    return model if isinstance(model, str) else repr(model).split("\n", maxsplit=1)[0][:200]

@@ -1,0 +1,222 @@
+"""`Delayed`: rewards that come late, such as conversions: what has not arrived is not a zero.
+
+A row is *settled* where it converted, at time T after its action, or where it is as old as the window. With G(t) the
+share of rows (of the same action) that are at least t old, a settled row was settled with probability e = G(T), or
+G(window) if nothing came: conversions that come soon are settled more often than those that come late, and than
+nothing. R̃ = m + (L / e)(R − m) allows for that (weights by the inverse probability of censoring, with the augmentation
+of `seen_in_part`). The age decides e and is no proxy: m never sees it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from offpolicy.errors import DataError, UsageError, first_rows
+from offpolicy.kinds.seen_in_part import PseudoRewards, SeenInPart
+from offpolicy.trust.finding import judged
+from offpolicy.trust.significance import z_score
+
+if TYPE_CHECKING:
+    from offpolicy._arrays import Bools, Floats, Ints
+    from offpolicy.logs.outcome import Given
+    from offpolicy.trust.finding import Finding
+
+ASSUMES = "assumes that rewards come as often and as late in new rows as in old ones with the same context and action"
+LARGE = 3.3  # standard errors from which on new and old rows differ
+
+
+@dataclass(frozen=True, eq=False)
+class Delayed:
+    """A reward that comes some time after the action, or never.
+
+    Parameters
+    ----------
+    time : column name or (n,) array
+        How long after the action the reward came; missing where it has not come.
+    age : column name or (n,) array
+        How long ago the action was, when the log was read, in the same unit.
+    window : float
+        Rewards count that come within this time; a row that is older and has none earned 0.
+    proxies : list of column names, frame or (n, p) array, optional
+        What every row shows soon after its action (a visit, an item in the basket). Not its age.
+    model : learner, "auto" or "given", optional
+        Predicts the reward from context, action and proxies; default: the reward model of the evaluation, else "auto".
+
+    Examples
+    --------
+    >>> import numpy as np, offpolicy as op
+    >>> rng = np.random.default_rng(0)
+    >>> action, age = rng.integers(2, size=4000), rng.uniform(0, 400, 4000)
+    >>> buys = rng.random(4000) < 0.2 + 0.1 * action
+    >>> time = np.where(buys, rng.exponential(60, 4000), np.nan)
+    >>> time[time > age] = np.nan  # still to come
+    >>> outcome = op.Delayed(time=time, age=age, window=168)
+    >>> log = op.BanditLog.from_arrays(None, action, 1.0 * (time <= 168), np.full(4000, 0.5), outcome=outcome)
+    >>> ev = op.evaluate(log, op.policies.Fixed(1), estimators=["DML"])
+    >>> abs(ev["DML"].value - 0.3 * (1 - float(np.exp(-168 / 60)))) < 4 * ev["DML"].std_error
+    True
+    """
+
+    time: Any
+    age: Any
+    window: float
+    proxies: Any = None
+    model: Any = None
+
+    def held(self, given: Given, reward: Floats, metric: str) -> DelayedReward:
+        """What a log holds of this outcome."""
+        window = self.window
+        if (
+            isinstance(window, bool)
+            or not isinstance(window, int | float)
+            or not 0 < window < math.inf
+        ):
+            raise UsageError(f"window= must be a positive number. Got {window!r} instead.")
+        time, age = given.numbers(self.time, "time"), given.numbers(self.age, "age")
+        came = ~np.isnan(time)
+        _refuse(~np.isfinite(age) | (age < 0), age, "age", "ages are numbers of at least 0")
+        _refuse(came & (time < 0), time, "time", "rewards come after the action")
+        _refuse(
+            came & (time > age),
+            time,
+            "time",
+            "this is later than the log was read: time is more than age",
+        )
+        empty = ~came & np.isfinite(reward) & (reward != 0)
+        _refuse(empty, reward, metric, "there is a reward, and no time at which it came")
+        _refuse(came & ~np.isfinite(reward), reward, metric, "there is a time, and no reward")
+        in_time = came & (time <= window)
+        seen = in_time | (age >= window)
+        if not (age >= window).any():
+            raise DataError(
+                f"no row is as old as window={window:g} (the oldest: {float(age.max()):g}), so that nobody is known to "
+                "have earned nothing. Wait, or take a shorter window."
+            )
+        settling = Settling(np.where(in_time, time, window), age)
+        made = np.where(in_time, reward, 0.0)
+        proxies = given.table(self.proxies, "proxies")
+        return DelayedReward(
+            seen,
+            made,
+            proxies,
+            settling,
+            self.model,
+            weighs=True,
+            words=ASSUMES,
+            noun="settled rewards",
+            is_drawn=False,
+            naive=np.where(came & (time <= window), reward, 0.0),
+            old=age >= window,
+        )
+
+
+def _refuse(bad: Bools, values: Floats, column: str, why: str) -> None:
+    if bad.any():
+        raise DataError(f"column {column!r}: {first_rows(bad, values)}: {why}.")
+
+
+@dataclass(frozen=True, eq=False)
+class Settling:
+    """The probability that a row is settled: that it is at least as old as its reward, or as the window."""
+
+    needed: Floats  # age from which on a row is settled
+    age: Floats
+
+    def take(self, rows: Ints) -> Settling:
+        """The same for some rows."""
+        return Settling(self.needed[rows], self.age[rows])
+
+    def probability(self, settled: PseudoRewards, rows: Ints, key: tuple[Any, ...]) -> Floats:
+        """(n,) shares of some rows, of the same action, that are old enough."""
+        log, mass = settled.log, settled.mass
+        e = np.empty(len(self.age))
+        groups = np.zeros(len(e), dtype=np.int64) if log.is_continuous else log.action
+        for code in np.unique(groups):
+            own, train = np.flatnonzero(groups == code), rows[groups[rows] == code]
+            order = train[np.argsort(self.age[train])]
+            total = np.concatenate([[0.0], np.cumsum(mass[order])])
+            younger = total[np.searchsorted(self.age[order], self.needed[own], side="left")]
+            # The row itself is one of those that are old enough.
+            e[own] = (total[-1] - younger + 1) / (total[-1] + 1)
+        return e
+
+
+@dataclass(frozen=True, eq=False)
+class DelayedReward(SeenInPart):
+    """What a log holds of a reward that comes late."""
+
+    naive: Floats = None  # type: ignore[assignment]
+    old: Bools = None  # type: ignore[assignment]
+
+    def take(self, rows: Ints) -> Self:
+        """The same for some rows."""
+        taken = super().take(rows)
+        return replace(taken, naive=self.naive[rows], old=self.old[rows])
+
+    def settled(self, log: Any, folds: Any, model: Any, seed: int) -> DelayedRewards:
+        """Pseudo-rewards of all rows."""
+        self.refuse_classifier(model)
+        return DelayedRewards(self, replace(log, outcomes={}), folds, model, seed)
+
+
+@dataclass(frozen=True, eq=False)
+class DelayedRewards(PseudoRewards):
+    """Pseudo-rewards of rewards that come late."""
+
+    held: DelayedReward
+
+    def findings(self) -> list[Finding]:
+        """Checks of the log, and how much was corrected."""
+        return [*super().findings(), self._maturity()]
+
+    def _maturity(self) -> Finding:
+        """Rewards of new rows beside those of old rows, before and after the correction."""
+        held, mass = self.held, self.mass
+        mean = float(np.average(self.reward, weights=mass))
+        naive = float(np.average(held.naive, weights=mass))
+        open_rows = int((~self.seen).sum())
+        value, apart = self._faded()
+        return judged(
+            "reward_maturity",
+            value,
+            f"{open_rows:,} of {len(self.seen):,} rewards may still come; counted as 0 they would give a mean of "
+            f"{naive:.4g}, corrected it is {mean:.4g}.{apart}",
+            {"naive": naive, "corrected": mean, "open": open_rows},
+        )
+
+    def _faded(self) -> tuple[float, str]:
+        """What came soon, in rows younger and older than the window: their ratio where it is not 1 by more than chance.
+
+        "Soon" is the median time of rewards, which both have seen in full; means are compared action by action.
+        """
+        held, chance = self.held, self.held.chance
+        assert isinstance(chance, Settling)
+        came = held.seen & (chance.needed <= chance.age) & (held.naive != 0)
+        if not came.any():
+            return 1.0, ""
+        soon = float(np.median(chance.needed[came]))
+        earned = np.where(came & (chance.needed <= soon), held.naive, 0.0)
+        young = ~held.old & (chance.age >= soon)
+        groups = (
+            np.zeros(len(earned), dtype=np.int64) if self.log.is_continuous else self.log.action
+        )
+        gap = spread = base = 0.0
+        for code in np.unique(groups):
+            a, b = earned[young & (groups == code)], earned[held.old & (groups == code)]
+            if min(len(a), len(b)) < 2:
+                continue
+            gap += len(a) * float(a.mean() - b.mean())
+            spread += len(a) ** 2 * float(a.var(ddof=1) / len(a) + b.var(ddof=1) / len(b))
+            base += len(a) * float(b.mean())
+        z = z_score(gap, math.sqrt(spread), 0.0)
+        if abs(z) <= LARGE or base == 0:
+            return 1.0, ""
+        ratio = 1 + gap / base
+        said = (
+            f" Of new rows {ratio:.0%} as much came within {soon:.3g} as of old rows (z = {z:.2g})."
+        )
+        return max(min(ratio, 1 / ratio), 0.0) if ratio > 0 else 0.0, said

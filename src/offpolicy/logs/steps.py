@@ -1,0 +1,276 @@
+"""`Steps`: decisions kept flat, unit after unit, of which episodes and slates are made; in memory, or in blocks.
+
+Where contexts are elsewhere (`passes`), what is narrow is held: actions, rewards, propensities, columns of units.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
+
+import numpy as np
+
+from offpolicy._arrays import read_only, some_of
+from offpolicy.logs.bandit import Names
+from offpolicy.logs.columns import NOT_GIVEN, HasColumns, fill
+from offpolicy.logs.frame import Columns, Context
+from offpolicy.logs.layout import Layout
+from offpolicy.logs.metrics import HasMetrics
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from offpolicy._arrays import Array, Bools, Floats, Ints
+    from offpolicy.logs.actions import Label
+
+ARRAYS = (
+    "action", "reward", "ended", "propensity", "distribution", "cluster", "weight", "fold", "unit", "row_order",
+    "eligible",
+)  # fmt: skip
+
+
+class Passes(Protocol):
+    """Passes over rows that are elsewhere."""
+
+    @property
+    def fit_rows(self) -> int:
+        """Most decisions that models are fitted to."""
+
+    @property
+    def roles(self) -> Any:
+        """What the columns are."""
+
+    @property
+    def extra(self) -> tuple[str, ...]:
+        """Columns that policies name."""
+
+    def blocks(self) -> Iterator[Any]:
+        """Logs in memory of whole units, in order."""
+
+    def log(self, frame: Any, first: int = 0) -> Any:
+        """A log in memory of some of the rows."""
+
+    def coded(self, log: Any) -> Any:
+        """A part of the log whose text columns know all values of the whole."""
+
+
+@dataclass(frozen=True, eq=False)
+class Steps(HasMetrics, HasColumns):
+    """Units of several decisions; `Trajectories` and `Slates` say what they are."""
+
+    context: Context
+    actions: tuple[Label, ...]
+    action: Ints
+    reward: Floats
+    layout: Layout
+    horizon: int
+    ended: Bools
+    propensity: Floats | None = None
+    distribution: Floats | None = None
+    cluster: Ints = NOT_GIVEN
+    weight: Floats = NOT_GIVEN
+    count: Floats = NOT_GIVEN
+    batch: Ints = NOT_GIVEN
+    fold: Ints | None = None
+    unit: Ints | None = None
+    source: Any = None
+    names: Names = field(default_factory=Names)
+    notes: tuple[str, ...] = ()
+    unbounded: bool = False
+    row_order: Ints | None = None  # row of the frame each step came from, when they were sorted
+    further: Mapping[str, Floats] = field(default_factory=dict, repr=False)
+    eligible: Any = None  # (S, K) actions that could be taken, where not all could
+    about: Mapping[str, Any] = field(default_factory=dict, repr=False)  # where it was read
+    undecided: bool = False
+    passes: Passes | None = field(default=None, repr=False)  # over contexts that are elsewhere
+    chosen: Ints | None = field(
+        default=None, repr=False
+    )  # which units of the passes these are; None: all
+
+    is_continuous: ClassVar[bool] = False
+    action_range: ClassVar[None] = None
+    half: ClassVar[None] = None
+    batch_labels: ClassVar[tuple[Any, ...]] = ()
+
+    def __post_init__(self) -> None:
+        fill(self, self.layout.n_units)
+        for name in ARRAYS:
+            object.__setattr__(self, name, read_only(getattr(self, name)))
+        further = {name: read_only(values) for name, values in self.further.items()}
+        object.__setattr__(self, "further", further)
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether the contexts are held."""
+        return self.passes is None
+
+    @property
+    def n(self) -> int:
+        """Units."""
+        return self.layout.n_units
+
+    @property
+    def has_propensity(self) -> bool:
+        """Whether the probability of the logged action is known."""
+        return self.propensity is not None
+
+    @property
+    def rows(self) -> int:
+        """Decisions."""
+        return len(self.action)
+
+    @property
+    def units(self) -> Ints:
+        """(n,) numbers of the units (of their clusters), from which folds follow."""
+        return np.arange(self.n, dtype=np.int64) if self.unit is None else self.unit
+
+    @property
+    def is_discrete(self) -> bool:
+        """Whether states are ids (a table of distinct states and an index into it)."""
+        return self.context.index is not None
+
+    @property
+    def bootstrapped(self) -> Ints:
+        """Rows after which rewards are missing: the last steps of truncated episodes."""
+        lengths = lengths_of(self.layout)
+        open_ended = ~self.ended if self.unbounded else ~self.ended & (lengths < self.horizon)
+        return np.asarray(self.layout.offsets[1:][open_ended] - 1)
+
+    def opened(self, *_: Any) -> Self:
+        """The log itself: it is open already."""
+        return self
+
+    def whole(self) -> Self:
+        """The log itself."""
+        return self
+
+    def take(self, units: Array) -> Self:
+        """The log of these units only (positions or a mask); actions and states keep their codes."""
+        chosen = np.asarray(units)
+        chosen = np.flatnonzero(chosen) if chosen.dtype == bool else chosen
+        return self._pick(chosen, self.layout.rows_of(chosen), self.layout.subset(chosen))
+
+    def _pick(self, units: Array, rows: Ints, layout: Layout) -> Self:
+        def pick(values: Any, at: Array) -> Any:
+            return None if values is None else values[at]
+
+        return replace(
+            self,
+            context=some_rows(self.context, rows),
+            action=self.action[rows],
+            reward=self.reward[rows],
+            further={name: values[rows] for name, values in self.further.items()},
+            layout=layout,
+            ended=self.ended[units],
+            propensity=pick(self.propensity, rows),
+            distribution=pick(self.distribution, rows),
+            cluster=some_of(self.cluster, units),
+            weight=some_of(self.weight, units),
+            count=some_of(self.count, units),
+            batch=some_of(self.batch, units),
+            fold=None if self.fold is None else self.fold[:, units],
+            unit=self.units[units],
+            source=None if self.source is None else Columns(self.source).rows(rows),
+            row_order=None,
+            eligible=pick(self.eligible, rows),
+            chosen=self._of_passes(units),
+        )
+
+    # -- contexts that are elsewhere -----------------------------------------------------------------
+
+    def _of_passes(self, units: Array) -> Ints | None:
+        """Which units of the passes some of these are."""
+        if self.passes is None:
+            return None
+        return np.asarray(units) if self.chosen is None else self.chosen[units]
+
+    @property
+    def roles(self) -> Any:
+        """What the columns are; None where contexts are held."""
+        return None if self.passes is None else self.passes.roles
+
+    @property
+    def nameable(self) -> tuple[str, ...]:
+        """Columns that a policy may name: those that were asked for when the log was opened."""
+        return self._passes.extra
+
+    @property
+    def fit_rows(self) -> int:
+        """Most decisions that models are fitted to."""
+        return self._passes.fit_rows
+
+    @property
+    def logs_distribution(self) -> bool:
+        """Whether the probabilities of all actions were logged."""
+        return bool(self.roles.distribution)
+
+    @property
+    def _passes(self) -> Passes:
+        assert self.passes is not None
+        return self.passes
+
+    def blocks(self) -> Iterator[Self]:
+        """Whole units with their contexts, in order: one block, where these are in memory."""
+        if self.passes is None:
+            yield self
+            return
+        first = done = 0
+        for block in self.passes.blocks():
+            here, n = self._as_this(block), block.n
+            if self.chosen is not None:
+                stop = int(np.searchsorted(self.chosen, first + n))
+                start = int(np.searchsorted(self.chosen, first))
+                here = self.passes.coded(here.take(self.chosen[start:stop] - first))
+            first += n
+            if here.n == 0:
+                continue
+            units = slice(done, done + here.n)
+            done += here.n
+            fold = None if self.fold is None else self.fold[:, units]
+            yield self._shaped(
+                replace(here, cluster=self.cluster[units], fold=fold), self.ended[units]
+            )
+
+    def gathered(self, blocks: list[Any]) -> Self:
+        """One log in memory of the units of some blocks."""
+        import pandas as pd
+
+        frame = pd.concat([block.source for block in blocks], ignore_index=True)
+        made = self._as_this(self._passes.log(frame))
+        whole: Self = self._shaped(made, np.concatenate([block.ended for block in blocks]))
+        return whole
+
+    def _as_this(self, block: Any) -> Any:
+        """A block for the same question as this log."""
+        return self._passes.coded(block.with_reward(self.names.reward))
+
+    def _shaped(self, block: Any, ended: Bools) -> Any:
+        """A part of this log: of its horizon, and never of single decisions where the whole is not."""
+        layout = block.layout
+        if layout.is_single and not self.layout.is_single:
+            layout = Layout(lengths_of(layout), layout.n_units, layout.link)
+        return replace(
+            block, layout=layout, ended=ended, horizon=self.horizon, unbounded=self.unbounded
+        )
+
+
+def lengths_of(layout: Layout) -> Ints:
+    """(N,) decisions of each unit."""
+    return np.ones(layout.n_units, dtype=np.int64) if layout.lengths is None else layout.lengths
+
+
+def elsewhere(rows: int, names: tuple[str, ...] | None, load: Callable[[str], Array]) -> Context:
+    """A context that is not held, of which single columns can be asked for."""
+    return Context(np.empty((rows, 0)), None, names, {}, load)
+
+
+def some_rows(context: Context, rows: Ints) -> Context:
+    """Some rows of a context, held or not."""
+    if context.load is None:
+        return context.take(rows)
+    return elsewhere(len(rows), context.names, partial(_some, context.load, rows))
+
+
+def _some(load: Callable[[str], Array], rows: Ints, name: str) -> Array:
+    return load(name)[rows]

@@ -143,8 +143,7 @@ def _of_logs() -> Iterator[tuple[str, Callable[..., Any], dict[str, Any]]]:
     scanned = {"way": "rows", "chunk_rows": 50, "max_rows": 100, "max_cells": 100, "fit_rows": 100, "threads": 1,
                "memory_limit": "1GB", "progress": None, "table": None, "engine": None, "network": False}  # fmt: skip
     yield "scan", op.scan, {"source": more, **ROLES, **optional, **scanned}
-    few = {k: v for k, v in scanned.items() if k != "max_cells"}
-    yield "scan_slates", op.scan_slates, {"source": slots(), **SLOTS, **few}
+    yield "Slates.scan", op.Slates.scan, {"source": slots(), **SLOTS, "way": "rows"}
 
 
 def _of_formats() -> Iterator[tuple[str, Callable[..., Any], dict[str, Any]]]:

@@ -187,7 +187,7 @@ KINDS = (
         ("reward", "propensity", "weight"), ("action", "slate"),
         lambda table, roles, takes: _unit_truth(table, "slate", "position", roles, takes),
         lambda frame, **roles: op.Slates.from_frame(frame, context=["x"], distinct=False, **roles),
-        lambda source, **roles: op.scan_slates(source, context=["x"], distinct=False, **roles), ("rows", "stream"),
+        lambda source, **roles: op.Slates.scan(source, context=["x"], distinct=False, **roles), ("rows", "stream"),
     ),
 )  # fmt: skip
 

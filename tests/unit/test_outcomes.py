@@ -243,10 +243,10 @@ def test_labels_in_one_fold_are_too_few():
 def test_a_plan_says_how_many_labels_a_width_takes():
     frame = world()
     log = log_of(frame, op.Labeled(proxies=["judge"], probability="p_label"))
-    advice = op.advise(log, {"new": "always:new"}, width=0.1)
+    advice = op.advise(log, {"new": "always:new"}, width=0.08)
     plan = advice.labels["new"]
     assert plan.now == frame["label"].notna().sum()
-    assert plan.least_width < 0.1 < plan.width_now
+    assert plan.least_width < 0.08 < plan.width_now
     assert plan.now < plan.labels <= 3000
     assert json.loads(advice.to_json())["labels"]["new"]["labels"] == plan.labels
     assert "labels: " in str(advice)

@@ -39,6 +39,7 @@ test: lint types docs unit
 lint: $(VENV)/.test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/python docs/make_sentences.py --check
 
 types: $(VENV)/.test
 	$(BIN)/mypy

@@ -48,7 +48,7 @@ WHAT = {
     "proxy_preference": "z-score of the largest difference between actions at the same proxies",
     "history_overlap": "share of rows unlike any row of the older log",
     "surrogacy": "p-value of the largest difference between rewards and what the older log foretells, by action",
-    "rare_rewards": "units that earned something else than the usual reward",
+    "rare_rewards": "units whose reward is not the usual one",
     "duplicates": "share of rows that copy another one, beyond the coincidences that propensities make likely",
     "reward_maturity": "mean reward of the latest tenth of the batches over that before, where it was never as low",
     "reward_tail": "Pareto index of the tail of rewards other than 0 and 1, around model or mean, whichever is lighter",

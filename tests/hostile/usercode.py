@@ -187,7 +187,7 @@ def _models() -> Iterator[Row]:
         ("probabilities sum to NaN", Sums(float("nan")), "sums of probabilities"),
         ("a class too many", Sums(1.0, 1), "classes"),
         ("a class, not an instance", Learner, "is the class"),
-        ("a word", "rf", "reward_model= must be"),
+        ("a word", "rf", "reward_model= as a word is one of"),
         ("an array of another shape", np.zeros((N, 3)), "must have shape"),
         ("an array with NaN", np.full((N, 2), np.nan), "missing or infinite"),
         ("a number", 3, "reward_model= must be"),

@@ -241,7 +241,12 @@ def test_the_least_spread_of_scores():
     for factor, above in ((0.99, True), (1.01, False)):
         assert floor.is_above(d, factor * scale * psi) is above
     made, note = missed.floored(d, 0.5 * scale * psi)
-    assert made == pytest.approx(share @ (0.5 * scale * psi) + floor.plain)
+    assert share @ made == pytest.approx(share @ (0.5 * scale * psi))
+    assert missed.spread(d, made) == pytest.approx(floor.square)
+    more = missed.alternating(floor.plain)
+    more -= share @ more
+    rest = made - 0.5 * scale * psi  # a multiple of the deviations with alternating signs
+    assert rest == pytest.approx((rest @ more) / (more @ more) * more)
     assert note == (
         "the value model leaves next to nothing over; the standard error allows for events of probability 0.05, which "
         "60 episodes may have missed"

@@ -94,17 +94,17 @@ def test_joint_limits_of_estimates():
 
 def test_sentences_about_the_best():
     made = {
-        (): "the log cannot judge any of the policies",
-        ("a",): "a is the best policy (error rate 0.05)",
-        ("a", "b"): "the best policy is one of a, b (error rate 0.05); they cannot be told apart",
+        (): "There is not enough evidence about any of the policies.",
+        ("a",): "a is the best policy (5% error rate).",
+        ("a", "b"): "Either a or b is best; the log cannot tell them apart (5% error rate).",
     }
     for names, words in made.items():
         found = multiple.BestPolicy(names, "a", 0.95, 0.1)
         assert (found.statement, found.settled) == (words, len(names) == 1)
     partly = multiple.BestPolicy(("a",), "a", 0.95, 0.1, ("c", "d"))
     assert (
-        partly.statement
-        == "a is the best policy of those the log can judge (error rate 0.05); on c, d it cannot say"
+        partly.statement == "a is the best of the policies with enough evidence (5% error rate). "
+        "There is not enough evidence about c, d."
     )
     assert not partly.settled
 
@@ -160,15 +160,15 @@ def test_few_to_compare():
                                   {"a": Interval(-0.1, 0.2, 0.9, "t"), "b": refused},
                                   {"a": 0.0312, "b": math.nan}, one)  # fmt: skip
     assert str(table).splitlines() == [
-        "All intervals of a column hold together with probability 0.9.",
-        "a: value 0.1 to 0.2, difference to the logging policy -0.1 to +0.2 (adjusted p = 0.031)",
-        "b: value refused (few), difference to the logging policy refused (few)",
-        "Best: a is the best policy (error rate 0.1).",
+        "The intervals of a column hold together with 90% probability.",
+        "a: value 0.1 to 0.2, difference from the current policy -0.1 to +0.2 (adjusted p = 0.031)",
+        "b: value refused (few), difference from the current policy refused (few)",
+        "a is the best policy (10% error rate).",
     ]
     assert table.lifts == {}
     html = display.comparison_html(table)
     for words in (
-        "A is the best policy (error rate 0.1).",
+        "a is the best policy (10% error rate).",
         "value, 90% interval",
         "0.1 to 0.2",
         "refused",

@@ -142,9 +142,9 @@ def test_a_grid_of_numbers_is_a_bandit():
     for name in names:
         a, b = one["new", name], two["new", name]
         assert b.value == pytest.approx(a.value, rel=1e-10)
-        assert b.std_error == pytest.approx(a.std_error, rel=1e-10)
+        assert b.score_error == pytest.approx(a.std_error, rel=1e-10)
         difference = (b - two.logged, a - one.logged)
-        assert difference[0].std_error == pytest.approx(difference[1].std_error, rel=1e-10)
+        assert difference[1].score_error == pytest.approx(difference[0].score_error, rel=1e-10)
 
 
 def test_a_distribution_by_loops():

@@ -75,7 +75,10 @@ def test_batches_combined_with_a_known_scale():
     share = np.array([1.5, 10.0]) / 11.5
     assert found.weights == pytest.approx(share)
     assert found.std_error == pytest.approx(math.sqrt(share**2 @ (b.variance / b.size)))
-    assert found.note == "weights from a scale known before each batch"
+    assert found.note == (
+        "weights from a scale known before each batch; assumes that the value is the same in every batch, "
+        "which nothing here contradicts"
+    )
     by_past = adaptive.stabilized(
         adaptive.summarize([0.0, 4.0, 5.0, 6.0, 1.0, 2.0], [0, 0, 1, 1, 2, 2])
     )

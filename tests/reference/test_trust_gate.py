@@ -37,8 +37,8 @@ def test_three_words_and_their_codes():
         ("value < 1", False, 3, "failed", ""),
         ("value > 3", False, 3, "failed", ""),
         ("value < 3", True, 0, "passed", ""),
-        ("value > 2.01", None, 4, "not enough evidence", ", holds 2.01"),
-        ("value < 1.99", None, 4, "not enough evidence", ", holds 1.99"),
+        ("value > 2.01", None, 4, "not enough evidence", ", which includes 2.01"),
+        ("value < 1.99", None, 4, "not enough evidence", ", which includes 1.99"),
     ],
 )
 def test_an_interval_on_one_side_of_a_bar_decides(expression, passed, code, word, end):
@@ -70,7 +70,7 @@ def test_a_bar_at_the_end_of_an_interval_is_held():
         (2.01, "<", True),
         (2.01, ">", False),
     ):
-        asked = SimpleNamespace(bar=bar, sign=sign)
+        asked = SimpleNamespace(bar=bar, sign=sign, kind="value")
         assert gate._decided("x", asked, e, wide, "").passed is passed
 
 
@@ -80,7 +80,10 @@ def test_lifts_and_differences():
     lift = e.lift(ev.logged)
     low, high = lift.interval(0.9)
     said = check(ev, "lift > 0", 0.9)
-    assert f"is {lift.value:.4g}, 90% interval {low:.4g} to {high:.4g}" in said.sentence
+    assert (
+        f"is {100 * lift.value:+.3g}%, 90% interval {100 * low:+.3g}% to {100 * high:+.3g}%"
+        in said.sentence
+    )
     gap = ev.logged - e
     low, high = gap.interval(0.95)
     assert (
@@ -91,8 +94,8 @@ def test_lifts_and_differences():
     none = check(zero, "lift > 0")
     assert (none.passed, none.exit_code) == (None, 4)
     assert none.sentence == (
-        "gate 'lift > 0': not enough evidence. The logged value may be 0, so that a lift over it says nothing. Gate "
-        f'the difference: "new - logged > …". {RESTS}'
+        "gate 'lift > 0': not enough evidence. The logged value may be 0, so a lift over it means nothing. Gate "
+        f'the difference instead: "new - logged > …". {RESTS}'
     )
     assert check(zero, "new - logged > 0").passed
 
@@ -124,7 +127,7 @@ def test_an_interval_that_is_refused():
 
 @pytest.mark.parametrize(
     ("expression", "ends", "passed"),
-    [("new > 0.9", "1 to 2", True), ("old > 1.9", "2 to 3", True), ("new lift > 0", "0.1 to 0.2", True),
+    [("new > 0.9", "1 to 2", True), ("old > 1.9", "2 to 3", True), ("new lift > 0", "+10% to +20%", True),
      ("new - logged < 0", "-0.2 to -0.1", True)],
 )  # fmt: skip
 def test_one_of_several_policies_has_the_interval_of_a_comparison(expression, ends, passed):

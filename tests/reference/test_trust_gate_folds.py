@@ -59,11 +59,11 @@ def test_a_gate_that_passes_again():
     assert result.passed
     assert ev.asked[-1] == (7, "DML", 0)
     assert (
-        f" With folds drawn 7 times it passes too: {low:.4g} to {high:.4g}; from draw to draw it moves by 0.022."
+        f" It also passes on average over 7 random splits ({low:.4g} to {high:.4g}; the estimate varies by "
         in (result.sentence)
     )
     _, result = passing(scores(2.0), repeats=1, seed=3)
-    assert "With folds drawn 7 times" in result.sentence
+    assert "It also passes on average over 7 random splits" in result.sentence
 
 
 def test_a_gate_that_passes_once_only():
@@ -72,11 +72,11 @@ def test_a_gate_that_passes_once_only():
     _, result = passing(worse)
     assert (result.passed, result.exit_code) == (None, 4)
     assert result.sentence == (
-        "gate 'value > 1.8': not enough evidence. With folds drawn once it would pass, with the mean of 7 draws it "
-        f"does not ({low:.4g} to {high:.4g}); from draw to draw it moves by 0.022. {RESTS}"
+        "gate 'value > 1.8': not enough evidence. It passes with one random split but not on average over 7 random "
+        f"splits ({low:.4g} to {high:.4g}; the estimate varies by {worse.fold_spread:.4g} between splits). {RESTS}"
     )
     _, more = passing(worse, repeats=3)
-    assert "With the folds as drawn it would pass" in more.sentence
+    assert "It passes with the splits as drawn but not" in more.sentence
     assert passing(None)[1].passed
     lost = Estimate.from_scores(np.array([1.0, 9.0, 9.0]), label="few")
     assert passing(lost)[1].passed is None
@@ -88,13 +88,13 @@ def test_one_draw_of_the_default_seed():
     result = check(ev, "value > 1.8", draws=1)
     low, high = scores(2.0).interval(0.95)
     assert result.sentence.endswith(
-        f" With the folds of the default seed it passes too: {low:.4g} to {high:.4g}. {RESTS}"
+        f" It also passes with the splits of the default seed ({low:.4g} to {high:.4g}). {RESTS}"
     )
     ev.again = Ev({"new": scores(1.85)})
     low, high = scores(1.85).interval(0.95)
     assert check(ev, "value > 1.8", draws=1).sentence == (
-        "gate 'value > 1.8': not enough evidence. With folds drawn once it would pass, with the folds of the default "
-        f"seed it does not ({low:.4g} to {high:.4g}). {RESTS}"
+        "gate 'value > 1.8': not enough evidence. It passes with one random split but not with the splits of the "
+        f"default seed ({low:.4g} to {high:.4g}). {RESTS}"
     )
 
 

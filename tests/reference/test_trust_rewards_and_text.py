@@ -34,7 +34,7 @@ def test_rewards_other_than_the_usual():
         table([1000, 20, 9], None, action=[0, 1, 0], reward=[0.5, 3.0, 1.0])
     )
     assert (found.value, found.level) == (29.0, "note")
-    assert found.sentence == "29 of 1,029 units earned something else than 0.5."
+    assert found.sentence == "29 of 1,029 units have a reward other than 0.5."
     assert (
         log_side.rare_rewards(
             table([1000, 21, 9], None, action=[0, 1, 0], reward=[0.5, 3.0, 1.0])

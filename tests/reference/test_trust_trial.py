@@ -49,10 +49,10 @@ def test_a_test_of_a_tenth_of_the_logged_value():
     assert test.logs == pytest.approx(2 * each / 400)
     assert (test.unit, test.level, test.power) == ("impressions", 0.95, 0.8)
     assert str(test) == (
-        f"an A/B test of {2 * each} impressions (half on each policy) would detect a difference of +0.2 (10% of the "
-        "logged value) with 80% power at level 0.95"
+        f"an A/B test of {2 * each} impressions ({each} per arm) would detect a difference of +0.2 (10% of the "
+        "logged value) with 80% power"
     )
-    assert test.effect == "10% more or less"
+    assert test.effect == "a change of 10%"
     assert ab_test(logged(-reward), None, None).difference == pytest.approx(0.2)
     assert ab_test(logged(reward, kind="slates"), None, None).unit == "slates"
 
@@ -88,9 +88,11 @@ def test_a_difference_that_stood_out_is_shrunken(value, level):
     assert test.estimated == pytest.approx(value)
     assert test.per_arm == each
     assert test.relative == pytest.approx(difference / 2.0)
-    assert f"{difference:+.3g} (estimated {value:+.3g}, shrunken for having stood out)" in str(test)
-    word = "more" if value > 0 else "less"
-    assert test.effect.endswith(f"% {word}")
+    assert f"{difference:+.3g} (the estimate, {value:+.3g}, shrunk to offset selection)" in str(
+        test
+    )
+    word = "gain" if value > 0 else "drop"
+    assert test.effect.startswith(f"a {word} of ")
 
 
 def test_what_is_left_of_a_weak_estimate():
@@ -181,17 +183,16 @@ def test_whole_units_and_four_digits():
 def test_words_about_a_test():
     test = ABTest(1_234_000, 617_000, "users", -0.0123, relative=-0.2, logs=10.0)
     assert test.is_reasonable
-    assert test.effect == "20% less"
+    assert test.effect == "a drop of 20%"
     assert test.size == "1,200,000 users"
     assert str(test) == (
-        "an A/B test of 1,234,000 users (half on each policy) would detect a difference of -0.0123 with 80% power at "
-        "level 0.95"
+        "an A/B test of 1,234,000 users (617,000 per arm) would detect a difference of -0.0123 with 80% power"
     )
     many = replace(test, logs=123.4, relative=None, difference=0.5)
     assert not many.is_reasonable
-    assert many.effect == "0.5 more"
+    assert many.effect == "a gain of 0.5"
     assert many.size == "1,200,000 users, 120 times this log"
-    assert "(half on each policy, 120 times this log)" in str(many)
+    assert "(617,000 per arm, 120 times this log)" in str(many)
     assert not replace(test, logs=10.01).is_reasonable
-    assert replace(test, difference=0.0, relative=None).effect == "0 less"
+    assert replace(test, difference=0.0, relative=None).effect == "a drop of 0"
     assert (test.assumed, test.estimated, ABTest(2, 1, "x", 0.1).logs) == (False, None, 0.0)

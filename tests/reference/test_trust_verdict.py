@@ -57,10 +57,10 @@ def test_findings_make_a_verdict(findings, level, texts):
     planned = ab_test(ev, e, Change(gap, gap.interval(0.95), is_lift=False))
     assert found.test == (ab_test(ev, None, None) if level == "insufficient evidence" else planned)
     if level == "insufficient evidence":
-        assert last == f"These data cannot tell whether it is better. To find out, {found.test}."
+        assert last == f"The log cannot tell whether it is better. To find out, {found.test}."
         assert found.test.assumed
     else:
-        assert last == f"Worth an A/B test of {found.test.total:,} impressions: {found.test}."
+        assert last == f"Worth an A/B test: {str(found.test).removeprefix('an A/B test of ')}."
         assert not found.test.assumed
 
 
@@ -69,22 +69,20 @@ def test_what_the_conclusion_says():
     ev = Judged({"new": worse})
     found = judge(ev)
     assert found.reasons == [
-        summary(worse, ev), "The log gives no reason to test it: it earns less than the logging policy."
+        summary(worse, ev), "It is not worth an A/B test: it earns less than the current policy."
     ]  # fmt: skip
     dear = Judged({"new": scores(2.0)}, minimize=True)
     assert judge(dear).reasons[1] == (
-        "The log gives no reason to test it: it costs more than the logging policy."
+        "It is not worth an A/B test: it costs more than the current policy."
     )
-    assert (
-        judge(Judged({"new": worse}, minimize=True)).reasons[1].startswith("Worth an A/B test of ")
-    )
+    assert judge(Judged({"new": worse}, minimize=True)).reasons[1].startswith("Worth an A/B test: ")
     same = scores(1.01)
     ev = Judged({"new": same})
     found = judge(ev)
     low, high = (same - ev.logged).interval(0.95)
     assert (
         found.reasons[1]
-        == f"The difference to the logging policy may be 0 ({low:.3g} to {high:.3g}); {found.test}."
+        == f"There may be no difference from the current policy ({low:.3g} to {high:.3g}). To find out, {found.test}."
     )
     ev = Judged({"new": scores(1.0, 0.5)})
     exact = judge(ev)
@@ -92,7 +90,7 @@ def test_what_the_conclusion_says():
     assert exact.test is None
     assert (
         exact.reasons[1]
-        == f"The difference to the logging policy may be 0 ({low:.3g} to {high:.3g})."
+        == f"There may be no difference from the current policy ({low:.3g} to {high:.3g})."
     )
 
 
@@ -106,7 +104,7 @@ def test_several_policies_are_corrected_for():
     )
     found = judge(ev, "new")
     assert found.reasons[1].startswith(
-        "The difference to the logging policy may be 0 (-0.25 to 0.75, corrected for 2 policies); an A/B test"
+        "There may be no difference from the current policy (-0.25 to 0.75, corrected for 2 policies). To find out, an"
     )
     assert verdict.difference_to_log(ev, "old", "DML", 0.9).interval == Interval(
         0.25, 0.75, 0.9, "joint"
@@ -116,7 +114,7 @@ def test_several_policies_are_corrected_for():
     ev.compare = lambda level, estimator: SimpleNamespace(
         differences={"new": refused, "old": refused}
     )
-    assert "may be 0 (too few)" in judge(ev, "new").reasons[1]
+    assert "from the current policy (too few)" in judge(ev, "new").reasons[1]
 
 
 def test_a_difference_that_hardly_stands_out_is_not_to_be_planned():
@@ -128,13 +126,13 @@ def test_a_difference_that_hardly_stands_out_is_not_to_be_planned():
     test = replace(judge(Judged({"new": scores(2.0)})).test, logs=11.0)
     said = verdict._conclusion(ev, "new", e, e.interval(0.95), change, test, decided=False)
     assert said[1] == (
-        f"It stands out, but how large the difference is these data hardly say: {test}. Log more before planning one."
+        f"It looks better, but by how much is uncertain: {test}. Log more data before planning one."
     )
     none = verdict._conclusion(ev, "new", e, e.interval(0.95), change, None, decided=True)
-    assert none[1] == "These data cannot tell whether it is better. No test size follows from them."
+    assert none[1] == "The log cannot tell whether it is better."
     assert verdict._conclusion(ev, "new", e, e.interval(0.95), change, None, decided=False)[
         1
-    ].startswith("The difference")
+    ].startswith("There may be no difference")
 
 
 def test_an_interval_that_is_refused_decides():
@@ -183,8 +181,8 @@ def test_propensities_that_were_fitted_or_declared():
     found = judge(ev)
     assert found.level == "caution"
     assert found.reasons[0] == (
-        f"Propensities were fitted, not logged: the number {ASSUMES}. Log propensities; or say randomized=True if "
-        "actions were drawn at random given these columns; or accept a bound on hidden causes with gamma=."
+        f"Propensities were fitted, not logged, so the estimate {ASSUMES}. Log propensities, or pass randomized=True "
+        "if actions were drawn at random given these columns, or accept a bound on unrecorded causes with gamma=."
     )
     assert found.grounds == (found.reasons[0],)
     assert found.reasons[1] == summary(e, ev).replace(UNSEEN, f"{ASSUMES} and {UNSEEN}")
@@ -193,7 +191,7 @@ def test_propensities_that_were_fitted_or_declared():
     assert declared.grounds == ()
     given = judge(Judged({"new": e}, known=False, given=True))
     assert given.reasons[0].startswith(
-        "Propensities were given, not logged: the number rests on the given propensities"
+        "Propensities were given, not logged, so the estimate assumes the given propensities"
     )
 
 
@@ -202,9 +200,7 @@ def test_room_for_smoothing_is_said():
     e = replace(scores(2.0), finer=half, extrapolation=1.0)
     ev = Judged({"new": e})
     method = e.interval(0.95).method
-    room = (
-        f"{method}, of which {e.allowance:.2g} on each side for the bias of smoothing); the logged"
-    )
+    room = f"{method}, including {e.allowance:.2g} on each side for smoothing bias); the logged"
     assert room in judge(ev).reasons[0]
 
 

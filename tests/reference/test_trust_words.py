@@ -127,8 +127,8 @@ def resting(
 
 CELLS = SimpleNamespace(features=("genre", "size"), n=1200, code=np.zeros(5000))
 OF_CELLS = (
-    "assumes that actions of one cell (same genre, size; 1,200 cells of 5,000 actions) earn the same beyond what the "
-    "reward model says of each"
+    "assumes that actions of one cell (same genre, size; 1,200 cells of 5,000 actions) earn the same, apart from what "
+    "the reward model predicts"
 )
 
 
@@ -141,7 +141,7 @@ OF_CELLS = (
         ({"randomized": True}, rests.DECLARED),
         (
             {"gamma": 1.5},
-            "assumes that nothing unseen changes the odds of an action by more than a factor 1.5",
+            "assumes that no unrecorded cause changes the odds of an action by more than a factor of 1.5",
         ),
         ({"gamma": 1.5, "randomized": True}, rests.DECLARED),
         ({"known": True, "cells": CELLS}, OF_CELLS),
@@ -152,8 +152,10 @@ def test_what_numbers_assume(options, expected):
     assert rests.assumption(resting(**options)) == expected
 
 
-LOG = "Log propensities; or say randomized=True if actions were drawn at random given these columns"
-BOUND = f"{LOG}; or accept a bound on hidden causes with gamma=."
+LOG = (
+    "Log propensities, or pass randomized=True if actions were drawn at random given these columns"
+)
+BOUND = f"{LOG}, or accept a bound on unrecorded causes with gamma=."
 
 
 @pytest.mark.parametrize(
@@ -161,16 +163,16 @@ BOUND = f"{LOG}; or accept a bound on hidden causes with gamma=."
     [
         ({"known": True}, []),
         ({"randomized": True}, []),
-        ({}, [f"Propensities were fitted, not logged: the number {rests.ASSUMES}. {BOUND}"]),
-        ({"given": True}, [f"Propensities were given, not logged: the number {rests.GIVEN}. {BOUND}"]),
-        ({"kind": "trajectories"}, [f"Propensities were fitted, not logged: the number {rests.ASSUMES}. {LOG}."]),
-        ({"continuous": True}, [f"Propensities were fitted, not logged: the number {rests.ASSUMES}. {LOG}."]),
+        ({}, [f"Propensities were fitted, not logged, so the estimate {rests.ASSUMES}. {BOUND}"]),
+        ({"given": True}, [f"Propensities were given, not logged, so the estimate {rests.GIVEN}. {BOUND}"]),
+        ({"kind": "trajectories"}, [f"Propensities were fitted, not logged, so the estimate {rests.ASSUMES}. {LOG}."]),
+        ({"continuous": True}, [f"Propensities were fitted, not logged, so the estimate {rests.ASSUMES}. {LOG}."]),
         ({"known": True, "cells": CELLS}, []),
         ({"known": True, "cells": CELLS, "ran": False}, [rests.UNTESTED.format(OF_CELLS)]),
         ({"cells": CELLS, "propensity": 1, "ran": False},
-         [f"{rests.OF_CELLS}: the number {rests.ASSUMES}. Give the logging policy as behavior_model=. {BOUND}",
+         [f"{rests.OF_CELLS}, so the estimate {rests.ASSUMES}. Give the logging policy as behavior_model=. {BOUND}",
           rests.UNTESTED.format(OF_CELLS)]),
-        ({"cells": CELLS}, [f"Propensities were fitted, not logged: the number {rests.ASSUMES}. {BOUND}"]),
+        ({"cells": CELLS}, [f"Propensities were fitted, not logged, so the estimate {rests.ASSUMES}. {BOUND}"]),
     ],
 )  # fmt: skip
 def test_reasons_that_follow_from_an_assumption(options, expected):
@@ -196,14 +198,14 @@ def test_reasons_that_follow_from_an_assumption(options, expected):
             2,
             "bandit",
             True,
-            "gamma= bounds odds of actions that are labels; of numbers there are none.",
+            "gamma= bounds the odds of labels. These actions are numbers: leave gamma= out.",
         ),
         (
             False,
             2,
             "slates",
             False,
-            "gamma= is for single decisions; there is no such bound for episodes.",
+            "gamma= works for single decisions only. Leave it out for episodes.",
         ),
     ],
 )
@@ -251,13 +253,13 @@ def test_a_bound_on_hidden_causes():
     assert rests.grounds(ev, "p", 0.95) == ([], False)
     low, high = bounds.ends(1.2, 0.9)
     assert rests.bounds_sentence(ev, "p", 0.9) == [
-        f"With odds of actions off by up to 1.2 the value is between {low:.4g} and {high:.4g} (90%)."
+        f"With odds of actions off by a factor of up to 1.2, the value is between {low:.4g} and {high:.4g} (90%)."
     ]
     ev, _ = accepted(1.2 * breaks)
     low, high = bounds.difference(1.2 * breaks, 0.95)
     why = (
-        f"If something unseen changes the odds of an action by a factor {1.2 * breaks:g}, the difference to the logged "
-        f"value is between {low:.3g} and {high:.3g}: it may be 0."
+        f"If an unrecorded cause changes the odds of an action by a factor of {1.2 * breaks:g}, the difference "
+        f"from the logged value is between {low:.3g} and {high:.3g}, so it may be 0."
     )
     assert rests.grounds(ev, "p", 0.95) == ([why], True)
     assert rests.grounds(accepted(9.0, effect=0.0)[0], "p", 0.95) == ([], False)

@@ -77,6 +77,6 @@ class Ev:
         )
 
 
-KNOWN = "This rests on the logged propensities being those the actions were drawn with."
+KNOWN = "This assumes the logged propensities are the ones actually used."
 UNSEEN = "It assumes that the policy was not learned from these rows."
 RESTS = f"{KNOWN} {UNSEEN}"

@@ -253,7 +253,7 @@ def test_fitted_propensities_need_more_than_a_fit_to_be_trusted():
     frame["r"] += 1.0 * (frame["a"] == 1)
     plain = evaluated(frame, {"propensity": None})
     assert plain.verdict().level == "caution"
-    assert "nothing but the context columns" in plain.assumption
+    assert "nothing outside the context columns" in plain.assumption
     assert any(plain.assumption in reason for reason in plain.verdict().reasons[:-1])
     declared = evaluated(frame, {"propensity": None}, randomized=True)
     assert declared.verdict().level == "trust"
@@ -261,7 +261,7 @@ def test_fitted_propensities_need_more_than_a_fit_to_be_trusted():
     assert any("drawn at random" in reason for reason in declared.verdict().reasons)
     accepted = evaluated(frame, {"propensity": None}, gamma=1.2)
     assert accepted.verdict().level == "trust"
-    assert any("off by up to 1.2" in reason for reason in accepted.verdict().reasons)
+    assert any("off by a factor of up to 1.2" in reason for reason in accepted.verdict().reasons)
     doubted = evaluated(frame, {"propensity": None}, gamma=10.0)
     assert doubted.verdict().level == "insufficient evidence"
     assert "may be 0" in doubted.verdict().reasons[0]

@@ -81,7 +81,7 @@ def test_typos_go_by_distance() -> None:
         ({"r": ["yes", "no"] * 200}, ["--success", "yess"], "never holds it. Did you mean 'yes'?"),
         ({"ad": np.linspace(0, 1, 400)}, [], "cut the quantity into a few ranges"),
         ({}, ["--time", "x"], "holds numbers"),
-        ({}, ["--time", "ad"], "are no dates (first: row 0"),
+        ({}, ["--time", "ad"], "are not dates in a format offpolicy reads (first: row 0"),
         ({}, ["--time", "day"], "no column 'day'"),
     ],
 )

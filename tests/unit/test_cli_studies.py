@@ -45,7 +45,7 @@ def test_installed_studies_are_listed(install, capsys, words):
     install(toss="coins:toss", broken="coins:nothing")
     assert main(["reproduce", *words]) == 0
     out = capsys.readouterr().out
-    assert "toss      a coin" in out
+    assert "toss    a coin" in out
     assert "broken    cannot be loaded" in out
 
 

@@ -366,7 +366,7 @@ def test_too_wide_a_window_is_said():
     assert ev.verdict("p").level != "trust"
     narrow = op.evaluate(log(), {"p": policy}, ratio=op.KernelRatio(0.3), estimators=["SNIPW"])
     assert narrow.diagnostics["p", "smoothing_bias"].level == "ok"
-    assert "for the bias of smoothing" in " ".join(narrow.verdict("p").reasons)
+    assert "for smoothing bias" in " ".join(narrow.verdict("p").reasons)
 
 
 # -- checks, report, gates -------------------------------------------------------------------------

@@ -52,9 +52,8 @@ def test_an_output_is_written_behind_its_block_once():
 
 def public():
     """Every public name, with the module that defines it."""
-    modules = [
-        importlib.import_module(f"offpolicy{room}") for room in ("", ".policies", ".logs.formats")
-    ]
+    rooms = ("", ".policies", ".logs.formats", ".models", ".testing")
+    modules = [importlib.import_module(f"offpolicy{room}") for room in rooms]
     found = {}
     for module in modules:
         for name in module.__all__:

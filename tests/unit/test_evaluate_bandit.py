@@ -110,10 +110,13 @@ def test_frames_hold_the_estimates(backend):
     table = ev.frame(backend=backend)
     assert isinstance(table, pd.DataFrame if backend == "pandas" else pl.DataFrame)
     assert {"policy", "estimator", "value", "std_error", "low", "high"} <= set(table.columns)
-    assert len(table) == len(ev.estimates)
+    assert len(table) == 1 + len(ev.estimates)
     rows = table.to_dict("records") if backend == "pandas" else table.to_dicts()
-    for row in rows:
+    assert rows[0]["policy"] == "(logging policy)"
+    assert rows[0]["value"] == ev.logged.value
+    for row in rows[1:]:
         e = ev[row["policy"], row["estimator"]]
+        assert row["verdict"] == ev.verdict(row["policy"], row["estimator"]).level
         assert (row["value"], row["std_error"]) == (e.value, e.std_error)
         assert (row["low"], row["high"]) == tuple(e.interval(0.95))
 

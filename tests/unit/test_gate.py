@@ -124,7 +124,7 @@ def test_what_cannot_be_read_is_refused(ev, expression):
 def test_unknown_policies_and_missing_names(ev):
     with pytest.raises(UsageError, match="Did you mean 'new'"):
         check(ev, "nwe lift > 0")
-    with pytest.raises(UsageError, match="names no policy"):
+    with pytest.raises(UsageError, match="name the policy, since"):
         check(ev, "lift > 0")
 
 

@@ -58,11 +58,11 @@ def test_best_policy_names_its_error_rate():
     found = best_policy(["a", "b", "c"], [0.0, 0.1, 3.0], np.eye(3) * 0.1)
     assert found.settled
     assert found.leader == "c"
-    assert found.statement == "c is the best policy (error rate 0.05)"
+    assert found.statement == "c is the best policy (5% error rate)."
     assert found.margin > 0
     open_ = best_policy(["a", "b", "c"], [0.0, 2.9, 3.0], np.eye(3) * 0.1)
     assert open_.names == ("b", "c")
-    assert "one of b, c" in open_.statement
+    assert "Either b or c is best" in open_.statement
     assert open_.margin < 0
 
 

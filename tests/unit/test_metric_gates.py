@@ -60,7 +60,7 @@ def test_the_intervals_of_conditions_hold_together(single):
     assert [each.exit_code for each in result.conditions] == [4, 0]
     low, high = lift.interval(adjusted(0.95, 2))
     assert (
-        f"95% interval {low:.4g} to {high:.4g} (fieller, corrected for 2 conditions)"
+        f"95% interval {100 * low:+.3g}% to {100 * high:+.3g}% (fieller, corrected for 2 conditions)"
         in result.sentence
     )
 
@@ -70,7 +70,7 @@ def test_policies_and_conditions_are_both_allowed_for(double):
     assert result.exit_code == 0
     assert "corrected for 2 policies and 2 conditions" in result.sentence
     assert double.gate("cost new - old < 0.1 and new lift > 0").exit_code == 0
-    with pytest.raises(UsageError, match="names no policy"):
+    with pytest.raises(UsageError, match="name the policy, since"):
         double.gate("revenue lift > 0")
     with pytest.raises(UsageError, match="Did you mean 'revenue'"):
         double.gate("revenu new lift > 0")

@@ -148,8 +148,8 @@ def test_the_frame_holds_every_metric():
     ev = op.evaluate(log, POLICIES, estimators=["DML"])
     table = ev.frame()
     assert table["metric"].unique().tolist() == METRICS
-    assert len(table) == 6
-    assert len(ev.metric("cost").frame()) == 2
+    assert len(table) == 9
+    assert len(ev.metric("cost").frame()) == 3
 
 
 def test_arrays_name_their_metrics_in_three_ways():

@@ -70,7 +70,7 @@ def test_arrays_follow_the_frame(seed: int | None) -> None:
     assert ev["new", "DML"].value == pytest.approx(
         psi(df, pi, q, np.full((len(df), 3), 1 / 3)), rel=1e-10
     )
-    assert "q: given arrays" in str(ev)
+    assert "value model: given arrays" in str(ev)
     other = ev.with_behavior(pi_b)["new", "DML"].value
     assert other == pytest.approx(psi(df, pi, q, pi_b), rel=1e-10)
 

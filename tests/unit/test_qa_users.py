@@ -141,7 +141,7 @@ def test_level_and_method_are_in_the_outputs() -> None:
         low,
         high,
     )
-    assert ev.frame()["method"][0] == ev["policy", "IPW"].interval().method
+    assert ev.frame()["method"][1] == ev["policy", "IPW"].interval().method
 
 
 def test_a_mixture_takes_functions() -> None:

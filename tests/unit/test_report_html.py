@@ -139,7 +139,7 @@ def test_a_log_without_overlap_still_has_a_report():
     log = op.BanditLog.from_arrays(None, [0] * 50, rng.random(50), [0.5] * 50, actions=[0, 1])
     ev = op.evaluate(log, {"never": op.policies.Fixed(1)}, estimators=["IPW", "DM"])
     page = html.page(ev)
-    assert "The log says nothing about" in page
+    assert "The log holds no evidence about" in page
     assert "Insufficient evidence" in page
 
 

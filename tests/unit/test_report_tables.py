@@ -9,9 +9,9 @@ from offpolicy.errors import UsageError
 from offpolicy.inference.change import change
 from offpolicy.show import calibration, charts, curves, segments, tables
 from offpolicy.show.answer import answers, question
-from offpolicy.show.change_words import ChangeWords
 from offpolicy.show.provenance import command, digest
 from offpolicy.show.segments import grouped
+from offpolicy.show.words import ChangeWords
 from offpolicy.trust.view import View
 
 N = 600
@@ -343,18 +343,18 @@ def test_no_overlap_is_said_in_the_answer():
     log = op.BanditLog.from_arrays(None, [0] * 50, rng.random(50), [0.5] * 50, actions=[0, 1])
     ev = op.evaluate(log, {"never": op.policies.Fixed(1)}, estimators=["IPW", "SNIPW"])
     (only,) = answers(ev)
-    assert only.text == "The log says nothing about never."
+    assert only.text == "The log holds no evidence about never."
     assert only.level == "insufficient evidence"
     assert only.cells[:3] == ("—", "not identified", "—")
 
 
-def test_a_negative_log_is_a_base_like_any_other():
+def test_a_negative_base_shows_the_difference():
     base = op.Estimate.from_scores(np.array([-1.0, -2.0, -3.0] * 20))
     better = op.Estimate.from_scores(np.array([-0.5, -1.5, -2.0] * 20))
     words = ChangeWords.of(change(better, base, 0.95))
-    assert (words.short, words.size) == ("+33.3%", "33.3% more")
-    assert words.ends == "+31.6% to +35.2%"
-    assert words.reach == "between 31.6% and 35.2% more"
+    assert (words.short, words.size) == ("+0.667", "0.667 more")
+    assert words.reach.endswith(" more")
+    assert "%" not in words.reach
     assert words.sign == 1
     assert ChangeWords.of(change(better, base, 0.95), minimize=True).sign == -1
 

@@ -123,7 +123,7 @@ def test_a_result_of_the_command_line_stands_alone(
     assert document["origin"]["command"].startswith("offpolicy evaluate log.csv --context x")
     assert "'new lift > 0'" in document["origin"]["command"]
     assert document["origin"]["paths"] == ["log.csv"]
-    assert document["origin"]["folder"] == str(tmp_path)
+    assert str(tmp_path) not in json.dumps(document)
     assert document["origin"]["made"].endswith("+00:00")
     assert document["log"]["columns"] == {
         "context": ["x"], "action": "ad", "reward": "r", "propensity": "p", "batch": None, "cluster": "user",

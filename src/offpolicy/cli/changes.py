@@ -178,7 +178,8 @@ def moments_of(values: Any) -> Any:
     if bool(bad.any()):
         row = int(bad.to_numpy().nonzero()[0][0])
         raise DataError(
-            f"--time: column {values.name!r}: {int(bad.sum()):,} of {len(values):,} values are no dates (first: "
+            f"--time: column {values.name!r}: {int(bad.sum()):,} of {len(values):,} values are not dates "
+            f"in a format offpolicy reads (first: "
             f"row {row} = {values.iloc[row]!r}). Write them as 2026-01-31 or 2026-01-31T14:00:00."
         )
     return moments

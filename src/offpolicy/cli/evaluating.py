@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from offpolicy.cli.terminal import Color
     from offpolicy.evaluation.result import Evaluation
+    from offpolicy.evaluation.shown import Traffic
     from offpolicy.logs.log import Log, Scan
     from offpolicy.trust.gate import GateResult
 
@@ -34,18 +35,23 @@ WIDTH = 100
 
 def run(options: argparse.Namespace) -> int:
     """Answer, and return the exit code of the gates."""
+    from offpolicy.evaluation.shown import Traffic
     from offpolicy.inference.intervals.sample import check_level
     from offpolicy.trust.gate import check as judge
-    from offpolicy.trust.gate import worst
+    from offpolicy.trust.gate import verdicts, worst
 
     runfile.apply(options)
     level = 0.95 if options.level is None else check_level(options.level)
     outputs.check(options)
+    traffic = None if options.traffic is None else Traffic.parse(options.traffic)
     ev, gates = _evaluated(options)
-    results = [judge(ev, gate, level=level, estimator=options.gate_estimator) for gate in gates]
+    how: dict[str, Any] = {"level": level, "estimator": options.gate_estimator}
+    results = [judge(ev, gate, require=options.require, **how) for gate in gates]
+    if options.require and not gates:
+        results = [verdicts(ev, **how)]
     code = worst([result.exit_code for result in results])
     failures = outputs.write(ev, options, level, results)
-    show(ev, level, results)
+    show(ev, level, results, traffic)
     for failure in failures:
         terminal.complain(f"offpolicy evaluate: {failure}")
     return code or (BAD if failures else 0)
@@ -133,20 +139,31 @@ def _origin(options: argparse.Namespace) -> Any:
 
     paths = [options.config] if options.config else []
     return Origin(
-        command=shlex.join(options.words_given),
-        paths=(*paths, options.log),
-        folder=str(Path.cwd()),
+        command=shlex.join(map(_short, options.words_given)),
+        paths=tuple(map(_short, (*paths, options.log))),
         made=datetime.now(UTC).isoformat(timespec="seconds"),
     )
 
 
-def show(ev: Evaluation, level: float, gates: Sequence[GateResult]) -> None:
+def _short(word: str) -> str:
+    """A path without the folders of this machine: relative to the working folder, or its name."""
+    flag, mark, rest = word.partition("=") if word.startswith("--") else ("", "", word)
+    path = Path(rest)
+    if not path.is_absolute():
+        return word
+    inside = path.is_relative_to(Path.cwd())
+    return f"{flag}{mark}{path.relative_to(Path.cwd()) if inside else path.name}"
+
+
+def show(
+    ev: Evaluation, level: float, gates: Sequence[GateResult], traffic: Traffic | None = None
+) -> None:
     """The plain sentence first, then why, then the figures, then the gates."""
     from offpolicy._visible import visible
     from offpolicy.show.text import pareto_table
 
     for name in ev.metrics:
-        _show_metric(ev.metric(name), level)
+        _show_metric(ev.metric(name), level, traffic)
     if ev.asked.are_several:
         terminal.say()
         terminal.say(pareto_table(ev, level))
@@ -155,8 +172,8 @@ def show(ev: Evaluation, level: float, gates: Sequence[GateResult]) -> None:
         terminal.say(in_flags(visible(gate.sentence)), OUTCOMES[gate.outcome])
 
 
-def _show_metric(ev: Evaluation, level: float) -> None:
-    """What the log says by one metric; under its name, where there are several."""
+def _show_metric(ev: Evaluation, level: float, traffic: Traffic | None) -> None:
+    """Answers by one metric, under its name where there are several."""
     from offpolicy._visible import visible
     from offpolicy.show.answer import answers
     from offpolicy.show.text import best_of, direction, table
@@ -165,7 +182,7 @@ def _show_metric(ev: Evaluation, level: float) -> None:
         heading = f"{visible(ev.metric_name)} ({direction(ev)})"
         lead = "" if ev.is_whole else "\n"
         terminal.say(f"{lead}{heading}\n{'═' * len(heading)}")
-    for answer in answers(ev, level):
+    for answer in answers(ev, level, traffic):
         terminal.say(f"{visible(answer.policy)}: {answer.level.upper()}", VERDICTS[answer.level])
         terminal.say(_wrapped(answer.text, "  "))
         for reason in answer.reasons:

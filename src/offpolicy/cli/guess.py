@@ -223,7 +223,7 @@ def _action(made: Guess, facts: Sequence[ColumnFacts]) -> None:
     able = [f for f in _free(made, facts) if can_be_action(f) and not hinted(f, "policy")]
     repeated = [f for f in able if _repeated(f, facts)]
     if repeated:
-        made.give("action", repeated[0].name, "other columns speak of the same labels")
+        made.give("action", repeated[0].name, "another column uses the same labels")
 
 
 def _repeated(f: ColumnFacts, facts: Sequence[ColumnFacts]) -> bool:
@@ -339,7 +339,7 @@ def _time(made: Guess, facts: Sequence[ColumnFacts]) -> None:
         made.give("time", found.name, "dates: what changes from day to day can be looked at")
     for f in dates:
         if f.name not in made.taken:
-            made.leave(f.name, "dates: as text every one would be a level of its own")
+            made.leave(f.name, "dates; treated as text, each would be its own category")
 
 
 def _context(made: Guess, facts: Sequence[ColumnFacts]) -> None:
@@ -348,10 +348,10 @@ def _context(made: Guess, facts: Sequence[ColumnFacts]) -> None:
     for f in _free(made, facts):
         reason = unfit(f)
         if reason is None and outcome is not None and _is_outcome(f):
-            reason = f"looks like another outcome beside {outcome}: known only after the action"
+            reason = "looks like a second outcome, known only after the action"
         if reason is None:
             context.append(f.name)
-            made.why[f.name] = "known before the action, as it seems"
+            made.why[f.name] = "probably known before the action"
         else:
             made.leave(f.name, reason)
     made.roles["state" if "episode" in made.roles else "context"] = context

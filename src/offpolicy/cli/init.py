@@ -65,7 +65,7 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError(f"nothing was written. Say which: offpolicy init {options.log} {flags}")
     log = os.path.relpath(Path(options.log).resolve(), output.resolve().parent)
     output.write_text(run_file(log, table, made, facts), encoding="utf-8")
-    terminal.say(f"\n{output} is written. Look it over, then: offpolicy evaluate {output}")
+    terminal.say(f"\nWrote {output}. Review it, then run: offpolicy evaluate {output}")
     return 0
 
 

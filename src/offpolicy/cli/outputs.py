@@ -85,11 +85,27 @@ def write(
     from offpolicy.show.summary import markdown
 
     def text() -> str:
-        return markdown(ev, level, gates, title=options.title)
+        return markdown(
+            ev,
+            level,
+            gates,
+            title=options.title,
+            segments=options.segments,
+            traffic=getattr(options, "traffic", None),
+        )
 
     tasks: list[tuple[Any, Callable[[], object]]] = [
-        (options.json, lambda: ev.to_json(options.json, level=level, gates=gates)),
-        (options.report, lambda: _report(ev, options, level)),
+        (
+            options.json,
+            lambda: ev.to_json(
+                options.json,
+                level=level,
+                gates=gates,
+                segments=options.segments,
+                traffic=getattr(options, "traffic", None),
+            ),
+        ),
+        (options.report, lambda: _report(ev, options, level, gates)),
         (options.summary, lambda: write_text(options.summary, text())),
         (os.environ.get(STEP_SUMMARY), lambda: _append(os.environ[STEP_SUMMARY], text())),
     ]
@@ -102,13 +118,17 @@ def write(
     return failures
 
 
-def _report(ev: Evaluation, options: argparse.Namespace, level: float) -> None:
+def _report(
+    ev: Evaluation, options: argparse.Namespace, level: float, gates: Sequence[GateResult]
+) -> None:
     ev.report(
         options.report,
         level=level,
         title=options.title,
         segments=options.segments,
         command=None if ev.origin is None else ev.origin.command,
+        gates=gates,
+        traffic=getattr(options, "traffic", None),
     )
 
 

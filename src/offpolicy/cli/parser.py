@@ -196,7 +196,13 @@ def _evaluate_flags(parser: argparse.ArgumentParser) -> None:
         parser.add_argument_group("the answer"),
         ("--report", "FILE", "write a self-contained HTML report", file_path),
         ("--title", "TEXT", "of the report and the summary"),
-        ("--segments", "COLS", "context columns to show the value by, in the report", names),
+        (
+            "--segments",
+            "COLS",
+            "context columns to show the value by (report, JSON, summary)",
+            names,
+        ),
+        ("--traffic", "TEXT", 'such as "2M per month", to say what the difference adds up to'),
         ("--json", "FILE", "write the result as JSON (see offpolicy schema)", file_path),
         (
             "--summary",
@@ -205,6 +211,12 @@ def _evaluate_flags(parser: argparse.ArgumentParser) -> None:
             file_path,
         ),
         ("--gate", "EXPR", gates, again),
-        ("--gate-estimator", "NAME", "the estimator the gate looks at"),
+        ("--gate-estimator", "NAME", "the estimator that gates use"),
+        (
+            "--require",
+            None,
+            "let no gate pass unless the verdict is trust (by default caution is enough)",
+            {"choices": ("trust",)},
+        ),
         ("--level", None, "level of intervals and gate (0.95)", float),
     )

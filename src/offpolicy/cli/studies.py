@@ -48,7 +48,8 @@ def listing() -> str:
     found = installed()
     if not found:
         return f"no study is installed. {INSTALL}"
-    lines = [f"  {name:10}{_help(entry)}" for name, entry in found.items()]
+    width = 2 + max(map(len, found))
+    lines = [f"  {name:{width}}{_help(entry)}" for name, entry in found.items()]
     return "\n".join(["studies:", *lines, "", "flags of one: offpolicy reproduce STUDY --help"])
 
 

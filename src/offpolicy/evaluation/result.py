@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 from weakref import WeakValueDictionary
 
 from offpolicy._doors import door
@@ -25,12 +25,12 @@ from offpolicy.policies.target import named_policies
 from offpolicy.scores.catalog import headline
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from offpolicy.evaluation.pipeline import Pipeline
     from offpolicy.evaluation.question import Asked, Question
-    from offpolicy.evaluation.shown import Decision, Origin
+    from offpolicy.evaluation.shown import Decision, Origin, Section
     from offpolicy.evaluation.store import Store
     from offpolicy.inference.comparison import Comparison
     from offpolicy.inference.estimate import Estimate
@@ -89,7 +89,7 @@ class Evaluation:
         """The same question but for some arguments of `evaluate`, or for its ``metric``.
 
         What both questions have in common is not made again: predictions and fits are kept by all that they depend
-        on. Estimates of both are paired unit by unit, unless the log, its horizon or its folds of cells differ.
+        on. Estimates of both are paired unit by unit, unless the log differs, or has to be opened anew for other folds.
 
         Parameters
         ----------
@@ -140,7 +140,7 @@ class Evaluation:
         >>> import offpolicy as op
         >>> log = op.BanditLog.from_arrays(None, [0, 1, 1, 0], [0.0, 1.0, 1.0, 0.0])
         >>> op.evaluate(log, op.policies.Fixed(1), estimators=["IPW"]).assumption
-        'assumes that nothing but the context columns moved both the action and the reward'
+        'assumes that nothing outside the context columns affected both the action and the reward'
         """
         from offpolicy.trust.assumption import assumption
 
@@ -152,13 +152,19 @@ class Evaluation:
         return self.problem.logged()
 
     def __getitem__(self, key: tuple[str, str] | str) -> Estimate:
-        """``ev["policy", "DML"]``; with a single policy ``ev["DML"]`` will do."""
+        """``ev["policy", "DML"]``; ``ev["policy"]`` is its headline, and with one policy ``ev["DML"]`` will do."""
         if isinstance(key, str):
-            if len(self.targets) != 1:
+            names = [e.name for e in self.estimators]
+            if key in self.targets and not (len(self.targets) == 1 and key in names):
+                key = (key, headline(self.estimators).name)
+            elif len(self.targets) == 1:
+                key = (self.policies[0], key)
+            elif key in names:
                 raise UsageError(
                     f"name the policy as well: ev[policy, {key!r}]. Policies: {self.policies}."
                 )
-            key = (self.policies[0], key)
+            else:
+                raise KeyError(f"no policy is called {key!r}.{did_you_mean(key, self.targets)}")
         if key not in self.estimates:
             policy, estimator = key
             if policy not in self.targets:
@@ -315,11 +321,12 @@ class Evaluation:
                 advance()
         return table
 
-    def frame(self, *, backend: str | None = None, level: float = 0.95) -> Any:
-        """Table of estimates as pandas (default) or polars.
+    def frame(
+        self, *, backend: str | None = None, level: float = 0.95, verdicts: bool = True
+    ) -> Any:
+        """Table of estimates as pandas (default) or polars: the current policy first, a verdict in every row.
 
-        Of a log with several metrics it holds all of them, with a column ``metric``; ``ev.metric("cost").frame()``
-        holds one.
+        A log with several metrics has all of them, with a column ``metric``; ``ev.metric("cost").frame()`` has one.
 
         Parameters
         ----------
@@ -327,17 +334,66 @@ class Evaluation:
             Kind of frame; default: polars when the log came from polars, else pandas.
         level : float
             Level of the intervals.
+        verdicts : bool
+            Whether to judge every estimate; False saves the checks, in simulations.
         """
-        if backend is None:
-            source = getattr(self.problem.log, "source", None)
-            backend = "polars" if type(source).__module__.startswith("polars") else "pandas"
-        rows = self.rows(level)
+        rows = door("rows")(self, level, verdicts=verdicts)
         if self.asked.are_several and self.is_whole:
             rows = [
                 {"metric": name, **row}
                 for name in self.metrics
-                for row in self.metric(name).rows(level)
+                for row in door("rows")(self.metric(name), level, verdicts=verdicts)
             ]
+        return self._as_frame(rows, backend, "ev.frame()")
+
+    def summary(self, *, backend: str | None = None, level: float = 0.95) -> Any:
+        """One row per policy by the headline estimator: value, interval, change, verdict and A/B test.
+
+        The intervals of several policies are corrected for their number, as in the report.
+
+        Examples
+        --------
+        >>> import numpy as np, offpolicy as op
+        >>> rng = np.random.default_rng(0)
+        >>> a = rng.integers(2, size=4000)
+        >>> log = op.BanditLog.from_arrays(None, a, a + rng.normal(size=4000), np.full(4000, 0.5))
+        >>> op.evaluate(log, {"new": op.policies.Fixed(1)}, estimators=["SNIPW"]).summary()["verdict"].tolist()
+        ['', 'trust']
+        """
+        return self._as_frame(door("summary")(self, level), backend, "ev.summary()")
+
+    def segments(
+        self,
+        columns: Sequence[str | int] | str | int | None = None,
+        *,
+        policy: str | None = None,
+        backend: str | None = None,
+        level: float = 0.95,
+    ) -> Any:
+        """Value, logged value and difference inside groups of rows, as a frame; all intervals hold together.
+
+        Parameters
+        ----------
+        columns : column names, optional
+            Context columns to group by; default: the first four of a frame's context.
+        policy : str, optional
+            Default: every policy.
+        backend : {"pandas", "polars"}, optional
+            Kind of frame, as in `frame`.
+        level : float
+            Probability with which all intervals of a policy hold.
+        """
+        rows = door("segments")(self, columns, policy, level)
+        return self._as_frame(rows, backend, "ev.segments()")
+
+    def to_latex(self, *, level: float = 0.95) -> str:
+        """The table of estimates for a paper: rounded, with intervals, changes and verdicts (needs booktabs)."""
+        return str(door("latex")(self, level))
+
+    def _as_frame(self, rows: list[dict[str, Any]], backend: str | None, what: str) -> Any:
+        if backend is None:
+            source = getattr(self.problem.log, "source", None)
+            backend = "polars" if type(source).__module__.startswith("polars") else "pandas"
         try:
             if backend == "pandas":
                 import pandas as pd
@@ -346,9 +402,9 @@ class Evaluation:
             if backend == "polars":
                 import polars as pl
 
-                return pl.DataFrame(rows)
+                return pl.DataFrame(rows, infer_schema_length=None)
         except ImportError as error:
-            raise missing_dependency(backend, None, "ev.frame()") from error
+            raise missing_dependency(backend, None, what) from error
         raise UsageError(f"backend= must be 'pandas' or 'polars'. Got {backend!r} instead.")
 
     @cached_property
@@ -378,7 +434,12 @@ class Evaluation:
         return judge(self, policy, estimator, level)
 
     def gate(
-        self, expression: str, *, level: float = 0.95, estimator: str | None = None
+        self,
+        expression: str,
+        *,
+        level: float = 0.95,
+        estimator: str | None = None,
+        require: Literal["trust"] | None = None,
     ) -> GateResult:
         """Whether the log shows that a policy clears a bar: passed, failed, or not enough evidence.
 
@@ -391,10 +452,12 @@ class Evaluation:
             Of the intervals that must clear the bar.
         estimator : str, optional
             Whose estimates to use; default: the recommended one among those computed.
+        require : "trust", optional
+            Let nothing pass whose verdict is not "trust"; by default a verdict of "caution" may.
         """
         from offpolicy.trust.gate import check
 
-        return check(self, expression, level, estimator=estimator)
+        return check(self, expression, level, estimator=estimator, require=require)
 
     def compare(self, level: float = 0.95, estimator: str | None = None) -> Comparison:
         """Simultaneous intervals of all policies, and which of them may be the best.
@@ -452,6 +515,8 @@ class Evaluation:
         *,
         level: float = 0.95,
         gates: Sequence[GateResult] = (),
+        segments: Sequence[str | int] | str | int | None = None,
+        traffic: str | None = None,
     ) -> str:
         """Versioned JSON of everything shown, after the schema that ``offpolicy schema`` prints.
 
@@ -462,9 +527,13 @@ class Evaluation:
         level : float
             Of the intervals.
         gates : sequence of GateResult
-            What gates said about this result, to be kept with it.
+            Results of gates, to be kept with it.
+        segments : column names, optional
+            Columns to give the value by, as `segments` does; none by default.
+        traffic : str, optional
+            Such as "2M per month", to say what differences add up to.
         """
-        return str(door("json")(self, path, level, gates))
+        return str(door("json")(self, path, level, gates, segments, traffic))
 
     def report(
         self,
@@ -475,6 +544,9 @@ class Evaluation:
         title: str | None = None,
         command: str | None = None,
         decision: Decision | None = None,
+        gates: Sequence[GateResult] = (),
+        traffic: str | None = None,
+        sections: Sequence[Section | Callable[[Evaluation], Section]] = (),
     ) -> Path:
         """Write one HTML file that answers the question and shows what the answer rests on.
 
@@ -495,6 +567,12 @@ class Evaluation:
             The command that made it, shown for reproduction; default: the call of `evaluate`.
         decision : Learned or Selection, optional
             What was decided from this evaluation: the tree is drawn, the bounds are listed.
+        gates : sequence of GateResult
+            Results of gates, shown under the answer.
+        traffic : str, optional
+            Such as "2M per month", to say what the difference adds up to.
+        sections : sequence of Section, or of functions of the evaluation that return one
+            Sections of your own, before the evidence.
 
         Returns
         -------
@@ -509,6 +587,9 @@ class Evaluation:
             title=title,
             command=command,
             decision=decision,
+            gates=gates,
+            traffic=traffic,
+            sections=sections,
         )
         return written
 

@@ -6,6 +6,13 @@ import re
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from offpolicy.errors import UsageError
+
+TRAFFIC = re.compile(
+    r"(\d[\d,]*\.?\d*)\s*([kmb]?)\s*(?:per|an?|each|every|/)\s*([a-z]+)", re.IGNORECASE
+)
+THOUSANDS = {"": 1.0, "k": 1e3, "m": 1e6, "b": 1e9}
+
 
 @dataclass(frozen=True)
 class Origin:
@@ -16,15 +23,51 @@ class Origin:
     command : str
         As it was typed.
     paths : tuple of str
-        Files that were read.
+        Files that were read, without the folders of the machine.
     made : str
         When, in ISO 8601.
     """
 
     command: str | None = None
     paths: tuple[str, ...] = ()
-    folder: str | None = None
     made: str | None = None
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """How many units a policy decides in a period, to say what a difference adds up to.
+
+    Attributes
+    ----------
+    units : float
+    period : str
+        Such as "month".
+    number, text : str
+        How many, and all of it, as given.
+
+    Examples
+    --------
+    >>> Traffic.parse("2M per month").units, Traffic.parse("150,000 a week").period
+    (2000000.0, 'week')
+    """
+
+    units: float
+    period: str
+    number: str
+    text: str
+
+    @classmethod
+    def parse(cls, text: str) -> Traffic:
+        """Read "2M per month"."""
+        match = TRAFFIC.fullmatch(text.strip())
+        units = 0.0
+        if match is not None:
+            units = float(match[1].replace(",", "")) * THOUSANDS[match[2].lower()]
+        if match is None or not 0 < units < 1e15:
+            raise UsageError(
+                f'traffic={text!r}: write how many decisions in which period, such as "2M per month".'
+            )
+        return cls(units, match[3].lower(), f"{match[1]}{match[2]}", text.strip())
 
 
 @dataclass(frozen=True)

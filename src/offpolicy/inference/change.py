@@ -2,7 +2,7 @@
 
 The change is a lift, (value − base)/|base|: positive where the value is larger, whatever the sign of the base
 (costs of −1.5 against −2.0 are +25%). Where the base's interval holds 0, or is refused, a ratio to it says nothing:
-the lift is undefined, and the difference speaks.
+the lift is undefined, and the difference is shown. It is shown for negative bases too, whose percentages mislead.
 """
 
 from __future__ import annotations
@@ -65,9 +65,9 @@ def lift(e: Estimate, base: Estimate, level: float = 0.95) -> Change | None:
 
 
 def change(e: Estimate, base: Estimate, level: float = 0.95) -> Change:
-    """The lift where there is one, else the difference."""
+    """The lift where there is one over a positive base, else the difference."""
     relative = lift(e, base, level)
-    if relative is not None:
+    if relative is not None and base.value > 0:
         return relative
     difference = e - base
     return Change(difference, difference.interval(level), is_lift=False)

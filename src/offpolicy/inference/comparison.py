@@ -81,19 +81,21 @@ class Comparison:
 
     @printable
     def __str__(self) -> str:
-        lines = [f"All intervals of a column hold together with probability {self.level:g}."]
+        lines = [
+            f"The intervals of a column hold together with {100 * self.level:.10g}% probability."
+        ]
         for name, value in self.values.items():
             gap = self.differences[name]
             p = self.p_values[name]
             tail = "" if math.isnan(p) else f" (adjusted p = {p:.2g})"
             lines.append(
-                f"{name}: value {_words(value, '.4g')}, difference to the logging policy "
+                f"{name}: value {_words(value, '.4g')}, difference from the current policy "
                 f"{_words(gap, '+.3g')}{tail}"
             )
         for (one, two), interval in self.pairs.items() if len(self.pairs) <= MOST_SHOWN else ():
             apart = self.gaps[one, two].value
             lines.append(f"{one} against {two}: {apart:+.3g}, {_words(interval, '+.3g')}")
-        return "\n".join([*lines, f"Best: {self.best.statement}."])
+        return "\n".join([*lines, self.best.statement])
 
     @printable
     def __repr__(self) -> str:
@@ -107,7 +109,7 @@ class Comparison:
     def change(self, ev: Evaluation, policy: str, estimator: str) -> Change:
         """A policy against the log, by intervals that hold together with those of the other policies."""
         e, base = ev[policy, estimator], ev.logged
-        if policy in self.lifts:
+        if policy in self.lifts and base.value > 0:
             return Change(e.lift(base), self.lifts[policy], is_lift=True)
         return Change(e - base, self.differences[policy], is_lift=False)
 

@@ -85,8 +85,9 @@ def _need_range(name: str, evidence: Evidence | None) -> None:
     needs = NEEDS.get(name, ())
     known = (evidence or Evidence()).completed()
     if "rewards" in needs and not known.bounded_rewards:
+        first = "weights, rewards and " if known.weights is None else ""
         raise UsageError(
-            f"method={name!r} needs weights, rewards and the range of the rewards: reward_range=(low, high)."
+            f"method={name!r} needs {first}the range of the rewards: reward_range=(low, high)."
         )
     if "weights" in needs and known.weight_high is None:
         raise UsageError(f"method={name!r} needs the largest weight that can occur: weight_high=….")

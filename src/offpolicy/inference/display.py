@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 from typing import TYPE_CHECKING
 
-from offpolicy.inference.figures import capitalized, count, level_text, measured, plain
+from offpolicy.inference.figures import count, level_text, measured, plain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,9 +40,9 @@ def comparison_html(c: Comparison) -> str:
         for name, value in c.values.items()
     ]
     kind = f"{level_text(c.level)} interval"
-    head = ("policy", f"value, {kind}", f"against the log, {kind}", "adjusted p")
-    said = f"<p><b>{html.escape(capitalized(c.best.statement))}</b></p>"
-    note = "<div>All intervals of a column hold together.</div>"
+    head = ("policy", f"value, {kind}", f"against the current policy, {kind}", "adjusted p")
+    said = f"<p><b>{html.escape(c.best.statement)}</b></p>"
+    note = "<div>The intervals of a column hold together.</div>"
     return said + small_table(head, rows, left=1) + note
 
 
@@ -56,8 +56,8 @@ def pareto_html(p: Pareto) -> str:
         "policy",
         *(f"{m} ({'lower' if m in p.minimized else 'higher'} is better)" for m in p.metrics),
     )
-    said = f"<p><b>{html.escape(capitalized(p.statement))}</b></p>"
-    note = f"<div>{level_text(p.level)} intervals, which all hold together.</div>"
+    said = f"<p><b>{html.escape(p.statement)}</b></p>"
+    note = f"<div>All {level_text(p.level)} intervals hold together.</div>"
     return said + small_table(head, rows, left=1) + note
 
 

@@ -254,6 +254,14 @@ class Estimate:
             self._kept["sample"] = sample
         return sample
 
+    def conf_int(self, level: float = 0.95, method: str = "auto") -> tuple[float, float]:
+        """Ends of the interval as two numbers, NaN where it is refused; `interval` says more.
+
+        >>> [round(end, 3) for end in Estimate.from_scores([1.0, 2.0, 3.0, 2.0]).conf_int(method="normal")]
+        [1.307, 2.693]
+        """
+        return self.interval(level, method).shown
+
     def interval(
         self,
         level: float = 0.95,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from offpolicy._visible import printable
 from offpolicy.inference.display import interval_text
 from offpolicy.inference.family import adjusted, together
-from offpolicy.inference.figures import capitalized, measured
+from offpolicy.inference.figures import measured
 from offpolicy.policies.target import LOGGING_POLICY
 from offpolicy.scores.catalog import headline
 
@@ -60,11 +60,11 @@ class Pareto:
     @property
     def statement(self) -> str:
         """The claims as a sentence."""
-        rate = f"error rate {1 - self.level:.3g}"
+        rate = f"{100 * (1 - self.level):.3g}% error rate"
         if not self.dominated:
-            return f"no policy is shown to be worse than another in every metric ({rate})"
+            return f"No policy is clearly worse than another in every metric ({rate})."
         claims = [f"{p} than {' and '.join(better)}" for p, better in self.dominated.items()]
-        return f"worse in every metric: {'; '.join(claims)} ({rate})"
+        return f"Worse in every metric: {'; '.join(claims)} ({rate})."
 
     def rows(self) -> list[dict[str, object]]:
         """One dictionary per policy and metric."""
@@ -100,7 +100,7 @@ class Pareto:
                 value, between = self.cell(policy, metric)
                 own.append(f"{metric} {value} ({between})")
             lines.append(f"{policy}: {', '.join(own)}")
-        return "\n".join([*lines, capitalized(self.statement)])
+        return "\n".join([*lines, self.statement])
 
     @printable
     def __repr__(self) -> str:

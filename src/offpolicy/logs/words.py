@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 UNITS = {"bandit": "impression", "trajectories": "episode", "slates": "slate"}
+#: How a note begins that is for authors of estimators: frames and JSON have it, printed tables leave it out.
+DETAIL = "detail: "
+
 DECISIONS = {"bandit": "impression", "trajectories": "step", "slates": "slot"}
 
 

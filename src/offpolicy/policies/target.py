@@ -184,10 +184,9 @@ def named_policies(policies: Any, *, of_numbers: bool = False) -> dict[str, Any]
     return {"policy": policies}
 
 
-def adapted_policies(policies: Any, log: Log | Scan) -> dict[str, Any]:
+def adapted_policies(named: Mapping[str, Any], log: Log | Scan) -> dict[str, Any]:
     """Policies by name, each adapted from the form it came in; files and modules are read here, once."""
     surface = Surface.of(log)
-    named = named_policies(policies, of_numbers=surface.is_continuous)
     adapt = adapted_number if surface.is_continuous else adapted
     return {name: adapt(name, policy, surface) for name, policy in named.items()}
 

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from offpolicy.logs.words import DETAIL
 from offpolicy.scores import formulas as scores
 from offpolicy.scores.decisions import LARGEST_LOG_WEIGHT
 from offpolicy.scores.formulas import Scored
@@ -127,7 +128,7 @@ def best_combination(d: Decisions) -> Scored:
     leverage = np.minimum(mix.leverage + weight_share(d), MOST_SHARE)
     stretched = mix.residual / (1 - leverage)
     note = (
-        f"β = {mix.beta:.3g} between SNIPW (0) and SNDR (1), by the smallest variance; coefficient of the "
+        f"{DETAIL}β = {mix.beta:.3g} between SNIPW (0) and SNDR (1) by the smallest variance, coefficient of the "
         f"mean weight δ = {mix.delta:.3g}"
     )
     psi = center + stretched - d.mean(stretched)

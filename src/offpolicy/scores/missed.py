@@ -40,7 +40,7 @@ class Floor:
     Attributes
     ----------
     plain : (N,) array
-        Scores of the ratios alone, less their mean, scaled to the least spread, with alternating signs.
+        Scores of the ratios alone, less their mean, scaled to the least spread.
     square : float
         Σ m e² of them.
     """
@@ -58,7 +58,7 @@ class Floor:
             return None
         share = min(RULE_OF_THREE / d.size, 1.0)
         plain = share**0.5 * (alone - _mean(d, alone))
-        return cls(alternating(plain), float(d.mass @ plain**2))
+        return cls(plain, float(d.mass @ plain**2))
 
     def is_above(self, d: Decisions, psi: Floats) -> bool:
         """Whether scores vary less than this."""
@@ -94,7 +94,8 @@ def floored(d: Decisions, psi: Floats, floor: Floor | None = None) -> tuple[Floa
         f"{min(RULE_OF_THREE / d.size, 1.0):.2g}, which {d.size:,.0f} episodes may have missed"
     )
     mean = _mean(d, psi)
-    own, more = psi - mean, floor.plain - _mean(d, floor.plain)
+    signed = alternating(floor.plain)
+    own, more = psi - mean, signed - _mean(d, signed)
     # own + x · more has the spread of the floor.
     a, b = float(d.mass @ more**2), float(d.mass @ (own * more))
     x = (np.sqrt(b * b + a * (floor.square - spread(d, psi))) - b) / a if a > 0 else 0.0

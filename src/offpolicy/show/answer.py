@@ -4,22 +4,31 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from offpolicy.inference.change import change
-from offpolicy.inference.display import interval_text, reach_of
-from offpolicy.inference.figures import DASH, capitalized, count, level_text, measured, plain
+from offpolicy.inference.change import Change, change
+from offpolicy.inference.figures import (
+    DASH,
+    capitalized,
+    count,
+    level_text,
+    percent,
+    plain,
+    plural_of,
+    signed,
+)
 from offpolicy.logs.words import unit_word
 from offpolicy.policies.target import LOGGING_POLICY
 from offpolicy.scores.catalog import headline
-from offpolicy.show.change_words import ChangeWords
-from offpolicy.show.plain_words import SUPPORT, TOPICS
+from offpolicy.show.words import SUPPORT, TOPICS, ChangeWords, Measure
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from offpolicy.evaluation.result import Evaluation
+    from offpolicy.evaluation.shown import Traffic
     from offpolicy.inference.comparison import Comparison
+    from offpolicy.inference.intervals.multiple import BestPolicy
     from offpolicy.logs.log import Log
     from offpolicy.trust import Findings
     from offpolicy.trust.finding import Finding
@@ -33,6 +42,7 @@ ORDER = {"trust": 0, "caution": 1, "insufficient evidence": 2}
 SEVERITY = {"ok": 0, "note": 1, "caution": 2, "alarm": 3}
 REFUSED = "insufficient evidence"
 MOST_NAMES = 3
+TITLE = "Against the current policy"
 
 
 @dataclass(frozen=True)
@@ -74,7 +84,7 @@ class Answer:
     reasons : tuple of Reason
         What the verdict rests on, the most serious first.
     cells : tuple of str
-        Value, interval, change against the log and size of the A/B test, for the table of policies.
+        Value, interval, change against the current policy and size of the A/B test, for the table of policies.
     numbers : tuple of Figure
     """
 
@@ -111,26 +121,30 @@ def actions_of(log: Log) -> str:
     return f"{count(len(log.actions))} actions"
 
 
-def question(evaluation: Evaluation) -> tuple[Fragment, ...]:
+def question(ev: Evaluation) -> tuple[Fragment, ...]:
     """What the report answers."""
-    earned = "come to" if evaluation.minimize else "earned"
-    if len(evaluation.policies) == 1:
+    if len(ev.policies) == 1:
+        earned = "cost" if ev.minimize else "earned"
         return (
             ("What would ", "text"),
-            (evaluation.policies[0], "name"),
-            (f" have {earned} in place of the policy that made this log?", "text"),
+            (ev.policies[0], "name"),
+            (f" have {earned} instead of the current policy?", "text"),
         )
-    better = "come to less" if evaluation.minimize else "earned more"
-    return ((f"Which policy would have {better} than the one that made this log?", "text"),)
+    better = "cost less" if ev.minimize else "earned more"
+    return ((f"Which policy would have {better} than the current one?", "text"),)
 
 
-def answers(evaluation: Evaluation, level: float = 0.95) -> list[Answer]:
+def answers(
+    evaluation: Evaluation, level: float = 0.95, traffic: Traffic | None = None
+) -> list[Answer]:
     """One answer for each policy, the most promising first.
 
-    Verdicts come first, then the lower end of the interval of the difference from the log.
+    Verdicts come first, then the lower end of the interval of the difference from the current policy.
     """
     family = _family(evaluation, level)
-    unordered = [_answer(evaluation, policy, level, family) for policy in evaluation.policies]
+    unordered = [
+        _answer(evaluation, policy, level, family, traffic) for policy in evaluation.policies
+    ]
 
     def promise(a: Answer) -> tuple[int, float]:
         gap = (evaluation[a.policy, a.estimator] - evaluation.logged).interval(level)
@@ -149,43 +163,55 @@ def _family(ev: Evaluation, level: float) -> Comparison | None:
     return ev.compare(level)
 
 
+def best_policies(ev: Evaluation, level: float) -> BestPolicy:
+    """Which of several policies may be the best; the current one is not where another is shown to be better."""
+    comparison = ev.compare(level)
+    best, name = comparison.best, headline(ev.estimators).name
+    better = [
+        p
+        for p, interval in comparison.differences.items()
+        if Change(ev[p, name] - ev.logged, interval, is_lift=False).better(minimize=ev.minimize) > 0
+    ]
+    if LOGGING_POLICY not in best.names or not better:
+        return best
+    names = tuple(p for p in best.names if p != LOGGING_POLICY)
+    return replace(best, names=names or (best.leader,))
+
+
 def choice(ev: Evaluation, ordered: Sequence[Answer], level: float) -> tuple[Fragment, ...]:
-    """Which of several policies is the best, or which cannot be told apart; nothing for a single policy."""
+    """Which of several policies is the best, or which are too close to call; nothing for a single policy."""
     if len(ordered) == 1:
         return ()
     usable = [a.policy for a in ordered if not a.is_refused]
     if not usable:
         return (
-            ("This log cannot say which of the ", "text"),
+            ("There is not enough evidence to say which of the ", "text"),
             (f"{len(ordered)} policies", "strong"),
-            (" is better: there is not enough evidence about any of them.", "text"),
+            (" is better.", "text"),
         )
-    family = _family(ev, level)
-    assert family is not None
-    best = family.best
-    if len(usable) < len(ordered):  # what the log cannot judge may not win
+    best = best_policies(ev, level)
+    if len(usable) < len(ordered):  # what cannot be judged may not win
         some = replace(
             ev,
             targets={p: ev.targets[p] for p in usable},
             estimates={key: e for key, e in ev.estimates.items() if key[0] in usable},
         )
-        best = some.compare(level).best
+        best = best_policies(some, level)
     rest = len(ordered) - len(usable)
     tail = f" There is not enough evidence about {_policies(rest)}." if rest else ""
-    among = (
-        f"the {len(usable)} policies" if not rest else f"the {_policies(len(usable))} it can judge"
-    )
+    among = f"the {_policies(len(usable))}" + (" with enough evidence" if rest else "")
     winners = [a.policy for a in ordered if a.policy in best.names]
     if LOGGING_POLICY in best.names:
         parts: list[Fragment] = [
-            (f"None of {among} is shown to be better than the one that made this log", "strong")
+            (f"None of {among} is clearly better than the current one", "strong")
         ]
         if winners:
-            parts += [("; ", "text"), *_named(winners), (" cannot be told apart from it", "text")]
+            close = "is" if len(winners) == 1 else "are"
+            parts += [("; ", "text"), *_named(winners), (f" {close} too close to call", "text")]
     elif len(winners) == 1:
         parts = [(winners[0], "name"), (f" is the best of {among}", "strong")]
     else:
-        parts = [*_named(winners), (" cannot be told apart", "strong")]
+        parts = [*_named(winners), (" are too close to call", "strong")]
         if len(winners) < len(usable):
             parts.append((f"; one of them is the best of {among}", "text"))
     return (*parts, (f".{tail} ", "text"))
@@ -209,81 +235,119 @@ def _named(names: Sequence[str]) -> list[Fragment]:
     return out
 
 
-def _answer(evaluation: Evaluation, policy: str, level: float, family: Comparison | None) -> Answer:
-    verdict = evaluation.verdict(policy, level=level)
-    name = headline(evaluation.estimators).name
-    e, logged = evaluation[policy, name], evaluation.logged
-    per = f"{evaluation.problem.log.names.reward} per {decision(evaluation.problem.log)}"
-    value = measured(e.value, e.std_error)
+def _answer(
+    ev: Evaluation, policy: str, level: float, family: Comparison | None, traffic: Traffic | None
+) -> Answer:
+    verdict = ev.verdict(policy, level=level)
+    name = headline(ev.estimators).name
+    e, measure = ev[policy, name], Measure.of(ev)
     family = family if e.is_defined else None
     # The best of several policies is not as good as it looks: its interval holds together with the others'.
-    between = reach_of(e, level) if family is None else interval_text(e, family.values[policy])
+    interval = e.interval(level) if family is None else family.values[policy]
+    between = measure.between(e, interval)
     against = ChangeWords.undefined()
     if e.is_defined:
-        own = (
-            change(e, logged, level) if family is None else family.change(evaluation, policy, name)
-        )
-        against = ChangeWords.of(own, minimize=evaluation.minimize)
-    earn = "come to" if evaluation.minimize else "earn"
+        own = change(e, ev.logged, level) if family is None else family.change(ev, policy, name)
+        against = ChangeWords.of(own, minimize=ev.minimize)
+    kind = f"{level_text(level)} interval"
+    if family is not None:
+        kind += f" corrected for {len(ev.policies)} policies"
+    worth = measure.worth(e.value, e.std_error)
     parts: list[Fragment]
     if not e.is_defined:
-        parts = [("The log says nothing about ", "text"), (policy, "name"), (".", "text")]
+        parts = [("The log holds no evidence about ", "text"), (policy, "name"), (".", "text")]
     elif verdict.level == REFUSED:
         parts = [
-            ("This log cannot say what ", "text"),
+            ("There is not enough evidence to say what ", "text"),
             (policy, "name"),
-            (f" would {earn}. Taken at face value it would be {value} {per}.", "text"),
+            (
+                f" would {'cost' if ev.minimize else 'earn'}. Taken at face value, it would {worth}.",
+                "text",
+            ),
         ]
     else:
         parts = [
             (policy, "name"),
-            (f" would {earn} ", "text"),
-            (f"{value} {per}", "strong"),
-            *_against(against, minimize=evaluation.minimize),
+            (" would ", "text"),
+            (worth, "strong"),
+            *_against(against, kind, minimize=ev.minimize),
             (_advice(against, verdict.test), "text"),
         ]
-        if evaluation.assumption:
-            parts.append((f" {capitalized(f'this {evaluation.assumption}')}", "text"))
+        if traffic is not None:
+            parts.append((_adds_up(ev, policy, name, level, family, traffic, measure), "text"))
+        if ev.assumption:
+            parts.append((f" {capitalized(f'this {ev.assumption}')}", "text"))
     short = against.short if against.short == DASH else f"{against.short} ({against.ends})"
     test = verdict.test
+    doubt = "Do not rely on this " if verdict.level == REFUSED else ""
+    basis = f"{doubt}{kind}: {between}, estimated by {name}."
     return Answer(
         policy,
         name,
         verdict.level,
         tuple(parts),
-        _basis(evaluation, verdict, name, level, between, corrected=family is not None),
-        _reasons(verdict, evaluation.diagnostics[policy]),
-        (value, between, short, DASH if test is None else count(test.total, 2)),
-        _numbers(evaluation, policy, level, between, against, verdict),
+        basis,
+        _reasons(verdict, ev.diagnostics[policy]),
+        (
+            measure.text(e.value, e.std_error),
+            between,
+            short,
+            DASH if test is None else count(test.total, 2),
+        ),
+        _numbers(ev, policy, level, between, against, verdict),
     )
 
 
-def _against(against: ChangeWords, *, minimize: bool) -> list[Fragment]:
-    """The policy against the log: how much more, or that it may be no more at all."""
+def _against(against: ChangeWords, kind: str, *, minimize: bool) -> list[Fragment]:
+    """The policy against the current one: how much more, or that there may be no difference."""
     if against.sign == 0:
-        reach = against.reach or "how sure that is cannot be said"
+        if not against.reach:
+            return [(". How it compares with the current policy is uncertain.", "text")]
         return [
-            (". Against the log that is ", "text"),
-            (f"{reach}", "strong"),
-            (": it may make no difference", "text"),
+            (". Compared with the current policy, that is anywhere from ", "text"),
+            (against.reach, "strong"),
+            (f" ({kind}), so there may be no difference.", "text"),
         ]
-    less = "; less is better" if minimize else ""
+    less = "; lower is better" if minimize else ""
     return [
-        (": ", "text"),
-        (f"{against.size} than the log", "strong"),
-        (f" ({against.reach}{less})", "text"),
+        (", ", "text"),
+        (f"{against.size} than the current policy", "strong"),
+        (f" ({kind}: {against.reach}{less}).", "text"),
     ]
 
 
-def _basis(
-    ev: Evaluation, verdict: Verdict, name: str, level: float, between: str, *, corrected: bool
+def _adds_up(
+    ev: Evaluation,
+    policy: str,
+    name: str,
+    level: float,
+    family: Comparison | None,
+    traffic: Traffic,
+    measure: Measure,
 ) -> str:
-    """The statistic behind the sentence."""
-    kind = f"{level_text(level)} interval"
-    if corrected:
-        kind += f" (corrected for {len(ev.policies)} policies)"
-    doubt = "Not to be relied on: " if verdict.level == REFUSED else ""
-    return f"{doubt}{kind} {between}, estimated by {name}."
+    """What the difference comes to at so much traffic, with its interval."""
+    low, high, value = difference_at(ev, policy, name, level, family, traffic)
+    more = measure.total(plain(abs(value), 2), more=value >= 0)
+    start = f" At {traffic.number} {measure.unit}s per {traffic.period}, that is about {more} per {traffic.period}"
+    if not (math.isfinite(low) and math.isfinite(high)):
+        return f"{start}."
+    ends = f"{signed(low, digits=2)} to {signed(high, digits=2)}".replace("-", "−")
+    return f"{start} ({ends})."
+
+
+def difference_at(
+    ev: Evaluation,
+    policy: str,
+    name: str,
+    level: float,
+    family: Comparison | None,
+    traffic: Traffic,
+) -> tuple[float, float, float]:
+    """Ends of the interval and value of a policy's difference from the current one, times the traffic."""
+    gap = ev[policy, name] - ev.logged
+    interval = gap.interval(level) if family is None else family.differences[policy]
+    low, high = interval.shown
+    return low * traffic.units, high * traffic.units, gap.value * traffic.units
 
 
 def _reasons(verdict: Verdict, findings: Findings) -> tuple[Reason, ...]:
@@ -325,38 +389,104 @@ def _topics(findings: list[Finding]) -> list[Reason]:
 
 def _advice(against: ChangeWords, test: ABTest | None) -> str:
     if against.sign < 0:
-        return ". Not worth an A/B test on this evidence."
+        return " It is not worth an A/B test."
     if test is None:
-        return "."
+        return ""
+    arms = f"{test.size} ({count(test.per_arm, 2)} per arm)"
+    power = f"with {percent(test.power)} power"
     if against.sign == 0:
-        return f". An A/B test to tell would need {test.size}, to detect {test.effect}."
+        return f" To find out, an A/B test of {arms} would detect {test.effect} {power}."
     if test.is_reasonable:
-        return f". Worth an A/B test of {test.size}, enough to detect {test.effect}."
+        return f" Worth an A/B test: {arms} would detect {test.effect} {power}."
     return (
-        ". How large the difference is this log hardly says: an A/B test for what can be counted on "
-        f"({test.effect}) would need {test.size}."
+        f" How large the gain is remains uncertain: an A/B test that detects {test.effect}, the part to count on, "
+        f"needs {test.size}."
     )
 
 
 def _numbers(
-    evaluation: Evaluation,
+    ev: Evaluation,
     policy: str,
     level: float,
     between: str,
     against: ChangeWords,
     verdict: Verdict,
 ) -> tuple[Figure, ...]:
-    e, logged = evaluation[policy, headline(evaluation.estimators).name], evaluation.logged
-    size, test = evaluation.diagnostics[policy, "effective_sample_size"], verdict.test
+    e, logged = ev[policy, headline(ev.estimators).name], ev.logged
+    size, test, measure = (
+        ev.diagnostics[policy, "effective_sample_size"],
+        verdict.test,
+        Measure.of(ev),
+    )
     refused = verdict.level == REFUSED
+    unit = (
+        plural_of(ev.problem.log.names.cluster)
+        if ev.problem.units.has_clusters
+        else f"{measure.unit}s"
+    )
     return (
-        Figure("Estimated value", measured(e.value, e.std_error), between, refused),
-        Figure("Logged value", measured(logged.value, logged.std_error), reach_of(logged, level)),
-        Figure("Against the log", against.short, against.ends, refused),
-        Figure("Effective sample", plain(size.value), f"of {count(size.details['units'])}"),
+        Figure("Estimated value", measure.text(e.value, e.std_error), between, refused),
+        Figure(
+            "Logged value",
+            measure.text(logged.value, logged.std_error),
+            measure.between(logged, logged.interval(level)),
+        ),
+        Figure(TITLE, against.short, against.ends, refused),
+        Figure("Effective sample", plain(size.value), f"of {count(size.details['units'])} {unit}"),
         Figure(
             "A/B test to settle it",
             DASH if test is None else count(test.total, 2),
-            "no finite test" if test is None else f"{test.unit} in all, to detect {test.effect}",
+            "no finite test" if test is None else f"{test.unit}, to detect {test.effect}",
         ),
     )
+
+
+def summary_rows(ev: Evaluation, level: float = 0.95) -> list[dict[str, Any]]:
+    """What `Evaluation.summary` holds: the current policy, then one row per policy, the most promising first."""
+    family, name, logged = _family(ev, level), headline(ev.estimators).name, ev.logged
+    low, high = logged.interval(level).shown
+    first = {
+        "policy": LOGGING_POLICY,
+        "verdict": "",
+        "value": logged.value,
+        "low": low,
+        "high": high,
+        "change": "",
+        "change_interval": "",
+        "ab_test": None,
+    }
+    rows: list[dict[str, Any]] = [first]
+    for answer in answers(ev, level):
+        e = ev[answer.policy, name]
+        own = (
+            family.values[answer.policy]
+            if family is not None and e.is_defined
+            else e.interval(level)
+        )
+        low, high = own.shown
+        test = ev.verdict(answer.policy, level=level).test
+        tile = next(f for f in answer.numbers if f.label == TITLE)
+        rows.append(
+            {
+                "policy": answer.policy,
+                "verdict": answer.level,
+                "value": e.value,
+                "low": low,
+                "high": high,
+                "change": tile.number,
+                "change_interval": tile.remark,
+                "ab_test": None if test is None else test.total,
+            }
+        )
+    return rows
+
+
+def totals(ev: Evaluation, level: float, traffic: Traffic) -> dict[str, Any]:
+    """What the differences of all policies add up to at so much traffic, with intervals."""
+    family, name = _family(ev, level), headline(ev.estimators).name
+    out: dict[str, Any] = {"text": traffic.text, "units": traffic.units, "period": traffic.period}
+    for policy in ev.policies:
+        if ev[policy, name].is_defined:
+            low, high, value = difference_at(ev, policy, name, level, family, traffic)
+            out.setdefault("differences", {})[policy] = {"value": value, "low": low, "high": high}
+    return out

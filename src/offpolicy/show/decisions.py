@@ -33,8 +33,8 @@ def learned_section(learned: Learned) -> Section:
     )
     if i.width > own.width:
         worth += (
-            " In some rows the policy, learned from all of them, does something else than those: its interval "
-            "allows for that, and is wider than theirs at the top of this page."
+            " In some rows the policy learned from all rows acts differently from those. Its interval allows for that "
+            "and is wider than theirs at the top of this page."
         )
     body = f"<p>{esc(str(learned.policy))}</p>"
     if isinstance(learned.policy, TreePolicy):

@@ -18,13 +18,14 @@ from offpolicy._output import write_text
 from offpolicy._progress import track
 from offpolicy._visible import esc
 from offpolicy.errors import UsageError
-from offpolicy.evaluation.shown import Section
-from offpolicy.inference.figures import count, level_text
+from offpolicy.evaluation.shown import Section, Traffic
+from offpolicy.inference.figures import capitalized, count, level_text
 from offpolicy.show import metrics, panels, provenance, sections
 from offpolicy.show.answer import actions_of, answers, choice, decision, question
 from offpolicy.show.glossary import explained, listed, term, tiles
 from offpolicy.show.markup import content_hash, sentence, table
 from offpolicy.show.segments import groupings
+from offpolicy.show.words import VERDICTS
 from offpolicy.trust.view import View
 
 if TYPE_CHECKING:
@@ -34,12 +35,7 @@ if TYPE_CHECKING:
     from offpolicy.evaluation.shown import Decision
     from offpolicy.show.answer import Answer, Reason
     from offpolicy.show.segments import Column, Segments
-
-VERDICTS = {
-    "trust": ("trust", "Trust"),
-    "caution": ("caution", "Caution"),
-    "insufficient evidence": ("insufficient", "Insufficient evidence"),
-}
+    from offpolicy.trust.gate import GateResult
 
 
 def write(
@@ -51,6 +47,9 @@ def write(
     title: str | None = None,
     command: str | None = None,
     decision: Decision | None = None,
+    gates: Sequence[GateResult] = (),
+    traffic: str | None = None,
+    sections: Sequence[Section | Callable[[Evaluation], Section]] = (),
 ) -> Path:
     """Write the report to ``path``; see `Evaluation.report`."""
     target = Path(path)
@@ -63,6 +62,9 @@ def write(
         title=title,
         command=command,
         decision=decision,
+        gates=gates,
+        traffic=traffic,
+        own=sections,
     )
     write_text(target, text)
     return target
@@ -76,14 +78,18 @@ def page(
     title: str | None = None,
     command: str | None = None,
     decision: Decision | None = None,
+    gates: Sequence[GateResult] = (),
+    traffic: str | None = None,
+    own: Sequence[Section | Callable[[Evaluation], Section]] = (),
 ) -> str:
     """The whole report as text."""
     with track("writing the report", 4 + len(panels.PANELS) * len(evaluation.policies)) as advance:
         grouped = groupings(evaluation, segments)
-        ordered = answers(evaluation, level)
+        ordered = answers(evaluation, level, None if traffic is None else Traffic.parse(traffic))
         advance(note="estimates")
         several = evaluation.asked.are_several and evaluation.is_whole
         parts = [] if decision is None else decision.sections()
+        parts += [each(evaluation) if callable(each) else each for each in own]
         parts += [metrics.section(evaluation, level)] if several else []
         parts.append(sections.estimates(evaluation, level))
         advance(note="differences")
@@ -93,9 +99,9 @@ def page(
         parts += _evidence(evaluation, ordered, grouped, level, advance)
         parts += [sections.checks(evaluation), _words(evaluation), _origin(evaluation, command)]
         advance()
-    own = _asset("report.js")
+    script = _asset("report.js")
     policy = (
-        f"default-src 'none'; script-src {content_hash(own)}; "
+        f"default-src 'none'; script-src {content_hash(script)}; "
         "style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
     )
     return Template(_asset("report.html")).substitute(
@@ -105,14 +111,14 @@ def page(
         subtitle=esc(title or "Off-policy evaluation"),
         about_log=esc(_about(evaluation)),
         question=sentence(question(evaluation)),
-        hero=_hero(evaluation, ordered, level),
+        hero=_hero(evaluation, ordered, level) + _gates(gates),
         others=_others(ordered, level),
         contents="".join(f'<li><a href="#{s.key}">{esc(s.title)}</a></li>' for s in parts),
         sections="".join(_section(s) for s in parts[:first]),
         picker=_picker(ordered),
         evidence="".join(_section(s) for s in parts[first:-3]),
         rest="".join(_section(s) for s in parts[-3:]),
-        script=own,
+        script=script,
     )
 
 
@@ -136,15 +142,14 @@ def _about(evaluation: Evaluation) -> str:
     if evaluation.asked.are_several:
         parts.append(f"{len(evaluation.metrics)} metrics, this page: {evaluation.metric_name}")
     if evaluation.minimize:
-        parts.append("less is better")
+        parts.append("lower is better")
     if "estimand" in evaluation.settings:
         parts.append(evaluation.settings["estimand"])
     return " · ".join(parts)
 
 
 def _badge(level: str) -> str:
-    key, word = VERDICTS[level]
-    return f'<span class="badge {key}">{esc(word)}</span>'
+    return f'<span class="badge {level.split(maxsplit=1)[0]}">{VERDICTS[level]}</span>'
 
 
 def _reason(r: Reason) -> str:
@@ -157,14 +162,14 @@ def _behind(reasons: Sequence[Reason]) -> str:
     inner = "".join(f"<li>{esc(text)}</li>" for r in reasons for text in r.behind)
     if not inner:
         return ""
-    return f"<details><summary>The numbers behind this</summary><ul>{inner}</ul></details>"
+    return f"<details><summary>Show the numbers behind this</summary><ul>{inner}</ul></details>"
 
 
 def _hero(ev: Evaluation, ordered: list[Answer], level: float) -> str:
     a = ordered[0]
     first = choice(ev, ordered, level)
     about = f" on {esc(a.policy)}" if len(ordered) > 1 else ""
-    key = VERDICTS[a.level][0]
+    key = a.level.split()[0]
     return (
         (f'<p class="answer">{sentence(first)}</p>' if first else "")
         + f'<p class="answer{" second" if first else ""}">{sentence(a.sentence)}</p>'
@@ -175,17 +180,34 @@ def _hero(ev: Evaluation, ordered: list[Answer], level: float) -> str:
     )
 
 
+def _gates(gates: Sequence[GateResult]) -> str:
+    """Every gate with its outcome, right under the answer; nothing where none was asked for."""
+    if not gates:
+        return ""
+    kinds = {"passed": "trust", "failed": "insufficient", "not enough evidence": "caution"}
+    rows = "".join(
+        f'<li><span class="badge {kinds[g.outcome]}">{capitalized(g.outcome)[:-1]}</span> '
+        f"<code>{esc(g.expression)}</code><br>{esc(g.why)}</li>"
+        for g in gates
+    )
+    title = "Gate" if len(gates) == 1 else "Gates"
+    return (
+        f'<section class="verdict gates" aria-labelledby="gates"><h2 id="gates">{term("gate", title)}</h2>'
+        f"<ul>{rows}</ul></section>"
+    )
+
+
 def _others(ordered: list[Answer], level: float) -> str:
     """All policies side by side; nothing for a single one."""
     if len(ordered) == 1:
         return ""
-    rows = [(a.policy, (VERDICTS[a.level][1], float(i)), *a.cells) for i, a in enumerate(ordered)]
+    rows = [(a.policy, (VERDICTS[a.level], float(i)), *a.cells) for i, a in enumerate(ordered)]
     headings = (
         "Policy",
         "Verdict",
         "Value",
         f"{level_text(level)} interval",
-        "Against the log",
+        "Against the current policy",
         "A/B test",
     )
     body = table(
@@ -199,11 +221,11 @@ def _others(ordered: list[Answer], level: float) -> str:
         classes="policies",
     )
     note = (
-        f"Intervals are {term('together', 'corrected')} for the number of policies: all of them hold together with "
+        f"Intervals are {term('together', 'corrected')} for comparing {len(ordered)} policies: they all hold with "
         f"{level_text(level)} probability."
     )
     if any(a.is_refused for a in ordered):
-        note += " Numbers in gray should not be relied on."
+        note += " Do not rely on numbers in gray."
     return f'<section id="policies" aria-label="All policies">{body}<p class="about">{note}</p></section>'
 
 
@@ -266,8 +288,8 @@ def _panels(ordered: list[Answer], bodies: list[str]) -> str:
 
 
 def _words(ev: Evaluation) -> Section:
-    about = "What the words on this page mean. They are explained where they are underlined, too."
-    return Section("words", "Words", about, listed(e.name for e in ev.estimators))
+    about = "Underlined terms above show the same definitions."
+    return Section("words", "Glossary", about, listed(e.name for e in ev.estimators))
 
 
 def _facts(entries: dict[str, str]) -> str:
@@ -281,7 +303,6 @@ def _origin(ev: Evaluation, command: str | None) -> Section:
     if origin is not None:
         asked = {
             "files": ", ".join(origin.paths),
-            "folder": origin.folder,
             "evaluated": origin.made,
         }
         identity |= {key: value for key, value in asked.items() if value}

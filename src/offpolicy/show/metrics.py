@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 from offpolicy._visible import esc
 from offpolicy.evaluation.shown import Section
-from offpolicy.inference.figures import capitalized, level_text, plain
+from offpolicy.inference.figures import level_text, plain
 from offpolicy.policies.target import LOGGING_POLICY
 from offpolicy.show.markup import columns_table, table
 from offpolicy.show.sections import figure, legend_of, span
 from offpolicy.show.svg import Scale, frame, numbers, pos
+from offpolicy.show.words import VERDICTS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 HEIGHT = 280
 MOST_PICTURES = 6
 EDGE = 0.75  # names of points farther to the right lean to the left
-WORDS = {"trust": "Trust", "caution": "Caution", "insufficient evidence": "Insufficient evidence"}
 
 
 def points(found: Pareto, across: str, up: str) -> list[Row]:
@@ -52,11 +52,11 @@ def section(ev: Evaluation, level: float) -> Section:
         body += figure(
             f"metrics-{number}",
             picture(rows, _axis(found, metric), _axis(found, first)),
-            f"{first} against {metric}, one point with its intervals for each policy",
+            f"{first} against {metric}: one point with its intervals per policy",
             legend=legend_of(
-                ("accent", "no one is shown to be better in every metric"),
-                ("soft", "another is"),
-                ("logged", "logging policy"),
+                ("accent", "no policy is better in every metric"),
+                ("soft", "another policy is better in every metric"),
+                ("logged", "current policy"),
             ),
             data=columns_table(
                 rows,
@@ -71,8 +71,8 @@ def section(ev: Evaluation, level: float) -> Section:
             ),
         )
     about = (
-        f"{capitalized(found.statement)} All {level_text(level)} intervals of the table hold together. The rest of "
-        f"this page is about {first}; ev.metric(…).report(…) writes the same about another metric."
+        f"{found.statement} All {level_text(level)} intervals in the table hold together. The rest of "
+        f"this page is about {first}; ev.metric(…).report(…) writes the same page about another metric."
     )
     return Section("metrics", "All metrics", about, body)
 
@@ -86,21 +86,23 @@ def _table(ev: Evaluation, found: Pareto, level: float) -> str:
     for policy in found.policies:
         values = [found.cell(policy, metric) for metric in found.metrics]
         cells = [f"{value} ({between})" for value, between in values]
-        beaten = ", ".join(found.dominated.get(policy, ())) or "no one"
+        beaten = ", ".join(found.dominated.get(policy, ())) or "none"
         verdict = "" if policy == LOGGING_POLICY else _verdict(ev, policy, level)
         rows.append((policy, verdict, beaten, *cells))
     headings = [_axis(found, metric).replace(" is better", "") for metric in found.metrics]
     return table(
-        ("Policy", "Verdict", "Beaten by", *headings), rows, caption="All metrics", words=3
+        ("Policy", "Verdict", "Worse in all than", *headings), rows, caption="All metrics", words=3
     )
 
 
 def _verdict(ev: Evaluation, policy: str, level: float) -> str:
     """The worst verdict of all metrics, and by which of them."""
     levels = {m: ev.metric(m).verdict(policy, level=level).level for m in ev.metrics}
-    worst = max(levels.values(), key=list(WORDS).index)
+    worst = max(levels.values(), key=list(VERDICTS).index)
     where = [metric for metric, own in levels.items() if own == worst]
-    return WORDS[worst] if len(where) == len(levels) else f"{WORDS[worst]} ({', '.join(where)})"
+    return (
+        VERDICTS[worst] if len(where) == len(levels) else f"{VERDICTS[worst]} ({', '.join(where)})"
+    )
 
 
 def picture(rows: Sequence[Row], across: str, up: str) -> str:

@@ -121,7 +121,7 @@ def _groups_table(s: Subject, first: str, rows: Sequence[Row], caption: str) -> 
         named,
         [(first, "name", str), ("Value", "value std_error", measured),
          (s.interval, BETWEEN, between), ("Logged", "logged std_error", measured),
-         ("Against the log", "gap gap_low gap_high gap_error", gap),
+         ("Against the current policy", "gap gap_low gap_high gap_error", gap),
          ("Units", "n", count), ("Share", "share", percent)],
         caption,
     )  # fmt: skip
@@ -280,14 +280,14 @@ def by_position(s: Subject) -> str:
 PANELS: tuple[tuple[str, str, str, Callable[[Subject], str]], ...] = (
     (
         "weights", "Importance weights",
-        ("Each row counts by its [weight|importance weight]: how much more often the policy would have done "
-        "what was logged there. The [effective|effective sample] is how many rows that leaves."),
+        ("Each row counts by its [weight|importance weight]: how much more often the policy takes the logged action. "
+        "The [effective|effective sample] is how many rows that leaves."),
         weights,
     ),
     (
         "overlap", "What the log and the policy do",
-        ("[overlap|Overlap]: where the policy often does what the log rarely shows, few rows speak for many. For "
-        "what was never logged, none does."),
+        ("[overlap|Overlap]: where the policy favors actions that are rare in the log, a few rows stand in for many. "
+        "Actions never logged have no data at all."),
         overlap,
     ),
     (
@@ -304,14 +304,14 @@ PANELS: tuple[tuple[str, str, str, Callable[[Subject], str]], ...] = (
     ),
     (
         "batches", "Estimate over time",
-        ("The estimate inside each [batch|batch]. A trend here means that the past may not speak for the future. "
+        ("The estimate inside each [batch|batch]. A trend here means that the past may not predict the future. "
         "The intervals are widened so that all of them hold together."),
         batches,
     ),
     (
         "segments", "Value by segment",
-        ("The estimate inside groups of rows, beside what the log earned there. Whether the policy would earn more "
-        "in one of them is in the numbers: the difference with its interval."),
+        ('The estimate inside groups of rows, beside the logged value. Open "Show the numbers" for the difference in '
+        "each group, with its interval."),
         by_segment,
     ),
     (
@@ -321,13 +321,13 @@ PANELS: tuple[tuple[str, str, str, Callable[[Subject], str]], ...] = (
     ),
     (
         "propensities", "Do the propensities fit the log?",
-        "Actions should have been logged as often as their probabilities say.",
+        "Each action should have been logged as often as its probability says.",
         behavior,
     ),
     (
         "clipping", "Sensitivity to large weights",
-        ("The estimate when large weights are [clipping|cut] at ever lower values. One that moves a lot hangs on "
-        "few rows."),
+        ("The estimate when large weights are [clipping|capped] at ever lower values. If it moves a lot, a few rows "
+        "drive it."),
         clipping,
     ),
 )  # fmt: skip

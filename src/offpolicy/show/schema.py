@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from offpolicy._json import write
 from offpolicy.errors import NotIdentifiedError
-from offpolicy.evaluation.shown import Origin
+from offpolicy.evaluation.shown import Origin, Traffic
 from offpolicy.scores.catalog import headline
+from offpolicy.show.answer import totals
 from offpolicy.show.provenance import columns, digest, versions
+from offpolicy.show.segments import segment_rows
 from offpolicy.show.tables import lift_of, number_of_clusters, summary
 
 if TYPE_CHECKING:
@@ -22,9 +24,10 @@ if TYPE_CHECKING:
     from offpolicy.evaluation.result import Evaluation
     from offpolicy.inference.estimate import Estimate
     from offpolicy.inference.intervals.sample import Interval
+    from offpolicy.show.segments import Column
     from offpolicy.trust.gate import GateResult
 
-SCHEMA = "offpolicy.evaluation.result/3"
+SCHEMA = "offpolicy.evaluation.result/4"
 SCHEMA_FILE = "result.schema.json"
 
 
@@ -38,6 +41,8 @@ def document(
     level: float = 0.95,
     gates: Sequence[GateResult] = (),
     made: str | None = None,
+    segments: Sequence[Column] | Column | None = None,
+    traffic: str | None = None,
 ) -> dict[str, Any]:
     """The result as plain values that JSON can hold."""
     log = evaluation.problem.log
@@ -48,7 +53,6 @@ def document(
         "versions": versions(),
         "origin": {
             "command": origin.command,
-            "folder": origin.folder,
             "paths": list(origin.paths),
             "made": origin.made or made,
         },
@@ -70,6 +74,8 @@ def document(
         "metrics": [_said(evaluation.metric(name), level) for name in _others(evaluation)],
         "pareto": _pareto(evaluation, level),
         "gates": [_gate(gate) for gate in gates],
+        "segments": [] if segments is None else segment_rows(evaluation, segments, level=level),
+        "traffic": None if traffic is None else totals(evaluation, level, Traffic.parse(traffic)),
     }
 
 
@@ -191,7 +197,9 @@ def dump(
     path: str | Path | None = None,
     level: float = 0.95,
     gates: Sequence[GateResult] = (),
+    segments: Sequence[Column] | Column | None = None,
+    traffic: str | None = None,
 ) -> str:
     """Serialize, writing to ``path`` when given. Numbers that are not defined become null."""
     made = datetime.now(UTC).isoformat(timespec="seconds")
-    return write(document(evaluation, level, gates, made), path)
+    return write(document(evaluation, level, gates, made, segments, traffic), path)

@@ -142,21 +142,23 @@ def estimates(ev: Evaluation, level: float) -> Section:
         "Estimates",
     )  # fmt: skip
     about = (
-        "Every [estimator|estimator] looks at the same log. Where they agree, the answer does not hang on one "
-        "method; the one in bold is the one the answer above is taken from."
+        "Every [estimator|estimator] uses the same log. Where they agree, the answer does not depend on one "
+        "method; the one in bold is the headline."
     )
     if len(ev.policies) > 1:
-        about += " Each interval here stands alone; those corrected for the number of policies are above."
+        about += (
+            " Intervals here are not corrected for comparing several policies; those above are."
+        )
     cut = any(r["low"] < ends[0] or r["high"] > ends[1] for r in rows)
     first = ev.policies[0]
     biased = ", ".join(e.name for e in ev.estimators if ev[first, e.name].bias)
     if biased:
         about += (
-            f" Some can be off by more than chance ({biased}): their intervals are those of a sounder method, "
-            "stretched to their own estimate."
+            f" Some ({biased}) can be biased; they are shown with a sounder method's interval, widened to include "
+            "their own estimate."
         )
     if cut:
-        about += " Intervals that reach the edge go on beyond it."
+        about += " Intervals that reach the edge continue beyond it."
     legend = legend_of(
         ("accent", "headline estimator"), ("soft", "others"), ("logged", "logged value")
     )
@@ -193,19 +195,17 @@ def differences(ev: Evaluation, level: float, leader: str) -> Section:
         "Paired differences",
     )  # fmt: skip
     about = (
-        "[paired|Paired]: both sides are compared on the same rows, so what they share cancels. An interval "
-        "clear of zero tells the two apart."
+        "[paired|Paired]: both sides are compared on the same rows, so shared luck cancels. An interval "
+        "that excludes zero tells the two apart."
     )
     if len(ev.policies) > 1:
         about += (
-            " Each interval here stands alone, and of many some are clear of zero by chance; those corrected for the "
-            "number of policies are above."
+            " Intervals here are not corrected for comparing several policies: some exclude zero by chance. Those "
+            "above are corrected."
         )
     if not few:
-        about += f" Policies are held against the log and against {leader}."
-    alt = (
-        "Paired differences between each policy and the log, and between policies, with intervals."
-    )
+        about += f" Policies are compared with the current policy and with {leader}."
+    alt = "Paired differences between each policy and the current one, and between policies, with intervals."
     body = figure("differences", drawing, alt, data=data)
     return Section("differences", "Paired differences", about, body)
 

@@ -19,6 +19,7 @@ from offpolicy.inference.figures import plain
 from offpolicy.inference.reach import masses
 from offpolicy.logs.frame import Columns
 from offpolicy.show import tables
+from offpolicy.trust.verdict import policy_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -109,6 +110,35 @@ def by_segment(
         {"column": s.column, **row}
         for s in segments
         for row in tables.by_group(evaluation, policy, s.codes, s.labels, level, among=total)
+    ]
+
+
+def segment_rows(
+    ev: Evaluation,
+    columns: Sequence[Column] | Column | None,
+    policy: str | None = None,
+    level: float = 0.95,
+) -> list[tables.Row]:
+    """What `Evaluation.segments` holds: one row per policy, column and group."""
+    names = ev.policies if policy is None else [policy_name(ev, policy)]
+    groups = groupings(ev, columns)
+    return [
+        {
+            "policy": name,
+            "column": row["column"],
+            "segment": row["group"],
+            "value": row["value"],
+            "low": row["low"],
+            "high": row["high"],
+            "logged": row["logged"],
+            "difference": row["gap"],
+            "difference_low": row["gap_low"],
+            "difference_high": row["gap_high"],
+            "n": row["n"],
+            "share": row["share"],
+        }
+        for name in names
+        for row in by_segment(ev, name, groups, level)
     ]
 
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from offpolicy.inference.confidence import no_base
 from offpolicy.inference.family import adjusted
+from offpolicy.policies.target import LOGGING_POLICY
 from offpolicy.scores.catalog import headline
 
 if TYPE_CHECKING:
@@ -26,6 +27,48 @@ if TYPE_CHECKING:
 Row: TypeAlias = dict[str, Any]
 
 MOST_BATCHES = 60
+
+
+def estimate_rows(ev: Evaluation, level: float = 0.95, *, verdicts: bool = True) -> list[Row]:
+    """What `Evaluation.frame` holds: the current policy, then every estimate with its change and its verdict."""
+    logged = ev.logged
+    interval = logged.interval(level)
+    low, high = interval.shown
+    first: Row = {
+        "policy": LOGGING_POLICY,
+        "estimator": "mean",
+        "value": logged.value,
+        "std_error": logged.std_error,
+        "low": low,
+        "high": high,
+        "method": interval.method,
+        "refused": interval.reason or None,
+        "n": logged.n,
+        "difference": 0.0,
+        "difference_std_error": 0.0,
+        "notes": "",
+        "lift": None,
+        "lift_low": None,
+        "lift_high": None,
+        "verdict": "",
+    }
+    rows = [first]
+    for row in ev.rows(level):
+        e = ev[row["policy"], row["estimator"]]
+        lifts = lift_of(e, logged, level)
+        judged = (
+            ev.verdict(row["policy"], row["estimator"], level=level).level if verdicts else None
+        )
+        rows.append(
+            {
+                **row,
+                **{key: lifts[key] for key in ("lift", "lift_low", "lift_high")},
+                "verdict": judged,
+            }
+        )
+    head = ("policy", "estimator", "verdict")
+    order = [*head, *(key for key in first if key not in head)]
+    return [{key: row[key] for key in order if verdicts or key != "verdict"} for row in rows]
 
 
 def forest(evaluation: Evaluation, level: float = 0.95) -> list[Row]:

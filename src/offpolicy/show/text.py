@@ -1,8 +1,9 @@
-"""Results as plain text."""
+"""Results as plain text: verdicts first, then the table of estimates, then how it was made."""
 
 from __future__ import annotations
 
 import math
+import textwrap
 from typing import TYPE_CHECKING
 
 from offpolicy._progress import track
@@ -10,17 +11,21 @@ from offpolicy._visible import visible
 from offpolicy.errors import NotIdentifiedError
 from offpolicy.inference.change import change
 from offpolicy.inference.display import align
-from offpolicy.inference.figures import capitalized, level_text, plural_of
-from offpolicy.logs.words import unit_word
+from offpolicy.inference.figures import level_text, plural_of
+from offpolicy.logs.words import DETAIL, unit_word
 from offpolicy.policies.target import LOGGING_POLICY
+from offpolicy.show.answer import answers, best_policies
 from offpolicy.show.tables import number_of_clusters
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from offpolicy.evaluation.result import Evaluation
     from offpolicy.inference.estimate import Estimate
     from offpolicy.inference.intervals.sample import Interval
 
-HEADINGS = ("policy", "estimator", "value", "std error", "{level} interval", "vs logged", "n")
+HEADINGS = ("policy", "estimator", "value", "std error", "{level} interval", "vs current", "n")
+WIDTH = 100
 
 
 def number(value: float, digits: int = 4) -> str:
@@ -86,11 +91,27 @@ def _interval(interval: Interval) -> str:
     return f"[{number(interval.low)}, {number(interval.high)}]"
 
 
-def refusals(evaluation: Evaluation, level: float) -> list[str]:
-    """Why an estimate has no interval, one line for each that has none."""
-    rows = evaluation.estimates.values()
-    intervals = [(e.label, e.interval(level)) for e in rows if e.is_defined]
-    return [f"{label}: no interval: {i.reason}" for label, i in intervals if not i.sufficient]
+def notes_of(evaluation: Evaluation, level: float) -> list[str]:
+    """Refused intervals and notes of estimates, each said once, with the estimates that it is about."""
+    subjects: dict[str, list[str]] = {}
+    for e in evaluation.estimates.values():
+        interval = e.interval(level) if e.is_defined else None
+        texts = (
+            [] if interval is None or interval.sufficient else [f"no interval: {interval.reason}"]
+        )
+        texts += filter(None, map(_for_readers, e.notes))
+        for text in texts:
+            subjects.setdefault(text, []).append(e.label)
+    total = len(evaluation.estimates)
+    return [
+        f"{'all estimates' if len(labels) == total > 1 else ', '.join(labels)}: {text}"
+        for text, labels in subjects.items()
+    ]
+
+
+def _for_readers(note: str) -> str:
+    """A note without its details for authors."""
+    return "; ".join(part for part in note.split("; ") if not part.startswith(DETAIL))
 
 
 def headings(level: float) -> tuple[str, ...]:
@@ -99,7 +120,7 @@ def headings(level: float) -> tuple[str, ...]:
 
 
 def best_of(evaluation: Evaluation, level: float = 0.95) -> str:
-    """Which of several policies is the best, or that they cannot be told apart; empty for a single one.
+    """Which of several policies is the best, or that the log cannot tell them apart; empty for a single one.
 
     The interval of the leader is one that holds although it was chosen.
     """
@@ -108,14 +129,15 @@ def best_of(evaluation: Evaluation, level: float = 0.95) -> str:
     try:
         comparison = evaluation.compare(level)
     except NotIdentifiedError as error:
-        return capitalized(str(error))
-    best, better = comparison.best, "lower" if evaluation.minimize else "higher"
-    lines = [f"{capitalized(visible(best.statement))[:-1]} ({better} is better)."]
+        return str(error)
+    best = best_policies(evaluation, level)
+    lines = [visible(best.statement)]
+    lines += ["Lower is better."] if evaluation.minimize else []
     own = comparison.values.get(best.leader)
     if own is not None and own.sufficient:
         lines.append(
-            f"{visible(best.leader)}: {_interval(own)}, corrected for having been chosen among "
-            f"{len(evaluation.policies)} policies."
+            f"The interval of {visible(best.leader)} is {_interval(own)} after correcting for picking the winner "
+            f"among {len(evaluation.policies)} policies."
         )
     return " ".join(lines)
 
@@ -126,31 +148,31 @@ def direction(evaluation: Evaluation) -> str:
 
 
 def metrics_line(evaluation: Evaluation) -> str:
-    """Which of several metrics an evaluation speaks of; empty where there is one."""
+    """Which of several metrics an evaluation is about; empty where there is one."""
     if not evaluation.asked.are_several:
         return ""
     others = [visible(m) for m in evaluation.metrics if m != evaluation.metric_name]
     own = visible(evaluation.metric_name)
-    return f"Metric: {own} ({direction(evaluation)}). Others by ev.metric(…): {', '.join(others)}."
+    return f"Metric: {own} ({direction(evaluation)}). See ev.metric(…) for {', '.join(others)}."
 
 
 def pareto_table(evaluation: Evaluation, level: float = 0.95) -> str:
     """Policies by metrics with intervals that hold together, and the claim that they support."""
-    found = evaluation.pareto(level)
+    front = evaluation.pareto(level)
     rows = []
-    for policy in found.policies:
+    for policy in front.policies:
         cells = [
             f"{value} [{ends.replace(' to ', ', ')}]" if " to " in ends else f"{value} ({ends})"
-            for value, ends in (found.cell(policy, metric) for metric in found.metrics)
+            for value, ends in (front.cell(policy, metric) for metric in front.metrics)
         ]
-        beaten = ", ".join(visible(p) for p in found.dominated.get(policy, ())) or "no one"
+        beaten = ", ".join(visible(p) for p in front.dominated.get(policy, ())) or "none"
         rows.append((visible(policy), *cells, beaten))
     names = [
-        f"{visible(m)} ({'lower' if m in found.minimized else 'higher'})" for m in found.metrics
+        f"{visible(m)} ({'lower' if m in front.minimized else 'higher'})" for m in front.metrics
     ]
-    text = align(("policy", *names, "beaten in all by"), rows, numbers=False)
-    note = f"All intervals hold together with probability {found.level:g}."
-    return "\n".join([text, "", capitalized(visible(found.statement)), note])
+    text = align(("policy", *names, "worse in all than"), rows, numbers=False)
+    note = f"All intervals hold together with {100 * front.level:.10g}% probability."
+    return "\n".join([text, "", visible(front.statement), note])
 
 
 def sizes(evaluation: Evaluation) -> str:
@@ -163,27 +185,80 @@ def sizes(evaluation: Evaluation) -> str:
 
 
 def table(evaluation: Evaluation, level: float = 0.95) -> str:
-    """The whole result as text: estimates, then what a reader should know about them."""
+    """The table of estimates, then how they were made, on one line each."""
     text = align(headings(level), cells(evaluation, level))
-    notes = [f"{e.label}: {note}" for e in evaluation.estimates.values() for note in e.notes]
-    of_policies = [f"{name}: {t.note}" for name, t in evaluation.targets.items() if t.note]
-    notes = [*of_policies, *refusals(evaluation, level), *notes]
     settings = evaluation.settings
-    model = settings["reward_model"] or settings["value_model"]
+    kind = "reward model" if settings["reward_model"] else "value model"
+    model = settings[kind.replace(" ", "_")]
+    repeats = f" × {settings['repeats']}" if settings["repeats"] != 1 else ""
     foot = (
-        f"π_b: {settings['behavior_model']} · q: {model} · {settings['folds']} folds × "
-        f"{settings['repeats']} · seed {settings['seed']}"
+        f"{sizes(evaluation)} · propensities: {settings['behavior_model'].removesuffix(' propensities')} · "
+        f"{kind}: {model} · {settings['folds']} folds{repeats} · seed {settings['seed']}"
     )
     about = [settings["estimand"]] if "estimand" in settings else []
     if len(evaluation.policies) > 1:
-        about.append(
-            "Each interval of the table stands alone: none is corrected for the number of policies."
-        )
-    about += [sizes(evaluation)] if evaluation.problem.units.has_clusters else []
-    return "\n".join([text, "", *about, foot, *notes])
+        about.append("Intervals in this table are not corrected for comparing several policies.")
+    of_policies = [f"{name}: {t.note}" for name, t in evaluation.targets.items() if t.note]
+    return "\n".join([text, "", *about, foot, *of_policies, *notes_of(evaluation, level)])
 
 
-def whole(evaluation: Evaluation) -> str:
+def wrapped(text: str, indent: str = "", first: str | None = None) -> str:
+    """Text in lines of at most 100 letters."""
+    start = indent if first is None else first
+    return textwrap.fill(
+        text, WIDTH, initial_indent=start, subsequent_indent=indent, break_long_words=False
+    )
+
+
+def verdict_lines(evaluation: Evaluation, level: float = 0.95) -> Iterable[str]:
+    """The verdict and the answer of every policy, the most promising first."""
+    for answer in answers(evaluation, level):
+        yield f"{visible(answer.policy)}: {answer.level.upper()}"
+        yield wrapped(visible(answer.text), "  ")
+
+
+def whole(evaluation: Evaluation, level: float = 0.95) -> str:
     """What print() shows."""
-    parts = (metrics_line(evaluation), best_of(evaluation), table(evaluation))
-    return "\n".join(filter(None, parts))
+    head = [metrics_line(evaluation), *verdict_lines(evaluation, level), best_of(evaluation, level)]
+    return "\n".join([*filter(None, head), "", table(evaluation, level)])
+
+
+LATEX = {
+    "&": r"\&",
+    "%": r"\%",
+    "$": r"\$",
+    "#": r"\#",
+    "_": r"\_",
+    "{": r"\{",
+    "}": r"\}",
+    "−": "$-$",
+    "—": "---",
+}
+
+
+def latex(evaluation: Evaluation, level: float = 0.95) -> str:
+    """The table of estimates in LaTeX, for booktabs."""
+
+    def line(texts: Iterable[str]) -> str:
+        return " & ".join("".join(LATEX.get(c, c) for c in text) for text in texts) + r" \\"
+
+    rows = cells(evaluation, level)
+    verdicts = ["", *(evaluation.verdict(p, e, level=level).level for p, e in _keys(evaluation))]
+    head = (*headings(level), "verdict")
+    body = [line((*row, verdict)) for row, verdict in zip(rows, verdicts, strict=True)]
+    return "\n".join(
+        [
+            rf"\begin{{tabular}}{{ll{'r' * (len(head) - 3)}l}}",
+            r"\toprule",
+            line(head),
+            r"\midrule",
+            *body,
+            r"\bottomrule",
+            r"\end{tabular}",
+        ]
+    )
+
+
+def _keys(evaluation: Evaluation) -> list[tuple[str, str]]:
+    """Policies and estimators in the order of `cells`."""
+    return [(p, e.name) for p in evaluation.policies for e in evaluation.estimators]

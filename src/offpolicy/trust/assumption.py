@@ -17,26 +17,30 @@ if TYPE_CHECKING:
     from offpolicy.logs.log import Log, Scan
     from offpolicy.logs.outcome import Settled
 
-ASSUMES = "assumes that nothing but the context columns moved both the action and the reward"
-DECLARED = "rests on the declaration that actions were drawn at random given the context columns"
-GIVEN = "rests on the given propensities being those the actions were drawn with"
-ACCEPTED = "assumes that nothing unseen changes the odds of an action by more than a factor {:g}"
+ASSUMES = "assumes that nothing outside the context columns affected both the action and the reward"
+DECLARED = "relies on your statement that actions were drawn at random given the context columns"
+GIVEN = "assumes the given propensities are the ones actually used"
+ACCEPTED = (
+    "assumes that no unrecorded cause changes the odds of an action by more than a factor of {:g}"
+)
+COARSE = "assumes that actions of one cell (same {}; {}) earn the same, apart from what the reward model predicts"
 UNSEEN = "assumes that the policy was not learned from these rows"
-ELSEWHERE = "rests on the declaration that the policy was not learned from these rows"
-COARSE = "assumes that actions of one cell (same {}; {}) earn the same beyond what the reward model says of each"
+ELSEWHERE = "relies on your statement that the policy was not learned from these rows"
 UNTESTED = (
-    "This log cannot tell whether ratios of cells lose what matters, since its exact weights carry too little or are "
-    "not known: the number {}."
+    "Whether cells of actions are fine enough could not be tested, because the exact weights are unknown or carry too "
+    "little information. The estimate {}."
 )
-OF_CELLS = "Only the probability of the logged action was logged, so that π_b of cells was fitted"
+OF_CELLS = (
+    "Only the logged action's probability is known, so the probabilities of cells were fitted"
+)
 REMEDY = (
-    "Log propensities; or say randomized=True if actions were drawn at random given these columns"
+    "Log propensities, or pass randomized=True if actions were drawn at random given these columns"
 )
-BOUND = "; or accept a bound on hidden causes with gamma="
+BOUND = ", or accept a bound on unrecorded causes with gamma="
 
 
 def remedy_of(log: Log) -> str:
-    """What would make the number more than a hope: bounds on hidden causes are for single decisions among labels."""
+    """What would support the number: bounds on unrecorded causes are for single decisions among labels."""
     bounded = log.kind == "bandit" and not log.is_continuous
     return f"{REMEDY}{BOUND if bounded else ''}."
 
@@ -110,10 +114,10 @@ def check_declarations(log: Log | Scan, randomized: object, gamma: object) -> No
         raise UsageError(f"gamma= must be a number of at least 1. Got {gamma!r} instead.")
     if log.is_continuous:
         raise UsageError(
-            "gamma= bounds odds of actions that are labels; of numbers there are none."
+            "gamma= bounds the odds of labels. These actions are numbers: leave gamma= out."
         )
     if log.kind != "bandit":
-        raise UsageError("gamma= is for single decisions; there is no such bound for episodes.")
+        raise UsageError("gamma= works for single decisions only. Leave it out for episodes.")
 
 
 def grounds(ev: Evaluation, policy: str, level: float) -> tuple[list[str], bool]:
@@ -132,7 +136,7 @@ def grounds(ev: Evaluation, policy: str, level: float) -> tuple[list[str], bool]
         if ev.problem.source.cells is not None and ev.problem.log.propensity is not None:
             how, remedy = OF_CELLS, f"Give the logging policy as behavior_model=. {remedy}"
         return [
-            f"{how}: the number {of_propensities(ev)}. {remedy}",
+            f"{how}, so the estimate {of_propensities(ev)}. {remedy}",
             *doubts,
             *untested(ev, policy),
         ], False
@@ -144,8 +148,8 @@ def grounds(ev: Evaluation, policy: str, level: float) -> tuple[list[str], bool]
     if plain[0] <= 0 <= plain[1] or not wide[0] <= 0 <= wide[1]:
         return doubts, False
     why = (
-        f"If something unseen changes the odds of an action by a factor {gamma:g}, the difference to the logged "
-        f"value is between {wide[0]:.3g} and {wide[1]:.3g}: it may be 0."
+        f"If an unrecorded cause changes the odds of an action by a factor of {gamma:g}, the difference from the "
+        f"logged value is between {wide[0]:.3g} and {wide[1]:.3g}, so it may be 0."
     )
     return [why, *doubts], True
 
@@ -167,7 +171,7 @@ def bounds_sentence(ev: Evaluation, policy: str, level: float) -> list[str]:
         return []
     low, high = Sensitivity.of(view).ends(gamma, level)
     sentence = (
-        f"With odds of actions off by up to {gamma:g} the value is between {low:.4g} and {high:.4g} "
+        f"With odds of actions off by a factor of up to {gamma:g}, the value is between {low:.4g} and {high:.4g} "
         f"({level_text(level)})."
     )
     return [sentence]

@@ -23,7 +23,7 @@ from offpolicy.inference.figures import level_text
 from offpolicy.inference.intervals.sample import check_level
 from offpolicy.splits.hashing import DEFAULT_SEED
 from offpolicy.trust.assumption import UNSEEN, of_policy
-from offpolicy.trust.gate_text import LOGGED, conditions, verify
+from offpolicy.trust.gate_text import LOGGED, conditions, quoted, verify
 from offpolicy.trust.verdict import policy_name, speaker
 
 if TYPE_CHECKING:
@@ -75,6 +75,11 @@ class GateResult:
         object.__setattr__(self, "sentence", visible(self.sentence))
 
     @property
+    def why(self) -> str:
+        """The sentence without the gate and its outcome."""
+        return self.sentence.removeprefix(f"gate {self.expression!r}: {self.outcome}").lstrip(". ")
+
+    @property
     def outcome(self) -> Literal["passed", "failed", "not enough evidence"]:
         """The result in a word."""
         if self.passed is None:
@@ -98,7 +103,7 @@ def assumption(ev: Evaluation) -> str:
     said = [of_policy(ev, name) for name in ev.policies]
     unseen = f"It {UNSEEN if UNSEEN in said else said[0]}."
     if ev.problem.weights_known:
-        rests = "This rests on the logged propensities being those the actions were drawn with."
+        rests = "This assumes the logged propensities are the ones actually used."
         return f"{rests} It {ev.assumption}. {unseen}" if ev.assumption else f"{rests} {unseen}"
     how = "given" if ev.problem.source.behavior_given else "estimated"
     return f"The propensities were {how}: this {ev.assumption}. {unseen}"
@@ -111,6 +116,7 @@ def check(
     *,
     estimator: str | None = None,
     draws: int | None = None,
+    require: Literal["trust"] | None = None,
 ) -> GateResult:
     """Judge an expression about the policies of an evaluation.
 
@@ -128,6 +134,8 @@ def check(
     draws : int, optional
         Draws of the folds by the default seed with which a gate that would pass is asked again, where models are
         fitted; default: seven, and beyond 50,000 units as many as the evaluation has.
+    require : "trust", optional
+        Let nothing pass whose verdict is not "trust"; by default a verdict of "caution" may.
 
     Examples
     --------
@@ -142,7 +150,7 @@ def check(
     check_level(level)
     gates = verify(expression, ev.policies, ev.metrics)
     each = adjusted(level, len(gates))
-    result = _all(ev, gates, expression, _Asked(level, each, len(gates), estimator, draws))
+    result = _all(ev, gates, expression, _Asked(level, each, len(gates), estimator, draws, require))
     rests_on = assumption(ev)
     return replace(
         result,
@@ -178,6 +186,7 @@ class _Asked:
     number: int
     estimator: str | None
     draws: int | None
+    require: Literal["trust"] | None = None
 
 
 def _judged(ev: Evaluation, gate: Expression, expression: str, asked: _Asked) -> GateResult:
@@ -191,8 +200,8 @@ def _judged(ev: Evaluation, gate: Expression, expression: str, asked: _Asked) ->
             )
     if gate.kind == "lift" and not has_lift(ev.logged, level):
         why = (
-            "The logged value may be 0, so that a lift over it says nothing. Gate the "
-            f'difference: "{names[0]} - {LOGGED} > …".'
+            "The logged value may be 0, so a lift over it means nothing. Gate the "
+            f'difference instead: "{quoted(names[0])} - {LOGGED} > …".'
         )
         return GateResult(None, UNSURE, f"gate {expression!r}: not enough evidence. {why}")
     estimate = _estimate(ev, gate, estimator)
@@ -203,6 +212,10 @@ def _judged(ev: Evaluation, gate: Expression, expression: str, asked: _Asked) ->
         )
     corrected = _corrected(ev, asked)
     result = _decided(expression, gate, estimate, interval, corrected)
+    if result.passed and asked.require is not None:
+        short = required(ev, names, asked)
+        if short:
+            return GateResult(None, UNSURE, f"gate {expression!r}: not enough evidence. {short}")
     draws = _draws(ev, asked) if result.passed else 0
     return _over_folds(ev, gate, result, expression, asked, draws) if draws else result
 
@@ -241,21 +254,22 @@ def _over_folds(
     name = speaker(again, None).name
     estimate = _estimate(again, gate, name)
     interval = _interval(again, gate, estimate, asked, name)
-    ends = f"{interval.low:.4g} to {interval.high:.4g}"
+    ends = f"{figure(gate, interval.low)} to {figure(gate, interval.high)}"
     several = draws > 1
-    how = f"folds drawn {draws} times" if several else "the folds of the default seed"
-    spread = f"; from draw to draw it moves by {estimate.fold_spread:.2g}" if several else ""
+    how = (
+        f"on average over {draws} random splits"
+        if several
+        else "with the splits of the default seed"
+    )
+    size = figure(gate, estimate.fold_spread).removeprefix("+")
+    spread = f"; the estimate varies by {size} between splits" if several else ""
     if interval.sufficient and _decided(expression, gate, estimate, interval, "").passed:
-        return replace(
-            passed, sentence=f"{passed.sentence} With {how} it passes too: {ends}{spread}."
-        )
-    own = "With folds drawn once" if ev.settings["repeats"] == 1 else "With the folds as drawn"
-    other = f"the mean of {draws} draws" if several else how
+        return replace(passed, sentence=f"{passed.sentence} It also passes {how} ({ends}{spread}).")
+    own = "one random split" if ev.settings["repeats"] == 1 else "the splits as drawn"
     return GateResult(
         None,
         UNSURE,
-        f"gate {expression!r}: not enough evidence. {own} it would pass, with {other} it does not "
-        f"({ends}){spread}.",
+        f"gate {expression!r}: not enough evidence. It passes with {own} but not {how} ({ends}{spread}).",
     )
 
 
@@ -287,10 +301,12 @@ def _decided(
     expression: str, gate: Expression, estimate: Estimate, interval: Interval, corrected: str
 ) -> GateResult:
     above, below = interval.low > gate.bar, interval.high < gate.bar
+    what = "the " if gate.kind != "value" else ""
     summary = (
-        f"{estimate.label} is {estimate.value:.4g}, {level_text(interval.level)} interval "
-        f"{interval.low:.4g} to {interval.high:.4g} ({interval.method}{corrected})"
+        f"{what}{estimate.label} is {figure(gate, estimate.value)}, {level_text(interval.level)} interval "
+        f"{figure(gate, interval.low)} to {figure(gate, interval.high)} ({interval.method}{corrected})"
     )
+    summary = summary[:1].upper() + summary[1:] if what else summary
     if above or below:
         passed = above if gate.sign == ">" else below
         word = "passed" if passed else "failed"
@@ -298,8 +314,40 @@ def _decided(
             passed, PASSED if passed else FAILED, f"gate {expression!r}: {word}. {summary}."
         )
     return GateResult(
-        None, UNSURE, f"gate {expression!r}: not enough evidence. {summary}, holds {gate.bar:g}."
+        None, UNSURE, f"gate {expression!r}: not enough evidence. {summary}, which includes {figure(gate, gate.bar)}."
     )  # fmt: skip
+
+
+def figure(gate: Expression, x: float) -> str:
+    """A number of a gate's quantity: lifts in percent, others as they are.
+
+    >>> from offpolicy.trust.gate_text import parse
+    >>> figure(parse("lift > 5%"), 0.05274), figure(parse("value > 2"), 0.05274)
+    ('+5.27%', '0.05274')
+    """
+    if gate.kind != "lift":
+        return f"{x:.4g}"
+    return f"{100 * x:+,.0f}%" if 10 <= abs(x) < math.inf else f"{100 * x:+.3g}%"
+
+
+def required(ev: Evaluation, names: Sequence[str], asked: _Asked) -> str:
+    """Why a verdict falls short of trust, for the first policy whose does; empty where none does."""
+    for name in names:
+        verdict = ev.verdict(name, asked.estimator, level=asked.each)
+        if verdict.level != "trust":
+            return f"The verdict on {name!r} is {verdict.level}, and trust is required. {verdict.reasons[0]}"
+    return ""
+
+
+def verdicts(ev: Evaluation, level: float = 0.95, estimator: str | None = None) -> GateResult:
+    """A gate on verdicts alone: every policy must have "trust"."""
+    short = required(ev, ev.policies, _Asked(level, level, 1, estimator, None, "trust"))
+    text, rests_on = "verdict is trust", assumption(ev)
+    if short:
+        said, passed, code = f"gate {text!r}: not enough evidence. {short}", None, UNSURE
+    else:
+        said, passed, code = f"gate {text!r}: passed.", True, PASSED
+    return GateResult(passed, code, f"{said} {rests_on}", text, level, rests_on)
 
 
 def _policies(ev: Evaluation, gate: Expression) -> list[str]:

@@ -24,6 +24,8 @@ EXAMPLES = (
     'Examples: "lift > 0", "value > 0.02", "new - old > 0", "\'my policy\' lift > 5%", '
     '"revenue lift > 0 and cost lift < 2%".'
 )
+NAME = re.compile(r"[^\W\d][\w.]*")
+RESERVED = {"and", "lift", "value", LOGGED}
 TOKEN = re.compile(
     r"""\s*(?:
         (?P<quoted>'[^']*'|"[^"]*")
@@ -48,7 +50,7 @@ class Expression:
     sign : {">", "<"}
     bar : float
     metric : str or None
-        None stands for the metric that the evaluation speaks of.
+        None stands for the evaluation's own metric.
     """
 
     kind: Kind
@@ -71,8 +73,8 @@ def tokens(text: str) -> list[tuple[str, str]]:
         match = TOKEN.match(stripped, place)
         if match is None:
             raise UsageError(
-                f"gate {text!r}: cannot read {stripped[place:].strip()!r}. Quote policy names with other "
-                f"characters than letters, digits, '_' and '.'. {EXAMPLES}"
+                f"gate {text!r}: cannot read {stripped[place:].strip()!r}. Quote a policy name that has "
+                f"characters other than letters, digits, '_' and '.'. {EXAMPLES}"
             )
         kind = str(match.lastgroup)
         word = match.group(kind)
@@ -138,7 +140,7 @@ def _number(text: str, words: list[tuple[str, str]]) -> float:
     word = words[0][1]
     bar = factor * (float(word[:-1]) / 100 if word.endswith("%") else float(word))
     if not math.isfinite(bar):
-        raise UsageError(f"gate {text!r}: {word} is beyond what a number can be. {EXAMPLES}")
+        raise UsageError(f"gate {text!r}: {word} is too large a number. {EXAMPLES}")
     return bar
 
 
@@ -177,6 +179,18 @@ def _placed(
     raise UsageError(f"gate {text!r}: cannot read the left side.{hint} {EXAMPLES}")
 
 
+def quoted(policy: str) -> str:
+    """A policy's name as a gate can be read with it.
+
+    >>> quoted("new"), quoted("5 for all"), quoted("lift")
+    ('new', "'5 for all'", "'lift'")
+    """
+    if NAME.fullmatch(policy) and policy.lower() not in RESERVED:
+        return policy
+    mark = '"' if "'" in policy else "'"
+    return f"{mark}{policy}{mark}"
+
+
 def verify(
     expression: str, policies: Sequence[str], metrics: Sequence[str] = ()
 ) -> list[Expression]:
@@ -194,8 +208,8 @@ def _known(text: str, policies: Sequence[str], metrics: Sequence[str]) -> Expres
     gate = parse(text, policies, known)
     if gate.policy is None and len(policies) != 1:
         raise UsageError(
-            f"the gate names no policy, and there are {len(policies)}: {list(policies)}. Write, for "
-            f'example, "{policies[0]} {gate.kind} > …".'
+            f"gate {text!r}: name the policy, since there are {len(policies)}: {list(policies)}. For example: "
+            f"{quoted(policies[0])} {text}"
         )
     allowed = [*policies, LOGGED] if gate.kind == "difference" else list(policies)
     for name in (gate.policy, gate.other):
@@ -216,11 +230,9 @@ def expressions(asked: object, policies: Sequence[str], metrics: Sequence[str] =
         return []
     gates = asked if isinstance(asked, list | tuple) else [asked]
     if not gates:
-        raise UsageError(f"gate: the list is empty. Leave it out, or write one. {EXAMPLES}")
+        raise UsageError(f"gate: the list is empty. Leave it out, or write a gate. {EXAMPLES}")
     for gate in gates:
         if not isinstance(gate, str) or not gate.strip():
-            raise UsageError(
-                f"gate {gate!r}: nothing to judge, and so nothing can pass. {EXAMPLES}"
-            )
+            raise UsageError(f"gate {gate!r}: it is empty. {EXAMPLES}")
         verify(gate, policies, metrics)
     return list(gates)

@@ -162,7 +162,7 @@ def _repeated_episodes(log: Log, sums: LogSums) -> Finding:
 
 
 def rare_rewards(log: Log) -> Finding:
-    """How many units earned something else than the usual reward."""
+    """How many units have a reward other than the usual reward."""
     reward = log.layout.sum(log.reward)
     count = log.count
     values, place = levels(reward)
@@ -171,7 +171,7 @@ def rare_rewards(log: Log) -> Finding:
     return judged(
         "rare_rewards",
         number,
-        f"{number:,.0f} of {count.sum():,.0f} units earned something else than "
+        f"{number:,.0f} of {count.sum():,.0f} units have a reward other than "
         f"{values[int(usual.argmax())]:g}.",
     )
 

@@ -91,17 +91,17 @@ class ABTest:
 
     @property
     def effect(self) -> str:
-        """The change that it would detect, in words: "8% more", "0.02 less"."""
-        word = "more" if self.difference > 0 else "less"
+        """The change that it would detect, in words: "a gain of 8%", "a drop of 0.02"."""
+        word = "gain" if self.difference > 0 else "drop"
         if self.assumed:
-            return f"{percent(RELEVANT)} more or less"
+            return f"a change of {percent(RELEVANT)}"
         if self.relative is None:
-            return f"{plain(abs(self.difference))} {word}"
-        return f"{percent(abs(self.relative))} {word}"
+            return f"a {word} of {plain(abs(self.difference))}"
+        return f"a {word} of {percent(abs(self.relative))}"
 
     @property
     def size(self) -> str:
-        """How many of what, and how many logs like this one that is where these are many."""
+        """How many of what, and where that is many, how many times the log."""
         text = f"{count(self.total, 2)} {self.unit}"
         return text if self.is_reasonable else f"{text}, {count(self.logs, 2)} times this log"
 
@@ -111,11 +111,11 @@ class ABTest:
         if self.assumed:
             origin = f" ({100 * RELEVANT:.0f}% of the logged value)"
         elif self.estimated is not None:
-            origin = f" (estimated {self.estimated:+.3g}, shrunken for having stood out)"
+            origin = f" (the estimate, {self.estimated:+.3g}, shrunk to offset selection)"
         many = "" if self.is_reasonable else f", {count(self.logs, 2)} times this log"
         return (
-            f"an A/B test of {self.total:,} {self.unit} (half on each policy{many}) would detect a difference of "
-            f"{self.difference:+.3g}{origin} with {100 * self.power:.0f}% power at level {self.level:g}"
+            f"an A/B test of {self.total:,} {self.unit} ({self.per_arm:,} per arm{many}) would detect a difference of "
+            f"{self.difference:+.3g}{origin} with {100 * self.power:.0f}% power"
         )
 
 

@@ -36,10 +36,7 @@ if TYPE_CHECKING:
 
 VerdictLevel: TypeAlias = Literal["trust", "caution", "insufficient evidence"]
 
-DIRECT = (
-    "The direct method alone speaks here, and its interval leaves out the error of its model: compute "
-    "DML as well."
-)
+DIRECT = "DM is the only estimator here, and its interval ignores the error of its model. Compute DML as well."
 
 
 @dataclass(frozen=True)
@@ -216,38 +213,35 @@ def _conclusion(
         f"{ends if interval.sufficient else 'refused'}); the logged value is {logged.value:.4g}."
     )
     if estimate.allowance:
-        room = f"of which {estimate.allowance:.2g} on each side for the bias of smoothing"
+        room = f"including {estimate.allowance:.2g} on each side for smoothing bias"
         summary = summary.replace(f"{interval.method});", f"{interval.method}, {room});", 1)
     assumed = " and ".join(part for part in (assumption(ev), of_policy(ev, policy)) if part)
     summary = f"{summary[:-1]}; this {assumed}."
     if decided:
-        advice = "These data cannot tell whether it is better. "
-        advice += f"To find out, {test}." if test else "No test size follows from them."
+        advice = "The log cannot tell whether it is better."
+        advice += f" To find out, {test}." if test else ""
         return [summary, advice]
     if change.better(minimize=ev.minimize) > 0 and test is not None:
-        plan = f"Worth an A/B test of {test.total:,} {test.unit}: {test}."
+        plan = f"Worth an A/B test: {str(test).removeprefix('an A/B test of ')}."
         if not test.is_reasonable:
-            plan = (
-                f"It stands out, but how large the difference is these data hardly say: {test}. "
-                "Log more before planning one."
-            )
+            plan = f"It looks better, but by how much is uncertain: {test}. Log more data before planning one."
         return [summary, plan]
     if change.better(minimize=ev.minimize) < 0:
         worse = "costs more" if ev.minimize else "earns less"
         return [
             summary,
-            f"The log gives no reason to test it: it {worse} than the logging policy.",
+            f"It is not worth an A/B test: it {worse} than the current policy.",
         ]
     low, high = change.interval
     ends = f"{low:.3g} to {high:.3g}" if change.interval.sufficient else change.interval.reason
     if len(ev.policies) > 1 and change.interval.sufficient:
         ends += f", corrected for {len(ev.policies)} policies"
-    advice = f"The difference to the logging policy may be 0 ({ends})"
-    return [summary, f"{advice}; {test}." if test else f"{advice}."]
+    advice = f"There may be no difference from the current policy ({ends})"
+    return [summary, f"{advice}. To find out, {test}." if test else f"{advice}."]
 
 
 def difference_to_log(ev: Evaluation, policy: str, estimator: str, level: float) -> Change:
-    """A policy's difference to the log, by an interval that holds together with those of the other policies."""
+    """A policy's difference from the current one, by an interval that holds together with those of the others."""
     gap = ev[policy, estimator] - ev.logged
     if len(ev.policies) == 1:
         return Change(gap, gap.interval(level), is_lift=False)

@@ -17,6 +17,7 @@ import numpy as np
 
 from offpolicy.errors import DataError, UsageError
 from offpolicy.inference.intervals.sample import Floats, Interval, check_level, column
+from offpolicy.policies.target import LOGGING_POLICY
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -89,6 +90,9 @@ def adjusted_p_values(
     return adjusted
 
 
+CURRENT = "the current policy"
+
+
 @dataclass(frozen=True)
 class BestPolicy:
     """Which policies can still be the best one.
@@ -122,16 +126,27 @@ class BestPolicy:
 
     @property
     def statement(self) -> str:
-        """The finding in a sentence, with its error rate."""
-        error = f"error rate {1 - self.level:.3g}"
+        """The finding as a sentence, with its error rate."""
+        error = f"{100 * (1 - self.level):.3g}% error rate"
         if not self.names:
-            return "the log cannot judge any of the policies"
-        unknown = f"; on {', '.join(self.unjudged)} it cannot say" if self.unjudged else ""
-        if len(self.names) == 1:
-            among = " of those the log can judge" if unknown else ""
-            return f"{self.leader} is the best policy{among} ({error}){unknown}"
-        some = ", ".join(self.names)
-        return f"the best policy is one of {some} ({error}); they cannot be told apart{unknown}"
+            return "There is not enough evidence about any of the policies."
+        names = [_called(name) for name in self.names]
+        unknown = ""
+        if self.unjudged:
+            unknown = f" There is not enough evidence about {', '.join(self.unjudged)}."
+        if len(names) == 1:
+            among = " of the policies with enough evidence" if unknown else " policy"
+            who = names[0] if self.names[0] == self.leader else self.leader
+            start = "The current policy" if who == CURRENT else who
+            return f"{start} is the best{among} ({error}).{unknown}"
+        if len(names) == 2:
+            return f"Either {names[0]} or {names[1]} is best; the log cannot tell them apart ({error}).{unknown}"
+        some = f"{', '.join(names[:-1])} or {names[-1]}"
+        return f"The best policy is {some}; the log cannot tell them apart ({error}).{unknown}"
+
+
+def _called(name: str) -> str:
+    return CURRENT if name == LOGGING_POLICY else name
 
 
 def best_policy(

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from offpolicy.errors import UsageError, did_you_mean
+from offpolicy.logs.words import DETAIL
 from offpolicy.models.values.basis import Ridge, products, state_matrix
 from offpolicy.models.values.fitted_q import FittedQ
 from offpolicy.models.values.smoothers import LinearSmoother, NeighborSmoother, TreeSmoother
@@ -240,7 +241,7 @@ class PooledQ:
     @cached_property
     def note(self) -> str:
         """What was chosen."""
-        return f"q: {self.name}"
+        return f"{DETAIL}q: {self.name}"
 
     def predict(self, rows: Ints) -> tuple[Floats, Floats]:
         """(m,) q at the logged actions and (m,) v."""

@@ -22,6 +22,7 @@ from offpolicy.trust import (
 )
 from offpolicy.trust.finding import Diagnostics, Finding, Findings
 from offpolicy.trust.log_side import log_findings
+from offpolicy.trust.own import REGISTERED
 from offpolicy.trust.view import View
 
 if TYPE_CHECKING:
@@ -60,8 +61,12 @@ def diagnose(
         for name, target in targets.items():
             own = _of(estimates or {}, name)
             view, declared = View.of(problem, target), name in learned_elsewhere
-            findings = _findings(view, own, estimators)
-            by_policy[name] = Findings([*findings, copies.finding(view, declared=declared)])
+            findings = [
+                *_findings(view, own, estimators),
+                copies.finding(view, declared=declared),
+                *(check.finding(view) for check in REGISTERED.values()),
+            ]
+            by_policy[name] = Findings(findings)
             advance(note=name)
     return Diagnostics(Findings(log_findings(problem.log, problem.log_sums())), by_policy)
 

@@ -22,7 +22,7 @@ from offpolicy.scores.catalog import BEHAVIOR, BOTH, Estimator
 from offpolicy.scores.decisions import LARGEST_LOG_WEIGHT
 
 if TYPE_CHECKING:
-    from offpolicy._arrays import Bools, Floats, Ints
+    from offpolicy._arrays import Array, Bools, Floats, Ints
     from offpolicy.evaluation.pipeline import Pipeline
     from offpolicy.inference.reach import Reach
     from offpolicy.inference.units import Units
@@ -140,6 +140,12 @@ class View:
     def count(self) -> Floats:
         """(N,) how many units each stands for."""
         return self.units.count
+
+    def context(self, name: str) -> Array:
+        """(S,) a column of the context at each decision."""
+        context = self.problem.log.context
+        values = context.column(name)
+        return np.asarray(values if context.index is None else values[context.index])[self.rows]
 
     def per_decision(self, values: Floats) -> Floats:
         """(S,) a quantity of units at each of their decisions."""

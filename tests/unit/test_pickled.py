@@ -1,5 +1,6 @@
 """A pickled evaluation: estimates, intervals and checks travel; what did not says so when it is needed."""
 
+import json
 import pickle
 
 import joblib
@@ -55,7 +56,8 @@ def test_what_was_estimated_travels(way, log, tmp_path):
     assert there.rows() == ev.rows()
     assert there.verdict() == ev.verdict()
     assert str(there.diagnostics.rows()) == str(ev.diagnostics.rows())
-    assert there.to_json() == ev.to_json()
+    mine, theirs = (json.loads(e.to_json()) | {"origin": None} for e in (there, ev))
+    assert mine == theirs
     pd.testing.assert_frame_equal(there.frame(), ev.frame())
 
 

@@ -245,7 +245,7 @@ class Advice:
         Probability that a second draw would have taken another action; None for episodes.
     policies : tuple of PolicyAdvice
     labels : {policy: LabelPlan}
-        How many labels the width takes, and on which rows, where rewards are labels.
+        How many labels the width takes, where rewards are labels.
     """
 
     n: float

@@ -112,7 +112,7 @@ def advise(
         )
     ev = evaluate(log, policies, **settings)
     n = float(ev.logged.sample().total)
-    is_single = ev.problem.log.kind == "bandit"
+    is_single = ev.problem.log.decides_once
     # A table of predictions stays what it is, however many rows there are.
     model: Any = settings.get("reward_model")
     learns = np.ndim(model) != 2
@@ -144,7 +144,7 @@ def _unit(log: Log) -> str:
     """What independent units are called here, in the plural."""
     if log.has_clusters:
         return "clusters"
-    return "rows" if log.kind == "bandit" else unit_word(log.kind, plural=True)
+    return "rows" if log.decides_once else unit_word(log.kind, plural=True)
 
 
 def _advice(
@@ -161,7 +161,7 @@ def _advice(
     answered = e.is_defined and verdict.level != "insufficient evidence"
     interval = e.interval(level) if answered else None
     n = float(ev.logged.sample().total)
-    view = None if ev.problem.log.kind != "bandit" else view_of(ev, policy, whole=answered)
+    view = None if not ev.problem.log.decides_once else view_of(ev, policy, whole=answered)
     z = float(special.ndtri(0.5 + level / 2))
     # A choice among estimators, or a mean of them, has a share of the doubly robust one that grows with the log.
     base = e if view is None else ev[policy, scored(ev.estimators).name]

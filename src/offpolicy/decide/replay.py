@@ -326,7 +326,7 @@ def _named(learners: Any) -> dict[str, Any]:
 
 
 def _check_log(log: Log, method: str) -> None:
-    if log.kind != "bandit" or log.is_continuous:
+    if not log.decides_once or log.is_continuous:
         raise UsageError(
             "replay() takes logs of single decisions whose actions are labels: learners choose among K actions."
         )

@@ -77,6 +77,9 @@ class LogScan(Scanned):
     given_features: Any = field(default=None, repr=False)
 
     kind: ClassVar[str] = "bandit"
+    decides_once: ClassVar[bool] = True
+    leads_on: ClassVar[bool] = False
+    shows_items: ClassVar[bool] = False
     in_memory: ClassVar[bool] = False
 
     @printable

@@ -115,7 +115,7 @@ def nuisances_of(
     """The models of a log in memory, or of a block, as its kind needs them."""
     behavior = in_log_order(as_array(specs.behavior_model), log)
     model = in_log_order(as_array(specs.model), log)
-    if log.kind == "bandit":
+    if log.decides_once:
         return CrossFit(log, folds, model, behavior, specs.seed, fits, targets, specs.cells)
     ratios = in_log_order(as_array(specs.ratio_model), log)
     return EpisodeFit(

@@ -61,7 +61,7 @@ def step_curves(ev: Evaluation, policy: str | None = None) -> StepCurves:
     log = ev.problem.log
     if log.layout.is_single:
         raise UsageError("step_curves() is for episodes; a bandit log has one step.")
-    if log.kind == "slates":
+    if log.shows_items:
         raise UsageError("step_curves() is for episodes. Use position_values() for slates.")
     name = policy_name(ev, policy)
     d = ev.problem.decisions(ev.targets[name], named("SNIPW"))

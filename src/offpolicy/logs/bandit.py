@@ -137,6 +137,9 @@ class BanditLog(HasMetrics, HasColumns):
     outcomes: Mapping[str, Any] = field(default_factory=dict, repr=False)  # of metrics seen in part
 
     kind: ClassVar[str] = "bandit"
+    decides_once: ClassVar[bool] = True
+    leads_on: ClassVar[bool] = False
+    shows_items: ClassVar[bool] = False
     in_memory: ClassVar[bool] = True
     is_discrete: ClassVar[bool] = False
     horizon: ClassVar[int] = 1

@@ -229,7 +229,7 @@ class CoarseRatio:
 
     def for_log(self, log: Log) -> Cells:
         """The cells of a log's actions; nothing but the table of features is looked at."""
-        if log.kind != "bandit":
+        if not log.decides_once:
             raise UsageError("CoarseRatio is for bandit logs; episodes take ratio='exact'.")
         features: ActionFeatures | None = getattr(log, "action_features", None)
         if features is None:

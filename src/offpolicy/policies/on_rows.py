@@ -87,7 +87,7 @@ def as_shown(policy: Any, log: Log) -> ShownProbability | None:
     """The policy that a column of numbers stands for in a log of slates whose items are something else."""
     if isinstance(policy, ShownProbability):
         return policy
-    if not isinstance(policy, LabelColumn) or log.kind != "slates":
+    if not isinstance(policy, LabelColumn) or not log.shows_items:
         return None
     values = columns_of(log, policy.reads).values(policy.name)
     if values.dtype.kind != "f" or {float(v) for v in np.unique(values[:1000])} <= set(log.actions):

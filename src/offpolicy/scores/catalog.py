@@ -246,7 +246,7 @@ def sensible(log: Log) -> tuple[str, ...]:
         return DEFAULT_NUMBERS
     if log.layout.is_single:
         return DEFAULT
-    if log.kind == "trajectories":
+    if log.leads_on:
         return DEFAULT_TRAJECTORIES
     link = log.layout.link
     return tuple(e for e in DEFAULT if e != "DM" or link is None or link.is_single)
@@ -256,7 +256,7 @@ def for_log(estimators: Iterable[Estimator], log: Log) -> list[Estimator]:
     """The same estimators as a log needs them: in its cross-fitted default, `auto` blends other scores for episodes."""
     if log.is_continuous:
         return [AUTO_NUMBERS if e is FAMILIES["auto"] else e for e in estimators]
-    if log.layout.is_single or log.kind != "trajectories":
+    if log.layout.is_single or not log.leads_on:
         return list(estimators)
     return [AUTO_EPISODES if e is FAMILIES["auto"] else e for e in estimators]
 

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import special
 
+from offpolicy._arguments import checks_arguments
 from offpolicy.decide.advice import Advice, Curve, Forecast, Plan, PolicyAdvice
 from offpolicy.decide.score_variance import randomness, scored, view_of
 from offpolicy.errors import UsageError
@@ -49,6 +50,7 @@ SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 ROUNDING = 1e-9
 
 
+@checks_arguments
 def advise(
     log: Log,
     policies: Any,

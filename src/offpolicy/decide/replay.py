@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 
+from offpolicy._arguments import checks_arguments
 from offpolicy._progress import track
 from offpolicy.decide import online
 from offpolicy.decide.online.own import as_array, fresh
@@ -81,6 +82,7 @@ class Replayed:
         return {name: int(taken.sum()) for name, taken in self.accepted.items()}
 
 
+@checks_arguments
 def replay(
     log: Log,
     learners: Any,

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from offpolicy._arguments import checks_arguments
 from offpolicy._doors import door
 from offpolicy._json import write
 from offpolicy._visible import printable
@@ -150,6 +151,7 @@ class Selection:
         return str(self)
 
 
+@checks_arguments
 def select(
     ev: Evaluation,
     *,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from offpolicy._arguments import checks_arguments
 from offpolicy._doors import door
 from offpolicy.errors import UsageError
 
@@ -44,6 +45,7 @@ class StepCurves:
         return door("plot of steps")(self, ax)
 
 
+@checks_arguments
 def step_curves(ev: Evaluation, policy: str | None = None) -> StepCurves:
     """Value and weights of each step, from the weights of steps.
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from offpolicy._arguments import checks_arguments
 from offpolicy._arrays import read_only
 from offpolicy._doors import door
 from offpolicy._visible import printable
@@ -277,6 +278,7 @@ class Slates(Steps):
         return able
 
     @classmethod
+    @checks_arguments
     def from_frame(
         cls,
         frame: Any,

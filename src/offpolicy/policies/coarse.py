@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from offpolicy._arguments import checks_arguments
 from offpolicy.errors import UsageError, did_you_mean
 from offpolicy.logs.actions import is_missing
 from offpolicy.policies.blocks import blocks
@@ -166,6 +167,7 @@ def modeled_cells(cells: Cells | None) -> Cells | None:
     return None if cells is None or cells.models_actions else cells
 
 
+@checks_arguments
 @dataclass(frozen=True)
 class CoarseRatio:
     """Importance weights of cells of actions with the same features, for ``ratio=`` of `evaluate`.

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from offpolicy._arguments import checks_arguments
 from offpolicy._arrays import detached
 from offpolicy.errors import PolicyError, first_rows
 from offpolicy.logs.frame import Columns
@@ -44,6 +45,7 @@ class LabelColumn:
         return columns_of(log, self.reads).values(self.name)
 
 
+@checks_arguments
 @dataclass(frozen=True)
 class ShownProbability:
     """The probability with which a ranking policy would have shown what was shown, in a column of the log.

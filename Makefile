@@ -82,9 +82,11 @@ fuzz: $(VENV)/.test
 	$(BIN)/python -m pip install --quiet 'atheris>=2.3'
 	$(BIN)/python tests/fuzz/fuzz.py $(FUZZ_SECONDS)
 
-# Full disks, kills at every write, signals, forks, too little memory, odd terminals, and a soak of 1,000 evaluations.
+# Full disks, kills at every write, signals, forks, too little memory, odd terminals, a soak of 1,000 evaluations, all crossings
+# of readers and faults, and every public call given junk.
 faults: $(VENV)/.test
-	OMP_NUM_THREADS=1 $(BIN)/pytest -m 'verify or not verify' -s tests/hostile/test_faults.py
+	OMP_NUM_THREADS=1 $(BIN)/pytest -m 'verify or not verify' -s tests/hostile/test_faults.py tests/hostile/test_generated.py \
+		tests/hostile/test_calls.py
 
 # The soak by itself.
 soak: $(VENV)/.test
@@ -100,6 +102,7 @@ mutation: $(VENV)/.test
 # The catalogue's counts in docs/reliability.md.
 reliability: $(VENV)/.test
 	$(BIN)/python tests/hostile/catalogue.py docs/reliability.md
+	OMP_NUM_THREADS=1 $(BIN)/python tests/hostile/generated.py docs/reliability.md
 
 # What the tests were run with, version by version.
 lock: $(VENV)/.test

@@ -39,6 +39,12 @@ class UsageError(OffPolicyError, ValueError):
     """An argument has a value that this function does not take."""
 
 
+class UnknownNameError(UsageError, KeyError):
+    """A result is asked for something by a name that it does not have."""
+
+    __str__ = Exception.__str__  # KeyError would put the sentence in quotes
+
+
 class NotIdentifiedError(OffPolicyError, ValueError):
     """The data cannot answer the question, whatever the estimator."""
 
@@ -80,7 +86,7 @@ def check_choice(name: str, value: object, *choices: str) -> None:
     Traceback (most recent call last):
     offpolicy.errors.UsageError: time= must be 'step' or 'pooled'. Got 'day' instead.
     """
-    if value not in choices:
+    if not isinstance(value, str) or value not in choices:
         words = f"{', '.join(map(repr, choices[:-1]))} or {choices[-1]!r}"
         raise UsageError(f"{name}= must be {words}. Got {value!r} instead.")
 

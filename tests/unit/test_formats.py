@@ -44,7 +44,10 @@ def write(path, events):
 
 def test_an_event_becomes_a_row(tmp_path):
     reading = read_dsjson(
-        write(tmp_path / "log.json", [event(), event(_labelIndex=0, _label_cost=0.25)])
+        write(
+            tmp_path / "log.json",
+            [event(), event(_labelIndex=0, _label_Action=1, _label_cost=0.25)],
+        )
     )
     log = reading.log()
     assert log.actions == ("coffee", "tea")

@@ -5,6 +5,9 @@ Each is made the same way on a frame and on a table behind an engine, and each s
 
 from __future__ import annotations
 
+import math
+import re
+import shlex
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +16,7 @@ from offpolicy.errors import DataError, UsageError, did_you_mean
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Iterable, Sequence
 
     from offpolicy.engines.scan import LogScan
 
@@ -32,6 +36,7 @@ YES = (
     "sí",
 )
 MOST_WORDS = 5  # different texts in a reward column that are listed
+MOST_TEXTS = 100_000  # different texts of a reward column that are compared with --success
 MOST_ACTIONS = 1_000  # different numbers in an action column that still look like labels
 
 
@@ -39,6 +44,7 @@ def apply(frame: Any, options: argparse.Namespace) -> Any:
     """The frame with what the flags ask for; flags that name derived columns follow."""
     frame = _success(frame, options)
     _check_actions(frame, options)
+    _check_cap(options)
     if options.cap_reward is not None:
         column = _column(frame, only_reward(options, "--cap-reward"), "--cap-reward")
         above = int((frame[column] > options.cap_reward).sum())
@@ -47,6 +53,11 @@ def apply(frame: Any, options: argparse.Namespace) -> Any:
     if getattr(options, "time", None):
         frame = _days(frame, options)
     return frame
+
+
+def _check_cap(options: argparse.Namespace) -> None:
+    if options.cap_reward is not None and not math.isfinite(options.cap_reward):
+        raise UsageError(f"--cap-reward {options.cap_reward}: must be a finite number.")
 
 
 def _column(frame: Any, name: str | None, flag: str) -> str:
@@ -63,7 +74,10 @@ def _success(frame: Any, options: argparse.Namespace) -> Any:
         reward = only_reward(options, "--success")
         if reward is None or reward not in frame.columns:  # the log says that it is missing
             return frame
-        return frame.assign(**{reward: success_of(frame[reward], options.success)})
+        values = frame[reward]
+        check_success(options.success, reward, map(str, values.dropna().unique()))
+        hits = values.astype(str).isin(options.success)
+        return frame.assign(**{reward: hits.astype(float).where(values.notna())})
     for reward in options.reward or ():
         if reward in frame.columns:
             _refuse_words(frame[reward], reward)
@@ -82,45 +96,76 @@ def only_reward(options: argparse.Namespace, flag: str) -> str | None:
 def _refuse_words(values: Any, reward: str) -> None:
     """A column of words is no reward yet."""
     if values.dtype.kind in "OUS" or str(values.dtype) in {"str", "string", "category"}:
-        words = [str(w) for w in values.dropna().unique()[: MOST_WORDS + 1]]
+        words = [str(w) for w in values.dropna().unique()[:MOST_ACTIONS]]
         if words and not any(_is_number(w) for w in words):
             raise DataError(not_numbers(reward, words))
 
 
-def success_of(values: Any, word: str) -> Any:
-    """1 where a column holds the word, 0 where it holds another, missing where it is missing."""
-    texts = values.astype(str)
-    hits = texts == word
-    if not bool(hits.any()):
-        known = [str(v) for v in values.dropna().unique()[:20]]
+def check_success(words: list[str], column: str, held: Iterable[str]) -> None:
+    """Every word is held by the column, and no other spelling of one of them is left out."""
+    texts = list(held)
+    for word in words:
+        if word not in texts:
+            raise DataError(
+                f"--success {word}: column {column!r} never holds it.{did_you_mean(word, texts[:20])}"
+            )
+    folded = {word.strip().casefold() for word in words}
+    also = [text for text in texts if text not in words and text.strip().casefold() in folded]
+    if also:
+        shown = ", ".join(map(repr, sorted(also)[:MOST_WORDS]))
         raise DataError(
-            f"--success {word}: column {values.name!r} never holds it.{did_you_mean(word, known)}"
+            f"--success {words[0]}: column {column!r} also holds {shown}, which would count as 0. Name every "
+            f"spelling: {_flags([*words, *sorted(also)])}; or rewrite the column."
         )
-    return hits.astype(float).where(values.notna())
+
+
+def _flags(words: Sequence[str]) -> str:
+    return " ".join(f"--success {shlex.quote(word)}" for word in words)
 
 
 def not_numbers(column: str, words: list[str]) -> str:
     """What to do about a reward column that holds words.
 
     >>> print(not_numbers("bought", ["no", "yes"]))
-    column 'bought' holds words ('no', 'yes') and no numbers. To count one of them as 1 and all others as 0:
+    column 'bought' holds words ('no', 'yes') and no numbers. To count some of them as 1 and all others as 0:
     --success yes.
+    >>> print(not_numbers("cost", ["1%", "2%"]))
+    column 'cost' holds '1%', '2%': numbers with percent signs. Write plain numbers, such as 0.01 for 1%.
     """
     shown = ", ".join(map(repr, words[:MOST_WORDS])) + (", …" if len(words) > MOST_WORDS else "")
+    for what, pattern, remedy in CLOTHES:
+        if any(pattern.fullmatch(word.strip()) for word in words):
+            return f"column {column!r} holds {shown}: {what}. {remedy}"
     return (
-        f"column {column!r} holds words ({shown}) and no numbers. To count one of them as 1 and all others "
-        f"as 0: --success {positive(words) or words[0]}."
+        f"column {column!r} holds words ({shown}) and no numbers. To count some of them as 1 and all others as 0: "
+        f"{_flags(positive(words) or words[:1])}."
     )
 
 
-def positive(words: list[str]) -> str | None:
-    """The word that means success, where one does.
+def positive(words: Sequence[str]) -> list[str]:
+    """Every spelling of the word that means success, where one does.
 
-    >>> positive(["No", "Yes"]), positive(["red", "blue"])
-    ('Yes', None)
+    >>> positive(["No", "Yes", "yes"]), positive(["red", "blue"])
+    (['Yes', 'yes'], [])
     """
-    by_fold = {word.strip().casefold(): word for word in words}
-    return next((by_fold[y] for y in YES if y in by_fold), None)
+    folded = [word.strip().casefold() for word in words]
+    meant = next((yes for yes in YES if yes in folded), None)
+    return [word for word, fold in zip(words, folded, strict=True) if fold == meant]
+
+
+CURRENCY, AMOUNT = r"([€$£¥₹]|[A-Z]{3})", r"[\d.,\s]*\d"
+# Numbers that are not written as a program writes them: what they are, how they look, and what to do.
+CLOTHES = (
+    ("numbers with percent signs", re.compile(r"[-+−]?[\d.,\s]*\d\s*%"),
+     "Write plain numbers, such as 0.01 for 1%."),
+    ("amounts with a currency", re.compile(rf"[-+−]?\s*{CURRENCY}\s*[-+−]?{AMOUNT}|[-+−]?{AMOUNT}\s*{CURRENCY}"),
+     "Write the number alone, and the currency in a column of its own."),
+    ("numbers with a minus sign of typography", re.compile(r"−[\d.,]+"), "Write a hyphen: -1."),
+    ("numbers in hexadecimal", re.compile(r"[-+]?0[xX][0-9a-fA-F]+"), "Write decimal numbers."),
+    ("numbers with Fortran's exponent", re.compile(r"[-+]?[\d.]+[dD][-+]?\d+"), "Write 1e5 instead of 1d5."),
+    ("numbers with separators of thousands", re.compile(r"[-+]?\d{1,3}([.,'\u00a0\u202f\s_]\d{3})*([.,]\d+)?"),
+     "Write them without: 1234.5 (with --decimal ',': 1234,5)."),
+)  # fmt: skip
 
 
 def _is_number(word: str) -> bool:
@@ -198,20 +243,20 @@ def _say_capped(above: int, rows: int, options: argparse.Namespace) -> None:
 
 def apply_scan(log: LogScan, options: argparse.Namespace) -> Any:
     """The same changes to a log behind an engine."""
+    _check_cap(options)
     table, roles = log.table, log.roles
     if options.success is not None:
         reward = only_reward(options, "--success") or roles.reward
         texts = table[reward].cast("string")
-        if not int(
-            log.engine.table(table.aggregate(n=(texts == options.success).sum()))["n"][0].as_py()
-            or 0
-        ):
-            raise DataError(f"--success {options.success}: column {reward!r} never holds it.")
-        table = table.mutate(**{reward: (texts == options.success).cast("float64")})
+        held = log.engine.table(table.select(text=texts).distinct().limit(MOST_TEXTS))
+        check_success(
+            options.success, reward, [t for t in held["text"].to_pylist() if t is not None]
+        )
+        table = table.mutate(**{reward: texts.isin(options.success).cast("float64")})
     for reward in () if options.success is not None else roles.rewards:
         if not table[reward].type().is_string():
             continue
-        few = log.engine.table(table.select(reward).distinct().limit(MOST_WORDS + 1))
+        few = log.engine.table(table.select(reward).distinct().limit(MOST_ACTIONS))
         words = sorted(str(w) for w in few[reward].to_pylist() if w is not None)
         raise DataError(not_numbers(reward, words))
     if options.cap_reward is not None:

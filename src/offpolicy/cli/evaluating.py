@@ -37,11 +37,14 @@ def run(options: argparse.Namespace) -> int:
     """Answer, and return the exit code of the gates."""
     from offpolicy.evaluation.shown import Traffic
     from offpolicy.inference.intervals.sample import check_level
+    from offpolicy.scores.catalog import named
     from offpolicy.trust.gate import check as judge
     from offpolicy.trust.gate import verdicts, worst
 
     runfile.apply(options)
     level = 0.95 if options.level is None else check_level(options.level)
+    if options.gate_estimator is not None:
+        named(options.gate_estimator)  # known before anything is computed
     outputs.check(options)
     traffic = None if options.traffic is None else Traffic.parse(options.traffic)
     ev, gates = _evaluated(options)

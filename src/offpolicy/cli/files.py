@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import csv
 import gzip
-import json
 import re
 import zlib
 from dataclasses import dataclass
@@ -16,9 +15,11 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from offpolicy.engines.files import Partitions, common_schema, listed, refuse_large_texts
-from offpolicy.errors import DataError
+from offpolicy.engines.files import Partitions, common_schema, listed
+from offpolicy.errors import DataError, UsageError
+from offpolicy.logs.formats import lines
 from offpolicy.logs.formats.lines import plain_file
+from offpolicy.logs.formats.parquet import refuse_large_texts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -92,6 +93,8 @@ def read_table(
     if kind == "parquet":
         return Table(_parquet(path, paths, rows), kind)
     if kind == "csv":
+        if separator is not None and len(separator) != 1:
+            raise UsageError(f"--separator {separator!r}: must be one character.")
         head = first_lines(file, SAMPLE_LINES)
         dialect = Dialect(separator or separator_of(head[0] if head else ""), decimal or ".")
         if decimal is None:
@@ -137,16 +140,16 @@ def kind_of(file: Path) -> Kind:
     return json_kind(first_lines(file, 1), file.name) if kind == "json" else kind
 
 
-def json_kind(lines: Sequence[str], name: str) -> Kind:
+def json_kind(head: Sequence[str], name: str) -> Kind:
     """Which of the JSON formats a file has, from its first line.
 
     >>> json_kind(['{"action": "a", "reward": 1, "context": {}}'], "x.json"), json_kind(['{"ad": 3}'], "x.json")
     ('trace', 'json lines')
     """
-    line = lines[0].strip() if lines else ""
+    line = head[0].strip() if head else ""
     try:
-        first = json.loads(line)
-    except json.JSONDecodeError:
+        first = lines.parsed(line)
+    except (ValueError, RecursionError):
         first = None
     if not isinstance(first, dict):
         raise DataError(
@@ -168,8 +171,8 @@ def first_lines(file: Path, number: int) -> list[str]:
 
     try:
         with open_text(file) as text:
-            lines = iter(lambda: text.readline(LONGEST_LINE), "")
-            return [line for line in islice(lines, number) if line.strip()]
+            each = iter(lambda: text.readline(LONGEST_LINE), "")
+            return [line for line in islice(each, number) if line.strip()]
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise DataError(f"{file.name} is cut off or damaged: {error}.") from error
     except UnicodeDecodeError as error:
@@ -233,12 +236,7 @@ def _json_table(file: Path, kind: Kind) -> Table:
     from offpolicy.logs.formats import read_dsjson, read_jsonl, read_router
 
     if kind == "json lines":
-        import pandas as pd
-
-        try:
-            return Table(pd.read_json(file, lines=True), kind)
-        except ValueError as error:
-            raise DataError(f"{file.name} is not JSON lines: {error}.") from error
+        return Table(lines.read_table(file), kind)
     readers = {"dsjson": read_dsjson, "trace": read_jsonl, "router": read_router}
     reading = readers[kind](file)
     return Table(reading.frame, kind, reading=reading)

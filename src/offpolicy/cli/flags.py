@@ -60,7 +60,12 @@ def log_flags(parser: argparse.ArgumentParser) -> None:
         ("--context", "COLS", "context columns, by commas", names),
         ("--action", "COL", "the action taken"),
         ("--reward", "COLS", "what it earned; several metrics by commas, or repeat it", extended()),
-        ("--success", "WORD", "the reward is 1 where its column holds this word, else 0"),
+        (
+            "--success",
+            "WORD",
+            "the reward is 1 where its column holds this word, else 0; repeat it for several",
+            {"action": "append"},
+        ),
         ("--cap-reward", "MAX", "set larger rewards to this; says how many", float),
         ("--propensity", "COL", "probability of the logged action, or K columns", names),
         ("--batch", "COL", "the logging policy is constant inside a batch"),

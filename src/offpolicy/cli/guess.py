@@ -185,10 +185,11 @@ def _reward(made: Guess, facts: Sequence[ColumnFacts]) -> None:
             made.give("reward", found.name, "named like an outcome")
     named = next((f for f in facts if f.name == made.roles.get("reward")), None)
     if named is not None and named.kind in {"text", "truth"}:
-        word = positive(list(named.values))
-        if word is not None and named.kind == "text":
-            made.roles["success"] = word
-            made.why[named.name] += f"; {word!r} counts as 1, anything else as 0"
+        words = positive(list(named.values))
+        if words and named.kind == "text":
+            made.roles["success"] = words[0] if len(words) == 1 else words
+            shown = " and ".join(map(repr, words))
+            made.why[named.name] += f"; {shown} counts as 1, anything else as 0"
 
 
 def can_be_reward(f: ColumnFacts) -> bool:
@@ -196,7 +197,7 @@ def can_be_reward(f: ColumnFacts) -> bool:
     if f.kind in {"number", "whole"}:
         return not (f.unique and f.kind == "whole")
     return f.kind == "truth" or (
-        f.kind == "text" and f.distinct == 2 and positive(list(f.values)) is not None
+        f.kind == "text" and f.distinct == 2 and bool(positive(list(f.values)))
     )
 
 

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from offpolicy.cli import changes, terminal
 from offpolicy.cli.files import SUFFIXES, kind_of, read_table
-from offpolicy.engines.files import REMOTE, is_pattern, listed, row_bytes
+from offpolicy.engines.files import REMOTE, is_pattern, listed
 from offpolicy.errors import UsageError
 from offpolicy.logs.bandit import BanditLog
+from offpolicy.logs.formats.parquet import row_bytes
 
 if TYPE_CHECKING:
     import argparse
@@ -43,6 +44,10 @@ def open_log(options: argparse.Namespace) -> Any:
     check_flags(options)
     if options.engine or (not options.episode and _wants_engine(options)):
         return scanned(options)
+    if options.table:
+        raise UsageError(
+            "--table is for a database file (.duckdb); this log is one table by itself."
+        )
     table = table_of(options)
     if options.episode:
         return trajectories(changes.apply(table.frame, options), options)

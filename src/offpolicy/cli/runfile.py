@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 RENAMED = {"estimators": "estimator", "policies": "policy", "gates": "gate"}
 FILES = (*TABLE_FILES, *TREE_FILES)
-REPEATED = {"estimator", "gate"}  # flags that may be given several times are lists here
+REPEATED = {"estimator", "gate", "success"}  # flags that may be given several times are lists here
 WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "text in quotes"}
 
 
@@ -46,6 +46,7 @@ def apply(options: argparse.Namespace) -> None:
     settings = _read(path)
     declared = {k: a for k, a in options.parser.declared.items() if k != "config"}
     elsewhere = getattr(options, "elsewhere", options.parser).declared  # settings of `evaluate`
+    _check_once(settings, path)
     for key, value in settings.items():
         name = RENAMED.get(key, key).replace("-", "_")
         if name not in declared and name in elsewhere:
@@ -73,6 +74,21 @@ def _read(path: Path) -> dict[str, Any]:
         return tomllib.loads(plain_file(path).read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UsageError(f"{path.name} is not valid TOML: {error}") from error
+
+
+def _check_once(settings: dict[str, Any], path: Path) -> None:
+    """No setting is there under two names, and none is another run file."""
+    said: dict[str, str] = {}
+    for key, value in settings.items():
+        name = RENAMED.get(key, key).replace("-", "_")
+        if name == "config":
+            raise UsageError(
+                f"{path.name}: config = {value!r}: a run file cannot name another one."
+            )
+        if said.setdefault(name, key) != key:
+            raise UsageError(
+                f"{path.name}: {said[name]} and {key} are one setting. Keep one of them."
+            )
 
 
 def beside(path: Path, given: str) -> str:

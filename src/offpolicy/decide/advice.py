@@ -10,7 +10,7 @@ from scipy.optimize import brentq
 
 from offpolicy._json import write
 from offpolicy._visible import printable
-from offpolicy.errors import UsageError
+from offpolicy.errors import UnknownNameError, UsageError
 from offpolicy.inference.display import align
 from offpolicy.trust.trial import rounded_up
 
@@ -245,7 +245,7 @@ class Advice:
         Probability that a second draw would have taken another action; None for episodes.
     policies : tuple of PolicyAdvice
     labels : {policy: LabelPlan}
-        How many labels the width takes, and on which rows, where rewards are labels.
+        How many labels the width takes, where rewards are labels.
     """
 
     n: float
@@ -258,7 +258,7 @@ class Advice:
         """Advice on one policy, by its name."""
         named = {p.policy: p for p in self.policies}
         if policy not in named:
-            raise KeyError(f"no policy is called {policy!r}. Policies: {list(named)}.")
+            raise UnknownNameError(f"no policy is called {policy!r}. Policies: {list(named)}.")
         return named[policy]
 
     @property

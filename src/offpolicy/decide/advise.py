@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import special
 
+from offpolicy._arguments import checks_arguments
 from offpolicy.decide.advice import Advice, Curve, Forecast, Plan, PolicyAdvice
 from offpolicy.decide.score_variance import randomness, scored, view_of
 from offpolicy.errors import UsageError
@@ -49,6 +50,7 @@ SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 ROUNDING = 1e-9
 
 
+@checks_arguments
 def advise(
     log: Log,
     policies: Any,
@@ -110,7 +112,7 @@ def advise(
         )
     ev = evaluate(log, policies, **settings)
     n = float(ev.logged.sample().total)
-    is_single = ev.problem.log.kind == "bandit"
+    is_single = ev.problem.log.decides_once
     # A table of predictions stays what it is, however many rows there are.
     model: Any = settings.get("reward_model")
     learns = np.ndim(model) != 2
@@ -142,7 +144,7 @@ def _unit(log: Log) -> str:
     """What independent units are called here, in the plural."""
     if log.has_clusters:
         return "clusters"
-    return "rows" if log.kind == "bandit" else unit_word(log.kind, plural=True)
+    return "rows" if log.decides_once else unit_word(log.kind, plural=True)
 
 
 def _advice(
@@ -159,7 +161,7 @@ def _advice(
     answered = e.is_defined and verdict.level != "insufficient evidence"
     interval = e.interval(level) if answered else None
     n = float(ev.logged.sample().total)
-    view = None if ev.problem.log.kind != "bandit" else view_of(ev, policy, whole=answered)
+    view = None if not ev.problem.log.decides_once else view_of(ev, policy, whole=answered)
     z = float(special.ndtri(0.5 + level / 2))
     # A choice among estimators, or a mean of them, has a share of the doubly robust one that grows with the log.
     base = e if view is None else ev[policy, scored(ev.estimators).name]

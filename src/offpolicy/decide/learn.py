@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 
+from offpolicy._arguments import checks_arguments
 from offpolicy.decide.features import coded, learn_features
 from offpolicy.decide.learned import LEARNED, NAIVE, SCORE, Learned
 from offpolicy.decide.learners import (
@@ -53,6 +54,7 @@ Learner = Literal["tree", "boosted"]
 Objective = Literal["value", "lower bound"]
 
 
+@checks_arguments
 def learn_policy(
     log: BanditLog | LogScan,
     learner: Learner | Callable[[Any, Floats, tuple[Any, ...]], Any] = "tree",

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 
+from offpolicy._arguments import checks_arguments
 from offpolicy._progress import track
 from offpolicy.decide import online
 from offpolicy.decide.online.own import as_array, fresh
@@ -81,6 +82,7 @@ class Replayed:
         return {name: int(taken.sum()) for name, taken in self.accepted.items()}
 
 
+@checks_arguments
 def replay(
     log: Log,
     learners: Any,
@@ -324,7 +326,7 @@ def _named(learners: Any) -> dict[str, Any]:
 
 
 def _check_log(log: Log, method: str) -> None:
-    if log.kind != "bandit" or log.is_continuous:
+    if not log.decides_once or log.is_continuous:
         raise UsageError(
             "replay() takes logs of single decisions whose actions are labels: learners choose among K actions."
         )

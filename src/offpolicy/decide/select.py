@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from offpolicy._arguments import checks_arguments
 from offpolicy._doors import door
 from offpolicy._json import write
 from offpolicy._visible import printable
@@ -150,6 +151,7 @@ class Selection:
         return str(self)
 
 
+@checks_arguments
 def select(
     ev: Evaluation,
     *,
@@ -269,7 +271,7 @@ def _is_sound(ev: Evaluation, policy: str, estimator: str, *, by_interval: bool)
 def _is_exact(ev: Evaluation, e: Estimate) -> bool:
     """Whether weights are known, not estimated, and units are independent and alike."""
     problem = ev.problem
-    return problem.log.kind == "bandit" and problem.source.weights_known and e.known() is not None
+    return problem.log.decides_once and problem.source.weights_known and e.known() is not None
 
 
 def _bound(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from offpolicy._arrays import places
+from offpolicy.errors import DataError
 from offpolicy.logs.actions import encode
 
 if TYPE_CHECKING:
@@ -20,7 +21,14 @@ def numbers(table: Any, name: str) -> Floats:
 
 def codes_of(table: Any, name: str) -> tuple[tuple[Any, ...], Ints]:
     """Sorted labels of a column and the position of each entry among them; missing ones come last."""
+    import pyarrow as pa
+
     column = table[name].combine_chunks()
+    if pa.types.is_nested(column.type):
+        raise DataError(
+            f"column {name!r} holds {column.type}, of which no value can be a label. A label is text or a number; join "
+            "the parts into one text."
+        )
     if (small := _small_integers(column)) is not None:
         return small
     encoded = column.dictionary_encode()

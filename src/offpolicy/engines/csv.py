@@ -20,9 +20,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from offpolicy.engines.engine import ibis_module
-from offpolicy.engines.files import different_names, sql_files, sql_text
+from offpolicy.engines.files import sql_files, sql_text
 from offpolicy.errors import DataError
 from offpolicy.logs.formats.lines import refuse_bomb
+from offpolicy.logs.formats.parquet import different_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -184,7 +185,10 @@ def _is_missing(cell: Any) -> Any:
 
 
 def _with_point(cell: Any, decimal: str) -> Any:
-    return cell if decimal == "." else cell.replace(decimal, ".")
+    """Cells with a decimal point; where the comma is the decimal sign, a point (of thousands) makes no number."""
+    if decimal == ".":
+        return cell
+    return ibis_module().cases((~cell.contains("."), cell.replace(decimal, ".")))
 
 
 def _as_type(cell: Any, of: dict[str, int], decimal: str, *, label: bool) -> Any:

@@ -212,15 +212,14 @@ class DuckDB:
     def from_name(self, name: str) -> Any:
         """Ibis table of a table, view or file that DuckDB knows by ``name``."""
         quoted = '"' + name.replace('"', '""') + '"'
-        schema = self.query(f"FROM {quoted} LIMIT 0").to_arrow_table().schema
-        ibis = ibis_module()
-        return ibis.table(ibis.Schema.from_pyarrow(_plain(schema)), name=name)
+        return _table_of(self.query(f"FROM {quoted} LIMIT 0"), name)
 
     def register(self, rows: Any) -> Any:
         """Ibis table of an Arrow dataset or table, or of a frame, read where it is."""
         name = f"offpolicy_{id(rows):x}"
         self._registered[name] = rows
-        self.connection.register(name, rows)
+        with duckdb_errors():
+            self.connection.register(name, rows)
         return self.from_name(name)
 
     def table(self, expression: Any) -> Any:
@@ -272,10 +271,21 @@ class Relation(DuckDB):
         return self.relation.query("offpolicy_rows", sql)
 
     def source(self) -> Any:
-        """Ibis table of the relation's rows."""
-        ibis = ibis_module()
-        schema = self.relation.limit(0).to_arrow_table().schema
-        return ibis.table(ibis.Schema.from_pyarrow(_plain(schema)), name="offpolicy_rows")
+        """Ibis table of the relation's rows, which must be the same in every pass."""
+        if self._sum() != self._sum():
+            raise DataError(
+                "the relation gives other rows each time it is read (random(), a sample, the time of day): every pass "
+                "would see another log. Write its rows to a table first: relation.create('rows')."
+            )
+        with duckdb_errors():
+            return _table_of(self.relation.limit(0), "offpolicy_rows")
+
+    def _sum(self) -> tuple[Any, ...]:
+        """One number for all rows, whatever their order."""
+        sql = "SELECT count(*), bit_xor(hash(offpolicy_rows)), sum(hash(offpolicy_rows) % 1000003) FROM offpolicy_rows"
+        with duckdb_errors():
+            found: tuple[Any, ...] = self.query(sql).fetchall()[0]
+        return found
 
 
 class Backend:
@@ -378,6 +388,16 @@ def _first_line(error: BaseException) -> str:
     return " ".join(shown)[:600] or type(error).__name__
 
 
+def _table_of(rows: Any, name: str) -> Any:
+    """Ibis table of a relation's columns under a name; UUIDs, which Arrow takes for text, are text here as well."""
+    ibis = ibis_module()
+    schema = _plain(rows.to_arrow_table().schema)
+    types = dict(ibis.Schema.from_pyarrow(schema).items())
+    uuids = [c for c, kind in zip(rows.columns, rows.types, strict=True) if str(kind) == "UUID"]
+    table = ibis.table(ibis.schema(types | dict.fromkeys(uuids, "uuid")), name=name)
+    return table.mutate(**{c: table[c].cast("string") for c in uuids}) if uuids else table
+
+
 def _plain(schema: Any) -> Any:
     """The schema with dictionary and view types as the plain types SQL sees."""
     import pyarrow as pa
@@ -389,5 +409,7 @@ def _plain(schema: Any) -> Any:
             kind = kind.value_type
         if pa.types.is_string_view(kind):
             kind = pa.string()
+        if pa.types.is_interval(kind) or pa.types.is_duration(kind):
+            kind = pa.string()  # a duration is no number; Ibis has no type for it
         fields.append(pa.field(field.name, kind))
     return pa.schema(fields)

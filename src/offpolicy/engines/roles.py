@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from offpolicy.engines.engine import ibis_module
 from offpolicy.errors import DataError, UsageError, did_you_mean
+from offpolicy.logs.actions import refuse_other_actions, refuse_twice
 from offpolicy.logs.metrics import check_metric
 from offpolicy.logs.roles import check_apart
 from offpolicy.splits.folds import in_half
@@ -210,7 +211,9 @@ def distribution_columns(propensity: Any, labels: Sequence[Any]) -> dict[Any, st
             raise DataError(
                 f"propensity= names no column for action {missing[0]!r}. Name one for each."
             )
+        refuse_other_actions(propensity, labels)
         return {label: propensity[label] for label in labels}
+    refuse_twice(propensity)
     if len(propensity) != len(labels):
         raise DataError(
             f"propensity= lists {len(propensity)} columns for {len(labels)} actions. Give one column for "
@@ -219,12 +222,20 @@ def distribution_columns(propensity: Any, labels: Sequence[Any]) -> dict[Any, st
     return dict(zip(labels, propensity, strict=True))
 
 
+def _wrapped(column: Any) -> Any:
+    """An unsigned integer of 64 bits as the signed one with the same bits, as numpy casts it."""
+    ibis = ibis_module()
+    half = ibis.literal(2**63, type="uint64")
+    above = (column - half).cast("int64") - ibis.literal(2**63 - 1, type="int64") - 1
+    return ibis.cases((column >= half, above), else_=column.try_cast("int64"))
+
+
 def integer_id(column: Any, table: Any, dialect: str | None = None) -> Any:
     """A row or cluster id as int64: integers as they are, text by 32 bits of its MD5 digest."""
     ibis = ibis_module()
     dtype = column.type()
     if dtype.is_integer():
-        return column.cast("int64")
+        return _wrapped(column) if str(dtype).strip("!") == "uint64" else column.cast("int64")
     if not dtype.is_string():
         raise DataError(
             f"column {column.get_name()!r} holds {dtype}. An id or cluster must be an integer or text."

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, cast
 
 import numpy as np
 
+from offpolicy._arguments import checks_arguments
 from offpolicy._visible import printable
 from offpolicy.engines.codes import codes_of
 from offpolicy.engines.compress import TooManyCellsError, compress
@@ -76,6 +77,9 @@ class LogScan(Scanned):
     given_features: Any = field(default=None, repr=False)
 
     kind: ClassVar[str] = "bandit"
+    decides_once: ClassVar[bool] = True
+    leads_on: ClassVar[bool] = False
+    shows_items: ClassVar[bool] = False
     in_memory: ClassVar[bool] = False
 
     @printable
@@ -290,6 +294,7 @@ class LogScan(Scanned):
         return self.described_as(way, self.n, held)
 
 
+@checks_arguments
 def scan(
     source: Any,
     *,
@@ -346,7 +351,7 @@ def scan(
     >>> log.n, log.actions
     (10, ('a', 'b'))
     """
-    names = (context,) if isinstance(context, str) else tuple(context or ())
+    names = (context,) if isinstance(context, str) else tuple(() if context is None else context)
     if way not in WAYS:
         raise UsageError(f"way= must be one of {', '.join(WAYS)}. Got {way!r} instead.")
     if propensity is not None and not isinstance(propensity, str | Mapping):

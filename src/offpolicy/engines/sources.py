@@ -10,6 +10,7 @@ from urllib.parse import quote
 from offpolicy.engines import csv, files
 from offpolicy.engines.engine import Backend, DuckDB, Relation
 from offpolicy.errors import DataError, UsageError
+from offpolicy.logs.formats.parquet import different_names, refuse_large_texts
 from offpolicy.logs.frame import LARGEST_WHOLE
 
 if TYPE_CHECKING:
@@ -21,7 +22,23 @@ DATABASES = {".duckdb", ".ddb", ".db"}
 VIEW = "offpolicy_source"
 
 
-def open_source(
+def open_source(source: Any, *, labels: Collection[str] = (), **options: Any) -> tuple[Engine, Any]:
+    """The engine that holds ``source`` and an Ibis table of it; the arguments are those of `scan`.
+
+    ``labels`` are columns that tell things apart, which lists and structs do not.
+    """
+    engine, table = _opened(source, labels=labels, **options)
+    for name in labels:
+        if name in table.columns and table[name].type().is_nested():
+            engine.close()
+            raise DataError(
+                f"column {name!r} holds {table[name].type()}, of which no value can be a label. A label is text or a "
+                "number; join the parts into one text."
+            )
+    return engine, table
+
+
+def _opened(
     source: Any,
     *,
     table: str | None = None,
@@ -32,7 +49,6 @@ def open_source(
     network: bool = False,
     labels: Collection[str] = (),
 ) -> tuple[Engine, Any]:
-    """The engine that holds ``source`` and an Ibis table of it; the arguments are those of `scan`."""
     kind = f"{type(source).__module__}.{type(source).__name__}"
     if isinstance(source, list | tuple):
         raise UsageError("give files as one pattern such as 'logs/*.parquet', or an Arrow dataset.")
@@ -82,6 +98,7 @@ def _in_memory(
         duck = DuckDB(source, **options)
         return duck, duck.from_name(_required(table))
     if kind.startswith(("pyarrow.", "pandas.", "polars.")) and "LazyFrame" not in kind:
+        different_names(_names_in(source), "the frame")
         duck = DuckDB(**options)
         rows = source.to_arrow() if kind.startswith("polars.") else source
         lying = files.on_this_machine(getattr(source, "files", ()))  # of an Arrow dataset
@@ -91,6 +108,12 @@ def _in_memory(
         f"cannot scan a {kind}. Give a path or pattern of Parquet or CSV files, a DuckDB file, relation "
         "or connection, an Arrow dataset, an Ibis table, or a Spark DataFrame."
     )
+
+
+def _names_in(source: Any) -> list[str]:
+    """Column names of a frame, an Arrow table or a dataset."""
+    is_arrow = type(source).__module__.startswith("pyarrow.")
+    return [str(name) for name in (source.schema.names if is_arrow else source.columns)]
 
 
 def _remote(source: str, options: dict[str, Any], labels: Collection[str]) -> tuple[Engine, Any]:
@@ -207,16 +230,27 @@ FILE = "offpolicy_file"  # the column of the file's name, which says the keys of
 
 def _parquet(source: str, paths: list[str]) -> str:
     """SQL of the rows of Parquet files, whose columns and types agree; keys of their folders are columns of text."""
-    names = files.common_schema(paths).names
-    files.refuse_large_texts(paths)
+    schema = files.common_schema(paths)
+    names = schema.names
+    refuse_large_texts(paths)
     partitions = files.Partitions.of(source, paths)
     partitions.refuse_columns(names, paths[0])
     options = f"union_by_name = {str(len(paths) > 1).lower()}, hive_partitioning = false"
     rows = f"read_parquet([{files.sql_files(paths)}], {options}"
+    # Parquet has no durations: Arrow writes whole numbers of nanoseconds, which would pass for numbers.
+    lasting = [_quoted(f.name) for f in schema if str(f.type).startswith("duration")]
+    as_text = ", ".join(f"CAST({name} AS VARCHAR) AS {name}" for name in lasting)
+    all_columns = f"* REPLACE ({as_text})" if lasting else "*"
     if not partitions.keys:
-        return f"SELECT * FROM {rows})"  # noqa: S608
+        return f"SELECT {all_columns} FROM {rows})"  # noqa: S608
     keys = ", ".join(_key(key, partitions.root) for key in partitions.keys)
-    return f"SELECT * EXCLUDE ({FILE}), {keys} FROM {rows}, filename = '{FILE}')"  # noqa: S608
+    inner = f"SELECT * EXCLUDE ({FILE}), {keys} FROM {rows}, filename = '{FILE}')"  # noqa: S608
+    return f"SELECT {all_columns} FROM ({inner})"  # noqa: S608
+
+
+def _quoted(name: str) -> str:
+    """A column's name as SQL writes it."""
+    return '"' + name.replace('"', '""') + '"'
 
 
 def _key(name: str, root: str) -> str:
@@ -224,8 +258,7 @@ def _key(name: str, root: str) -> str:
     written = "|".join(map(re.escape, (name, quote(name, safe=""))))
     folder = files.sql_text(f"/(?:{written})=([^/]*)/")
     value = f"regexp_extract(substr({FILE}, {len(root) + 1}), {folder}, 1)"
-    quoted = name.replace('"', '""')
-    return f"url_decode(nullif({value}, '{files.NO_VALUE}')) AS \"{quoted}\""
+    return f"url_decode(nullif({value}, '{files.NO_VALUE}')) AS {_quoted(name)}"
 
 
 def _ibis(source: Any, temp_directory: Any) -> tuple[Engine, Any]:

@@ -35,6 +35,9 @@ class StreamedLog:
     _seen: dict[int, int] = field(default_factory=dict, repr=False)
 
     kind: ClassVar[str] = "bandit"
+    decides_once: ClassVar[bool] = True
+    leads_on: ClassVar[bool] = False
+    shows_items: ClassVar[bool] = False
     in_memory: ClassVar[bool] = False
     undecided: ClassVar[bool] = False
 

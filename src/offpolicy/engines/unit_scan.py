@@ -83,6 +83,7 @@ class UnitScan(Scanned):
     described: str
 
     in_memory: ClassVar[bool] = False
+    decides_once: ClassVar[bool] = False
     is_continuous: ClassVar[bool] = False
     action_features: ClassVar[None] = None
 
@@ -90,6 +91,16 @@ class UnitScan(Scanned):
     def kind(self) -> str:
         """What a unit is."""
         return self.layout.name
+
+    @property
+    def leads_on(self) -> bool:
+        """Whether one decision leads to the next."""
+        return self.layout.leads_on
+
+    @property
+    def shows_items(self) -> bool:
+        """Whether the decisions of a unit are items shown together."""
+        return self.layout.shows_items
 
     @property
     def progress(self) -> Any:  # type: ignore[override]

@@ -213,6 +213,8 @@ class Kind(Protocol):
     seen: ClassVar[str]
     acts: ClassVar[str]
     needed: ClassVar[tuple[str, ...]]
+    leads_on: ClassVar[bool]
+    shows_items: ClassVar[bool]
     in_memory_only: ClassVar[tuple[str, ...]]
 
     def flags(self, settings: dict[str, Any]) -> tuple[str | None, ...]:
@@ -244,6 +246,8 @@ class Slots:
     """Slates: an item per slot, of which the order is known before."""
 
     name: ClassVar[str] = "slates"
+    leads_on: ClassVar[bool] = False
+    shows_items: ClassVar[bool] = True
     title: ClassVar[str] = "Slates"
     unit: ClassVar[str] = "slate"
     step: ClassVar[str] = "position"
@@ -308,6 +312,8 @@ class Runs:
     """Episodes: one decision leads to the next."""
 
     name: ClassVar[str] = "trajectories"
+    leads_on: ClassVar[bool] = True
+    shows_items: ClassVar[bool] = False
     title: ClassVar[str] = "Trajectories"
     unit: ClassVar[str] = "episode"
     step: ClassVar[str] = "step"

@@ -123,6 +123,7 @@ def _action_range(row: dict[str, Any], roles: Roles, given: Any) -> tuple[float,
     if not roles.is_continuous:
         return None
     low, high = float(row["action_min"]), float(row["action_max"])
+    _check_ends(low, high, roles.action, "action")
     span = checked_range(low, high, given, roles.action)
     outside = [end for end in (low, high) if not span[0] <= end <= span[1]]
     if outside:

@@ -69,7 +69,7 @@ def answer(question: Question, store: Store | None = None) -> Answer:
     source.prepare(list(resolved.values()), chosen)
     metric, model = question.reward, asked_of.models[asked_of.names[0]]
     model = asked_of.models.get(metric, model)
-    bandit, several = log.kind == "bandit", asked_of.are_several
+    bandit, several = log.decides_once, asked_of.are_several
     settings = {
         "estimators": [e.name for e in chosen],
         "reward_model": describe(model) if bandit else None,
@@ -187,7 +187,7 @@ def _keys(question: Question, store: Store) -> Keys:
         "behavior": of(behavior),
         "marginal": of((question.of_marginals, getattr(question.value_model, "time", "pooled"))),
         "discount": of(discount),
-        "weighting": of(None if store.log.kind == "bandit" else (behavior, discount)),
+        "weighting": of(None if store.log.decides_once else (behavior, discount)),
         "targets": of(question.policies if told else None),
     }
     return Keys(facets)
@@ -247,7 +247,7 @@ def _for_targets(
 
 def _estimand(log: Log, discount: float) -> dict[str, Any]:
     """Which value a log of episodes speaks of, for the settings of the result."""
-    if log.kind == "bandit":
+    if log.decides_once:
         return {}
     limit = None if log.unbounded else log.horizon
     return {"horizon": limit, "estimand": log.estimand(discount)}
@@ -257,7 +257,7 @@ def _folds(log: Log, plan: Plan, asked: Any) -> Folds:
     """Folds of a log whose units are known: its own labels, the ones given, or drawn."""
     drawn = isinstance(asked, int | np.integer | KFold)
     labels = log.fold if drawn else None
-    order = log.row_order if log.kind == "bandit" else None
+    order = log.row_order if log.decides_once else None
     if not drawn and order is not None and plan.labels is not None:
         plan = replace(plan, labels=plan.labels[:, order])  # given in the order of the frame
     if labels is not None and plan.repeats not in {1, len(labels)}:
@@ -273,7 +273,7 @@ def _folds(log: Log, plan: Plan, asked: Any) -> Folds:
         )
     strata = None
     if plan.stratify is not None:
-        if log.kind != "bandit":
+        if not log.decides_once:
             raise UsageError("stratify= is for bandit logs.")
         if log.has_clusters:
             raise UsageError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from offpolicy._arguments import checks_arguments
 from offpolicy.evaluation.question import Question
 from offpolicy.evaluation.result import Evaluation
 from offpolicy.splits.hashing import DEFAULT_SEED
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from offpolicy.splits.folds import KFold
 
 
+@checks_arguments
 def evaluate(
     log: Log | Scan,
     policies: Any,

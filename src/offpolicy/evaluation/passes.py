@@ -9,9 +9,11 @@ import numpy as np
 
 from offpolicy._arrays import is_constant
 from offpolicy.columns.store import Columns
+from offpolicy.errors import ModelError
 from offpolicy.evaluation.block import Block
 from offpolicy.inference.reach import masses, reach
 from offpolicy.inference.units import Units
+from offpolicy.logs.given import plain_numbers
 from offpolicy.logs.layout import in_log_order
 from offpolicy.models.fitting.crossfit import CrossFit
 from offpolicy.models.fitting.episodes import EpisodeFit
@@ -113,7 +115,7 @@ def nuisances_of(
     """The models of a log in memory, or of a block, as its kind needs them."""
     behavior = in_log_order(as_array(specs.behavior_model), log)
     model = in_log_order(as_array(specs.model), log)
-    if log.kind == "bandit":
+    if log.decides_once:
         return CrossFit(log, folds, model, behavior, specs.seed, fits, targets, specs.cells)
     ratios = in_log_order(as_array(specs.ratio_model), log)
     return EpisodeFit(
@@ -122,8 +124,10 @@ def nuisances_of(
 
 
 def as_array(model: Any) -> Any:
-    """Nested lists are arrays; everything else is left as it is."""
-    return np.asarray(model, dtype=np.float64) if isinstance(model, list | tuple) else model
+    """Arrays and nested lists as numbers, checked; everything else is left as it is."""
+    if isinstance(model, list | tuple | np.ndarray):
+        return plain_numbers(model, "an array of predictions", ModelError)
+    return model
 
 
 def part_of(folds: Folds, units: Any) -> Folds:

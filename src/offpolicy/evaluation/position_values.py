@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from offpolicy._arguments import checks_arguments
 from offpolicy.errors import UsageError
 
 if TYPE_CHECKING:
     from offpolicy.evaluation.result import Evaluation
 
 
+@checks_arguments
 def position_values(
     ev: Evaluation, policy: str | None = None, level: float = 0.95
 ) -> list[dict[str, Any]]:

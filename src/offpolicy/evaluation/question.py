@@ -165,7 +165,7 @@ class Question:
         discount, n_jobs, seed = self.discount, self.n_jobs, self.seed
         if isinstance(discount, bool) or not isinstance(discount, NUMBER) or not 0 <= discount <= 1:
             raise UsageError(f"discount= must be in the range [0, 1]. Got {discount!r} instead.")
-        if self.log.kind == "slates" and discount != 1:
+        if self.log.shows_items and discount != 1:
             raise UsageError(
                 f"discount={discount!r} is for episodes. Where lower slots count for less, multiply their rewards."
             )
@@ -184,7 +184,7 @@ class Question:
     @property
     def argument(self) -> str:
         """What the models of the reward are called among the arguments."""
-        return "reward_model" if self.log.kind == "bandit" else "value_model"
+        return "reward_model" if self.log.decides_once else "value_model"
 
     @property
     def metrics(self) -> Asked:

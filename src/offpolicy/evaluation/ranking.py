@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from offpolicy._arguments import checks_arguments
 from offpolicy.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ class Ranking:
         return self.regret[k - 1]
 
 
+@checks_arguments
 def against(ev: Evaluation, truth: Mapping[str, float], estimator: str | None = None) -> Ranking:
     """Judge the ranking of an evaluation by true values, for benchmarks of off-policy selection.
 

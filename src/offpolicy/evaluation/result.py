@@ -7,10 +7,17 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 from weakref import WeakValueDictionary
 
+from offpolicy._arguments import checks_arguments
 from offpolicy._doors import door
 from offpolicy._progress import track
 from offpolicy._visible import printable
-from offpolicy.errors import PolicyError, UsageError, did_you_mean, missing_dependency
+from offpolicy.errors import (
+    PolicyError,
+    UnknownNameError,
+    UsageError,
+    did_you_mean,
+    missing_dependency,
+)
 from offpolicy.evaluation import choose, ranking
 from offpolicy.evaluation import position_values as positions
 from offpolicy.evaluation import returns as distributions
@@ -168,11 +175,11 @@ class Evaluation:
         if key not in self.estimates:
             policy, estimator = key
             if policy not in self.targets:
-                raise KeyError(
+                raise UnknownNameError(
                     f"no policy is called {policy!r}.{did_you_mean(policy, self.targets)}"
                 )
             known = [e.name for e in self.estimators]
-            raise KeyError(f"no estimate by {estimator!r}.{did_you_mean(estimator, known)}")
+            raise UnknownNameError(f"no estimate by {estimator!r}.{did_you_mean(estimator, known)}")
         return self.estimates[key]
 
     @property
@@ -185,6 +192,7 @@ class Evaluation:
         """The reward that this evaluation speaks of."""
         return self.question.reward
 
+    @checks_arguments
     def metric(self, name: str) -> Evaluation:
         """The same policies and estimators for another metric of the log.
 
@@ -213,6 +221,7 @@ class Evaluation:
             self._known[name] = self._kept[name] = known
         return known
 
+    @checks_arguments
     def combine(
         self, weights: Mapping[str, float], *, name: str = "combination", minimize: bool = False
     ) -> Evaluation:
@@ -243,6 +252,7 @@ class Evaluation:
         vars(made)["_known"] = self._known
         return made
 
+    @checks_arguments
     def add(self, policies: Any) -> Evaluation:
         """Evaluate more policies with the models already fitted; nothing is refitted."""
         named = named_policies(policies, of_numbers=bool(self.problem.log.is_continuous))
@@ -251,6 +261,7 @@ class Evaluation:
                 raise PolicyError(f"a policy called {name!r} is here already. Choose another name.")
         return self.ask(policies={**self.question.policies, **named})
 
+    @checks_arguments
     def instead(self, policies: Any) -> Evaluation:
         """Other policies in place of these, with the models already fitted."""
         return self.ask(policies=policies)
@@ -292,6 +303,7 @@ class Evaluation:
         """
         return self.ask(behavior_model=behavior_model)
 
+    @checks_arguments
     def rows(self, level: float = 0.95) -> list[dict[str, Any]]:
         """One dictionary per policy and estimator: what `frame` and the reports show.
 
@@ -321,6 +333,7 @@ class Evaluation:
                 advance()
         return table
 
+    @checks_arguments
     def frame(
         self, *, backend: str | None = None, level: float = 0.95, verdicts: bool = True
     ) -> Any:
@@ -415,6 +428,7 @@ class Evaluation:
         declared = self.settings.get("learned_elsewhere", ())
         return diagnose(self.problem, self.targets, self.estimates, self.estimators, declared)
 
+    @checks_arguments
     def verdict(
         self, policy: str | None = None, estimator: str | None = None, *, level: float = 0.95
     ) -> Verdict:
@@ -433,6 +447,7 @@ class Evaluation:
 
         return judge(self, policy, estimator, level)
 
+    @checks_arguments
     def gate(
         self,
         expression: str,
@@ -459,6 +474,7 @@ class Evaluation:
 
         return check(self, expression, level, estimator=estimator, require=require)
 
+    @checks_arguments
     def compare(self, level: float = 0.95, estimator: str | None = None) -> Comparison:
         """Simultaneous intervals of all policies, and which of them may be the best.
 
@@ -476,6 +492,7 @@ class Evaluation:
             self._comparisons[key] = compare(self, *key)
         return self._comparisons[key]
 
+    @checks_arguments
     def pareto(self, level: float = 0.95, estimator: str | None = None) -> Pareto:
         """Every policy by every metric, by intervals that hold together, and who beats whom in all of them.
 
@@ -509,6 +526,7 @@ class Evaluation:
     def _comparisons(self) -> dict[tuple[float, str], Comparison]:
         return {}
 
+    @checks_arguments
     def to_json(
         self,
         path: str | Path | None = None,
@@ -535,6 +553,7 @@ class Evaluation:
         """
         return str(door("json")(self, path, level, gates, segments, traffic))
 
+    @checks_arguments
     def report(
         self,
         path: str | Path,
@@ -627,10 +646,12 @@ class Evaluation:
             door("mlflow")(self, level=level, report=report, folder=folder, decision=decision)
         )
 
+    @checks_arguments
     def learning_curve(self, estimator: str | None = None, level: float = 0.95) -> Any:
         """What each learner of `offpolicy.replay` earned block by block, as a frame."""
         return door("learning curve")(self, estimator, level)
 
+    @checks_arguments
     def plot(
         self,
         kind: str = "forest",

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from offpolicy._arguments import checks_arguments
 from offpolicy.errors import NotIdentifiedError, UsageError
 
 if TYPE_CHECKING:
@@ -68,6 +69,7 @@ class Returns:
         return _lower_mean(self.value, self.high, share), _lower_mean(self.value, self.low, share)
 
 
+@checks_arguments
 def returns(
     ev: Evaluation, policy: str | None = None, *, level: float = 0.95, seed: int = 0
 ) -> Returns:

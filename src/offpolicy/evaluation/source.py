@@ -218,7 +218,7 @@ class Source:
     @property
     def fits_by_policy(self) -> bool:
         """Whether each policy has value models of its own."""
-        return bool(self.store.log.kind != "bandit")
+        return bool(not self.store.log.decides_once)
 
     @property
     def n_blocks(self) -> int:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from offpolicy._arguments import checks_arguments
 from offpolicy._doors import door
 from offpolicy.errors import UsageError
 
@@ -44,6 +45,7 @@ class StepCurves:
         return door("plot of steps")(self, ax)
 
 
+@checks_arguments
 def step_curves(ev: Evaluation, policy: str | None = None) -> StepCurves:
     """Value and weights of each step, from the weights of steps.
 
@@ -59,7 +61,7 @@ def step_curves(ev: Evaluation, policy: str | None = None) -> StepCurves:
     log = ev.problem.log
     if log.layout.is_single:
         raise UsageError("step_curves() is for episodes; a bandit log has one step.")
-    if log.kind == "slates":
+    if log.shows_items:
         raise UsageError("step_curves() is for episodes. Use position_values() for slates.")
     name = policy_name(ev, policy)
     d = ev.problem.decisions(ev.targets[name], named("SNIPW"))

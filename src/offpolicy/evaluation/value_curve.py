@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from offpolicy._arguments import checks_arguments
 from offpolicy._arrays import place_of, quantiles
 from offpolicy._doors import door
 from offpolicy._visible import printable
@@ -72,6 +73,7 @@ class ValueCurve:
         )
 
 
+@checks_arguments
 def value_curve(
     ev: Evaluation, grid: Any = None, *, level: float = 0.95, estimator: str | None = None
 ) -> ValueCurve:

@@ -16,6 +16,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from offpolicy._arguments import checks_arguments
 from offpolicy._visible import printable
 from offpolicy.errors import DataError, UsageError, first_rows
 from offpolicy.inference import arithmetic
@@ -262,6 +263,7 @@ class Estimate:
         """
         return self.interval(level, method).shown
 
+    @checks_arguments
     def interval(
         self,
         level: float = 0.95,
@@ -340,6 +342,7 @@ class Estimate:
                 f"{first_rows(bad, reward)}. Give a range that holds every reward that can occur."
             )
 
+    @checks_arguments
     def p_value(
         self, null: float = 0.0, alternative: Alternative = "two-sided", *, method: str = "auto"
     ) -> float:
@@ -454,6 +457,7 @@ class Estimate:
         """Estimate of the negative."""
         return arithmetic.scaled(self, -1.0)
 
+    @checks_arguments
     def lift(self, other: Estimate) -> Estimate:
         """Estimate of (self − other) / |other| by the delta method, scores paired.
 
@@ -483,12 +487,19 @@ class Estimate:
         label = f"lift of {self.label} over {other.label}"
         return self._derived(other, tuple(rows), label, "lift")
 
+    @checks_arguments
     def within(self, members: Bools) -> Estimate | None:
         """The mean of the same score over some units alone; None where the split leaves nothing to average.
 
         Units that a half-sample split does not score hold its value, and those it scores are stretched
         around it; both are undone here, so that a subgroup's mean is that of its own scores.
         """
+        members = np.asarray(members)
+        if members.dtype != bool or members.shape != (self.units.n_rows,):
+            raise UsageError(
+                f"within: members= must hold True or False for each of {self.units.n_rows:,} units. Got "
+                f"{members.dtype} of shape {members.shape} instead."
+            )
         stretch, scored = 1.0, self._scored
         if scored is not None:
             mass = self.units.mass

@@ -209,7 +209,7 @@ class ScoreTable:
             return None
         key = ("pool", which.residual, which.carries, which.scored)
         if key not in self._cache:
-            weights, mass = self.scores(which.carries), self.units.mass
+            weights, mass = self.scores(which.carries), self.units.relative_mass
             if which.scored is not None:
                 scored = self.columns[which.scored]
                 weights, mass = weights[scored], mass[scored]

@@ -52,6 +52,15 @@ class Units(HasColumns):
             return float(psi.mean())
         return float(psi @ self.mass / self.mass.sum())
 
+    @cached_property
+    def relative_mass(self) -> Floats:
+        """(n,) mass with analysis weights of mean 1: they have no unit, and rules about single units look at them."""
+        if not self.is_weighted:
+            return self.mass
+        low, high = float(self.weight.min()), float(self.weight.max())
+        mean = low if low == high else float(self.mass.sum() / self.count.sum())
+        return self.mass / mean if mean > 0 else self.mass
+
     def part(self, scored: Bools | Ints) -> Units:
         """Some of the units, by a mask or by their positions."""
         size = int(np.count_nonzero(scored)) if scored.dtype == bool else len(scored)
@@ -62,11 +71,13 @@ class Units(HasColumns):
         if scored is not None:
             return self.part(scored).sample(psi[scored])
         if not self.has_clusters:
-            weighted = self.weight * psi if self.is_weighted else psi
+            weight = self.relative_mass / self.count if self.is_weighted else self.weight
+            weighted = weight * psi if self.is_weighted else psi
             count = self.count if self.is_counted else None
-            return Sample(np.asarray(weighted, dtype=np.float64), self.weight, count)
+            return Sample(np.asarray(weighted, dtype=np.float64), weight, count)
         size, group = self.clusters
+        mass = self.relative_mass
         return Sample(
-            np.bincount(group, weights=self.mass * psi, minlength=size).astype(np.float64),
-            np.bincount(group, weights=self.mass, minlength=size).astype(np.float64),
+            np.bincount(group, weights=mass * psi, minlength=size).astype(np.float64),
+            np.bincount(group, weights=mass, minlength=size).astype(np.float64),
         )

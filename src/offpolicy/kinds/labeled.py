@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from offpolicy._arguments import checks_arguments
 from offpolicy.errors import DataError, UsageError
 from offpolicy.kinds.seen_in_part import PseudoRewards, SeenInPart, predicted
 from offpolicy.logs import checks
@@ -26,6 +27,7 @@ FITTED = (
 REMEDY = "Draw the rows to label at random and give the probability: Labeled(…, probability=…)."
 
 
+@checks_arguments
 @dataclass(frozen=True, eq=False)
 class Labeled:
     """A reward that is missing where nobody labeled the row.

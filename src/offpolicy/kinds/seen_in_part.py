@@ -16,7 +16,7 @@ so that R̃ takes the reward's place in every estimator. Two rules keep a row's 
   it fitted on the other folds, q would have learned from the rows that it is used on (with two folds: from them alone).
 
 m is a mean of up to three predictions: from (S, A), from (A, J) and from (S, A, J). Their shares minimize the variance
-of the last term of ψ, Σ L (1 − e)/e² (R − m)², over labels outside the fold; where J says nothing, m is the prediction
+of the last term of ψ, Σ L (1 − e)/e (R − m)², over labels outside the fold; where J says nothing, m is the prediction
 from (S, A). These shares are two numbers, chosen like the coefficient of a control variate: their error is of second
 order.
 """
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from offpolicy.trust.view import View
 
 GIVEN = "given"
+CLEAR = 2.0  # standard errors by which proxies have to lower the loss to be used
 PROXIES = 7  # part of the seeds of fits of m, which tells them from those of q
 
 
@@ -237,13 +238,13 @@ class PseudoRewards:
         fit = self.out_of_fold[0]
         at = rows[self.seen[rows]]
         e = fit.chance[at]
-        c = self.mass[at] * (1 - e) / e**2
+        c = self.mass[at] * (1 - e) / e
         parts, target = fit.parts[:, at], self.held.reward[at]
         shares = convex(parts, target, c)
-        # Proxies are used where they gain more than chance: a useless judge then costs next to nothing.
+        # Proxies are used where they gain more than chance would: a useless judge then costs next to nothing.
         gain = c * ((target - parts[0]) ** 2 - (target - shares @ parts) ** 2)
         chance = float(gain.std()) / np.sqrt(max(len(gain), 1))
-        return shares if float(gain.sum()) >= chance * len(gain) else np.eye(len(shares))[0]
+        return shares if float(gain.sum()) >= CLEAR * chance * len(gain) else np.eye(len(shares))[0]
 
     def _made(self, fit: Fit, shares: Floats) -> Floats:
         """(n,) m + (L / e)(R − m); R itself where e is 1."""
@@ -306,8 +307,8 @@ class PseudoRewards:
     def label_plan(
         self, weight: Floats, std_error: float, width_now: float, width: float | None, level: float
     ) -> LabelPlan | None:
-        """How many labels a wanted width takes, and on which rows; None where rewards are not drawn."""
-        if not self.held.is_drawn or self.seen.all() or self.log.row_order is not None:
+        """How many labels a wanted width takes; None where rewards are not drawn."""
+        if not self.held.is_drawn or self.seen.all():
             return None
         return label_plan(self, weight, std_error, width_now, width, level)
 

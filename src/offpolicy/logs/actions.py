@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence, Sized
+from numbers import Number
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 Label: TypeAlias = Hashable
 MOST_ACTIONS = 1_000_000
+EXACT = 2.0**53  # beyond it a float stands for several whole numbers
 MANY_FRACTIONS = 50  # different fractions from which on an action looks continuous
 
 
@@ -33,10 +35,17 @@ def label_array(values: Any) -> Array:
     items = list(values)
     if any(isinstance(v, list | tuple | set | dict) for v in items) or _kinds(items) > 1:
         # np.asarray would turn [1, "a"] into two texts.
-        array = np.empty(len(items), dtype=object)
-        array[:] = items
-        return array
-    return np.asarray(items)
+        return _objects(items)
+    array = np.asarray(items)
+    # numpy makes floats of whole numbers that no integer type holds together.
+    rounded = array.dtype.kind == "f" and all(isinstance(v, int | np.integer) for v in items)
+    return _objects(items) if rounded and items else array
+
+
+def _objects(items: list[Any]) -> Array:
+    array = np.empty(len(items), dtype=object)
+    array[:] = items
+    return array
 
 
 def _kinds(items: list[Any]) -> int:
@@ -90,6 +99,10 @@ def action_list(actions: Iterable[Label], where: str) -> tuple[Label, ...]:
     for label in labels:
         if not isinstance(label, Hashable):
             raise DataError(f"{where}: {label!r} cannot be a label. A label is text or a number.")
+        if label is None or _differs(label):
+            raise DataError(
+                f"{where}: {label!r} cannot be a label, since it is missing. Leave it out."
+            )
         if label in seen:
             raise DataError(f"{where}: action {label!r} is listed twice. List each action once.")
         seen.add(label)
@@ -111,6 +124,45 @@ def refuse_continuous(
         )
 
 
+def refuse_other_actions(by_action: Iterable[Label], labels: Sequence[Label]) -> None:
+    """A mapping from actions to propensity columns names no action that the log does not have."""
+    for label in by_action:
+        if label not in labels:
+            raise DataError(
+                f"propensity= names a column for {label!r}, which is no action of the log."
+                f"{did_you_mean(label, labels)}"
+            )
+
+
+def refuse_twice(columns: Sequence[str]) -> None:
+    """A list of propensity columns names each of them once, and some at all."""
+    if not list(columns):
+        raise DataError("propensity= lists no columns. Give one for each action, or leave it out.")
+    for name in columns:
+        if list(columns).count(name) > 1:
+            raise DataError(
+                f"propensity= lists the column {name!r} twice. Give one column for each action."
+            )
+
+
+def _is_rounded(value: Any) -> bool:
+    return isinstance(value, float | np.floating) and abs(float(value)) >= EXACT
+
+
+def refuse_rounded(values: Array, where: str) -> None:
+    """Floats beyond 2^53 are no labels: they stand for several whole numbers, and which one was meant is lost."""
+    large: Bools = np.zeros(len(values), dtype=bool)
+    if values.dtype.kind == "f":
+        large = np.greater_equal(np.abs(values), EXACT)
+    elif values.dtype == object:
+        large = np.fromiter(map(_is_rounded, values), np.bool_, len(values))
+    if large.any():
+        raise DataError(
+            f"{where}: {first_rows(large, values)} are floats beyond 2^53, which stand for several whole numbers each. "
+            "Give labels as integers or text (pandas makes floats of integers where one is missing: use 'Int64')."
+        )
+
+
 def encode(
     values: Array, actions: Sequence[Label] | None, column: str
 ) -> tuple[tuple[Label, ...], Ints]:
@@ -124,6 +176,7 @@ def encode(
     missing = is_missing(values)
     if missing.any():
         raise DataError(messages.action_missing(column, first_rows(missing)))
+    refuse_rounded(values, f"column {column!r}")
     distinct, inverse = _distinct(values, column)
     if actions is None:
         order = _sorted_positions(distinct)
@@ -152,7 +205,10 @@ def _distinct(values: Array, column: str) -> tuple[list[Any], Ints]:
         distinct, inverse = np.unique(values, return_inverse=True)
         return distinct.tolist(), inverse.astype(np.int64)
     kinds = set(map(type, values.tolist()))
-    if bool in kinds and kinds & {int, float}:  # True == 1 would make one label of two
+    booleans = {kind for kind in kinds if issubclass(kind, bool | np.bool_)}
+    if booleans and any(
+        issubclass(k, Number) for k in kinds - booleans
+    ):  # True == 1 would make one label of two
         raise DataError(
             f"column {column!r} holds both booleans and numbers, of which True equals 1. Make them one kind."
         )

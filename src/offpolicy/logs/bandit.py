@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from offpolicy._arguments import checks_arguments
 from offpolicy._arrays import is_constant, read_only, some_of
 from offpolicy._visible import printable
 from offpolicy.errors import DataError, UsageError
@@ -17,7 +18,15 @@ from offpolicy.logs.action_features import (
     of_frame,
     of_table,
 )
-from offpolicy.logs.actions import Label, action_list, encode, label_array, refuse_continuous
+from offpolicy.logs.actions import (
+    Label,
+    action_list,
+    encode,
+    label_array,
+    refuse_continuous,
+    refuse_other_actions,
+    refuse_twice,
+)
 from offpolicy.logs.columns import NOT_GIVEN, HasColumns, fill
 from offpolicy.logs.continuous import ActionKind, action_range, are_numbers
 from offpolicy.logs.frame import Columns, Context
@@ -31,6 +40,7 @@ from offpolicy.logs.roles import check_apart
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from offpolicy._arguments import Rows
     from offpolicy._arrays import Array, Bools, Floats, Ints
 
 
@@ -127,6 +137,9 @@ class BanditLog(HasMetrics, HasColumns):
     outcomes: Mapping[str, Any] = field(default_factory=dict, repr=False)  # of metrics seen in part
 
     kind: ClassVar[str] = "bandit"
+    decides_once: ClassVar[bool] = True
+    leads_on: ClassVar[bool] = False
+    shows_items: ClassVar[bool] = False
     in_memory: ClassVar[bool] = True
     is_discrete: ClassVar[bool] = False
     horizon: ClassVar[int] = 1
@@ -240,6 +253,7 @@ class BanditLog(HasMetrics, HasColumns):
         return self
 
     @classmethod
+    @checks_arguments
     def from_frame(
         cls,
         frame: Any,
@@ -326,7 +340,7 @@ class BanditLog(HasMetrics, HasColumns):
             numbers = unit_numbers(ids)[row_order]
             frame = columns.rows(row_order)
             columns = Columns(frame)
-        names = [context] if isinstance(context, str) else list(context or ())
+        names = [context] if isinstance(context, str) else list(() if context is None else context)
         rewards = reward_names(reward)
         _check_columns(columns, names, action, rewards)
         check_apart(
@@ -414,10 +428,11 @@ class BanditLog(HasMetrics, HasColumns):
         return _checked(log, given, called)
 
     @classmethod
+    @checks_arguments
     def from_arrays(
         cls,
         context: Any,
-        action: Any,
+        action: Rows,
         reward: Any,
         propensity: Any = None,
         *,
@@ -580,7 +595,9 @@ def _distribution_columns(
             raise DataError(
                 f"propensity= names no column for action {missing[0]!r}. Name one for each."
             )
+        refuse_other_actions(propensity, labels)
         return [propensity[label] for label in labels]
+    refuse_twice(propensity)
     if len(propensity) != len(labels):
         raise DataError(
             f"propensity= lists {len(propensity)} columns for {len(labels)} actions. Give one column for "

@@ -55,7 +55,7 @@ class HasColumns:
 
     def __getstate__(self) -> dict[str, Any]:
         """What is pickled: of a constant its length."""
-        held = {k: v for k, v in vars(self).items() if k != "mass"}
+        held = {k: v for k, v in vars(self).items() if k not in {"mass", "relative_mass"}}
         constants = {name: len(held[name]) for name in DEFAULTS if is_constant(held[name])}
         return held | constants
 

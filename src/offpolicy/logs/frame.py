@@ -89,12 +89,12 @@ class Columns:
         series = self._frame[name]
         nw = _narwhals()
         if isinstance(series.dtype, nw.Categorical | nw.Enum | nw.String):
-            array = np.empty(len(series), dtype=object)
-            array[:] = series.to_list()
-            return array
+            return _objects(series.to_list())
         if series.dtype == nw.Boolean and not series.is_null().any():
             return np.asarray(series.to_numpy(), dtype=bool)
-        return np.asarray(series.to_numpy())
+        array = np.asarray(series.to_numpy())
+        # polars gives a matrix of lists or structs of one length, and rows of such are no entries.
+        return array if array.ndim == 1 and array.dtype.kind != "V" else _objects(series.to_list())
 
     def lists(self, name: str) -> list[Any]:
         """A column of lists (or of anything) as Python objects."""
@@ -112,6 +112,12 @@ class Columns:
             return np.array(series.cast(nw.Float64).to_numpy(), dtype=np.float64)
         with doing(f"reading the column {name!r} as the {role}", DataError):
             return to_float(self.values(name), name, role)
+
+
+def _objects(values: list[Any]) -> Array:
+    array = np.empty(len(values), dtype=object)
+    array[:] = values
+    return array
 
 
 LARGEST_WHOLE = 2.0**53  # beyond it not every integer is a float64

@@ -5,6 +5,7 @@ Both are easily lost on the way into an array, and what is lost is which row is 
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,11 +13,12 @@ import numpy as np
 from offpolicy._arrays import detached, masked
 from offpolicy.errors import DataError, OffPolicyError, first_rows
 from offpolicy.logs.actions import plain
+from offpolicy.logs.checks import LARGEST
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from offpolicy._arrays import Array
+    from offpolicy._arrays import Array, Floats
 
 
 def check_given(arguments: Mapping[str, Any]) -> Any:
@@ -76,6 +78,42 @@ def differing(mine: Any, theirs: Any) -> str:
         f"{where}. Rows are matched by position, which would pair the wrong ones: align them with .reindex, "
         "or pass .to_numpy() if they do match."
     )
+
+
+def refuse_other_rows(answer: Any, given: Any, who: str, kind: type[OffPolicyError]) -> None:
+    """An answer about rows has their index, or a fresh one, which says nothing about rows: 0, 1, 2, …."""
+    mine, theirs = row_labels(answer), row_labels(given)
+    fresh = mine is not None and mine.equals(type(mine)(range(len(mine))))
+    if mine is not None and theirs is not None and not fresh and not mine.equals(theirs):
+        raise kind(f"{who}: its answer has another index than the context{differing(mine, theirs)}")
+
+
+def plain_numbers(
+    values: Any, what: str, kind: type[OffPolicyError], largest: float = LARGEST
+) -> Floats:
+    """An array of numbers as float64: masked, complex, dates, text and sizes that cannot be squared are refused.
+
+    >>> plain_numbers([1, 2.5], "the score", DataError).tolist()
+    [1.0, 2.5]
+    >>> plain_numbers(np.array([1 + 2j]), "the score", DataError)
+    Traceback (most recent call last):
+    offpolicy.errors.DataError: the score holds complex128, not numbers.
+    """
+    refuse_masked(values, what, kind)
+    array = np.asarray(detached(values))
+    if array.dtype.kind == "O" and all(isinstance(v, Real) for v in array.flat):
+        array = array.astype(np.float64)
+    if array.dtype.kind not in "biuf":
+        raise kind(f"{what} holds {array.dtype}, not numbers.")
+    numbers: Floats = array.astype(np.float64, copy=False)
+    large = np.abs(numbers) > largest
+    if large.any() and np.isfinite(numbers[large]).all():
+        rows = np.atleast_1d(large).reshape(len(np.atleast_1d(large)), -1).any(axis=1)
+        raise kind(
+            f"{what}: {first_rows(np.asarray(rows))} are beyond {largest:g} in size, whose squares leave the range of "
+            "a float."
+        )
+    return numbers
 
 
 def own_copy(values: Any) -> Array:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from offpolicy.errors import DataError, first_rows
+from offpolicy.logs.actions import label_array
 
 if TYPE_CHECKING:
     from offpolicy._arrays import Array, Ints
@@ -22,7 +23,9 @@ def unit_numbers(values: Any) -> Ints:
     >>> unit_numbers(np.array([3, 4])).tolist(), unit_numbers(np.array(["a"])).tolist()
     ([3, 4], [214005177])
     """
-    array = np.asarray(values)
+    array = label_array(
+        values
+    )  # numpy would make floats of whole numbers beyond 2^63 beside smaller ones
     if array.dtype.kind in "iub":
         return array.astype(np.int64)
     if array.dtype.kind in "mM":
@@ -34,9 +37,18 @@ def unit_numbers(values: Any) -> Ints:
     return np.fromiter((distinct[v] for v in array.tolist()), dtype=np.int64, count=len(array))
 
 
+def signed(number: int) -> int:
+    """A whole number as the 64 bits with a sign that numpy would cast it to.
+
+    >>> signed(7), signed(2**63)
+    (7, -9223372036854775808)
+    """
+    return (number + 2**63) % 2**64 - 2**63
+
+
 def _number(value: Any) -> int:
     if isinstance(value, int) or (isinstance(value, float) and value == int(value)):
-        return int(value)
+        return signed(int(value))
     digest = hashlib.md5(str(value).encode(), usedforsecurity=False).hexdigest()
     return int(digest[:8], 16)
 

@@ -25,6 +25,18 @@ class Log(Protocol):
         """What a unit is: "bandit", "trajectories" or "slates"."""
 
     @property
+    def decides_once(self) -> bool:
+        """Whether a unit is one decision, whatever the log."""
+
+    @property
+    def leads_on(self) -> bool:
+        """Whether one decision leads to the next, as in episodes."""
+
+    @property
+    def shows_items(self) -> bool:
+        """Whether the decisions of a unit are items shown together, as in slates."""
+
+    @property
     def in_memory(self) -> bool:
         """Whether the contexts are held."""
 
@@ -212,6 +224,18 @@ class Scan(Protocol):
     @property
     def kind(self) -> str:
         """What a unit is."""
+
+    @property
+    def decides_once(self) -> bool:
+        """Whether a unit is one decision, whatever the log."""
+
+    @property
+    def leads_on(self) -> bool:
+        """Whether one decision leads to the next, as in episodes."""
+
+    @property
+    def shows_items(self) -> bool:
+        """Whether the decisions of a unit are items shown together, as in slates."""
 
     @property
     def in_memory(self) -> bool:

@@ -80,7 +80,7 @@ class Settled(Protocol):
     def label_plan(
         self, weight: Floats, std_error: float, width_now: float, width: float | None, level: float
     ) -> Any:
-        """How many rewards a wanted width takes, and in which rows; None where they are not drawn."""
+        """How many rewards a wanted width takes; None where they are not drawn."""
         ...
 
     @property

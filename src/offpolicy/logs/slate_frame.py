@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from offpolicy.errors import DataError, UsageError, first_rows
+from offpolicy.errors import DataError, UsageError, check_count, first_rows
 from offpolicy.logs.frame import Columns
 from offpolicy.logs.trajectories import Trajectories, checked
 from offpolicy.logs.trajectory_frame import read as read_steps
@@ -43,7 +43,7 @@ def read(
             "offpolicy.Slates.scan(source, …)."
         )
     columns = Columns(frame)
-    names = [context] if isinstance(context, str) else list(context or ())
+    names = [context] if isinstance(context, str) else list(() if context is None else context)
     if position in names:
         raise UsageError(
             f"context= contains the position column {position!r}, which is always seen. Leave it out."
@@ -70,6 +70,10 @@ def read(
         words=WORDS,
     )
     lengths = parts["lengths"]
+    if slots is not None:
+        check_count("slots=", slots)
+        if slots < lengths.max():
+            raise UsageError(f"slots={slots}, and the longest slate has {lengths.max()} slots.")
     parts["terminated"], parts["truncated"] = np.ones(len(lengths), dtype=bool), "raise"
     log = checked(**parts, horizon=max(int(lengths.max()), slots or 0))
     made = {

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from offpolicy._arguments import checks_arguments
 from offpolicy._arrays import read_only
 from offpolicy._doors import door
 from offpolicy._visible import printable
@@ -76,6 +77,9 @@ class Slates(Steps):
     distinct: bool = False
     reward_of: str = "slot"
     kind: ClassVar[str] = "slates"
+    decides_once: ClassVar[bool] = False
+    leads_on: ClassVar[bool] = False
+    shows_items: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -274,6 +278,7 @@ class Slates(Steps):
         return able
 
     @classmethod
+    @checks_arguments
     def from_frame(
         cls,
         frame: Any,

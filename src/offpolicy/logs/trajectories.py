@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from offpolicy._arguments import checks_arguments
 from offpolicy._doors import door
 from offpolicy._visible import printable
 from offpolicy.errors import DataError, NotIdentifiedError
@@ -28,6 +29,7 @@ from offpolicy.logs.steps import Steps, lengths_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from offpolicy._arguments import Rows
     from offpolicy._arrays import Array, Floats, Ints
 
 
@@ -83,6 +85,9 @@ class Trajectories(Steps):
     """
 
     kind: ClassVar[str] = "trajectories"
+    decides_once: ClassVar[bool] = False
+    leads_on: ClassVar[bool] = True
+    shows_items: ClassVar[bool] = False
 
     def estimand(self, discount: float = 1.0) -> str:
         """Which value estimates from this log are about.
@@ -140,13 +145,14 @@ class Trajectories(Steps):
         return made.first(self.horizon) if longer else made
 
     @classmethod
+    @checks_arguments
     def from_arrays(
         cls,
-        states: Any,
-        actions: Any,
-        rewards: Any,
-        lengths: Any = None,
-        propensities: Any = None,
+        states: Rows,
+        actions: Rows,
+        rewards: Rows,
+        lengths: Rows | None = None,
+        propensities: Rows | None = None,
         *,
         terminated: Any = None,
         truncated: Any = "raise",
@@ -256,6 +262,7 @@ class Trajectories(Steps):
         )
 
     @classmethod
+    @checks_arguments
     def from_frame(
         cls,
         frame: Any,

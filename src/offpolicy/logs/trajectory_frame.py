@@ -8,7 +8,7 @@ import numpy as np
 
 from offpolicy.errors import DataError, an, first_rows
 from offpolicy.logs import checks, episodes
-from offpolicy.logs.actions import Label, encode, refuse_continuous
+from offpolicy.logs.actions import Label, encode, refuse_continuous, refuse_twice
 from offpolicy.logs.bandit import Names
 from offpolicy.logs.frame import Columns, Context
 from offpolicy.logs.identity import unit_numbers
@@ -44,7 +44,7 @@ def read(
     unit_word, step_word = words
     columns = Columns(frame)
     checks.not_empty(len(columns))
-    names = [state] if isinstance(state, str) else list(state or ())
+    names = [state] if isinstance(state, str) else list(() if state is None else state)
     for name in names:
         columns.require(name, "state" if unit_word == "episode" else "context")
     rewards = reward_names(reward)
@@ -98,6 +98,7 @@ def read(
         probabilities = columns.numeric(columns.require(propensity, "propensity"), "propensity")
     elif propensity is not None:
         listed = list(propensity)
+        refuse_twice(listed)
         propensity_name = ", ".join(listed[:3])
         probabilities = np.column_stack(
             [columns.numeric(columns.require(c, "propensity"), "propensity") for c in listed]

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 
+from offpolicy._arguments import checks_arguments
 from offpolicy.errors import PolicyError, UsageError, first_rows
 from offpolicy.policies.context import n_rows, with_label
 from offpolicy.policies.distribution import eligibility, one_hot, uniform
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
 Preference: TypeAlias = Any  # what the first lines list
 
 
+@checks_arguments
 @dataclass(frozen=True, eq=False)
 class Greedy:
     """Choose the eligible action with the highest preference; ties go to the first in log order.
@@ -130,6 +132,7 @@ class Greedy:
         return one_hot(self.choices(context, eligible=eligible), len(bound(self.actions, self)))
 
 
+@checks_arguments
 @dataclass(frozen=True, eq=False)
 class EpsilonGreedy:
     """Follow the greedy action, or another policy, and explore uniformly with probability ε.
@@ -190,6 +193,7 @@ class EpsilonGreedy:
         return (1 - self.epsilon) * exploit + explore
 
 
+@checks_arguments
 @dataclass(frozen=True, eq=False)
 class Softmax:
     """Choose actions with probability proportional to exp(preference / temperature).
@@ -246,6 +250,7 @@ class Softmax:
         return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
 
+@checks_arguments
 @dataclass(frozen=True, eq=False)
 class PlackettLuce(Softmax):
     """Fill a slate from the top, each slot with probability proportional to exp(score / τ) of the items left.

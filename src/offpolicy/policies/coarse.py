@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from offpolicy._arguments import checks_arguments
 from offpolicy.errors import UsageError, did_you_mean
 from offpolicy.logs.actions import is_missing
 from offpolicy.policies.blocks import blocks
@@ -166,6 +167,7 @@ def modeled_cells(cells: Cells | None) -> Cells | None:
     return None if cells is None or cells.models_actions else cells
 
 
+@checks_arguments
 @dataclass(frozen=True)
 class CoarseRatio:
     """Importance weights of cells of actions with the same features, for ``ratio=`` of `evaluate`.
@@ -227,7 +229,7 @@ class CoarseRatio:
 
     def for_log(self, log: Log) -> Cells:
         """The cells of a log's actions; nothing but the table of features is looked at."""
-        if log.kind != "bandit":
+        if not log.decides_once:
             raise UsageError("CoarseRatio is for bandit logs; episodes take ratio='exact'.")
         features: ActionFeatures | None = getattr(log, "action_features", None)
         if features is None:

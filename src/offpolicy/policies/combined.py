@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from offpolicy._arguments import checks_arguments
 from offpolicy.errors import PolicyError, UsageError
 from offpolicy.policies.context import n_rows
 from offpolicy.policies.distribution import as_rows, check_rows, eligibility
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from offpolicy._arrays import Bools, Floats, Ints
 
 
+@checks_arguments
 @dataclass(frozen=True, eq=False)
 class Mixture:
     """Follow one of several policies, drawn anew for every decision with the given weights.
@@ -97,6 +99,7 @@ class Mixture:
         return out
 
 
+@checks_arguments
 @dataclass(frozen=True, eq=False)
 class TimeDependent:
     """A policy π_t(a|s) that changes with the step of the episode.

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import special
 
+from offpolicy._arguments import checks_arguments
 from offpolicy.errors import PolicyError, UsageError, first_rows
 from offpolicy.policies.context import column, n_rows
 from offpolicy.policies.kernel import legendre
@@ -55,6 +56,7 @@ def _check_source(value: Any, name: str, where: str) -> None:
         )
 
 
+@checks_arguments
 @dataclass(frozen=True)
 class Normal:
     """Draw the action from a normal distribution, cut off at the ends of the range.
@@ -121,6 +123,7 @@ class Normal:
         return points, share / share.sum(axis=1, keepdims=True)
 
 
+@checks_arguments
 @dataclass(frozen=True)
 class UniformRange:
     """Draw the action from all numbers between two ends alike.

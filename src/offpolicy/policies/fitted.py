@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from offpolicy._arguments import checks_arguments
 from offpolicy.errors import PolicyError, UsageError
 from offpolicy.logs.actions import plain
 from offpolicy.policies.context import feature_matrix, n_rows, numeric_array
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from offpolicy._arrays import Array, Bools, Floats
 
 
+@checks_arguments
 @dataclass(frozen=True, eq=False)
 class Classifier:
     """Follow a fitted classifier: the probability of an action is that of its class.
@@ -71,6 +73,7 @@ class Classifier:
         return out
 
 
+@checks_arguments
 @dataclass(frozen=True, eq=False)
 class Predictor:
     """Follow an object whose ``predict`` names the action: Stable-Baselines3, d3rlpy, a classifier.
@@ -114,6 +117,7 @@ class Predictor:
         return np.asarray(answer[0] if isinstance(answer, tuple) else answer)
 
 
+@checks_arguments
 @dataclass(frozen=True, eq=False)
 class TorchLogits:
     """Follow a torch module that gives logits over the log's actions: π = softmax(module(x)).

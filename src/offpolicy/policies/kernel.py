@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from scipy import special
 
+from offpolicy._arguments import checks_arguments
 from offpolicy.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
@@ -72,6 +73,7 @@ KERNELS: dict[str, Kernel] = {
 EDGES = ("renormalize", "reflect", "none")
 
 
+@checks_arguments
 @dataclass(frozen=True)
 class KernelRatio:
     """Importance weights of a policy that names a number: a kernel around it over the logged density.

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from offpolicy.errors import PolicyError, did_you_mean, first_rows
-from offpolicy.logs.actions import is_missing
+from offpolicy.errors import DataError, PolicyError, did_you_mean, first_rows
+from offpolicy.logs.actions import is_missing, refuse_rounded
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -50,6 +50,10 @@ def action_codes(labels: Any, actions: Sequence[Hashable], policy: str, n: int) 
             f"{policy} must give one action label per row, shape ({n},). "
             f"Got shape {values.shape} instead."
         )
+    try:
+        refuse_rounded(values, policy)
+    except DataError as error:
+        raise PolicyError(str(error)) from error
     codes = positions(values, {label: code for code, label in enumerate(actions)})
     unknown = codes < 0
     if unknown.any():

@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from offpolicy._arguments import checks_arguments
 from offpolicy.errors import PolicyError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
+@checks_arguments
 @dataclass(frozen=True, eq=False)
 class CrossFitted:
     """What a learner would earn: it is refitted without each fold of the evaluation, and acts on that fold's rows.

@@ -9,7 +9,7 @@ import numpy as np
 
 from offpolicy._arrays import detached
 from offpolicy.errors import OffPolicyError, PolicyError, doing, first_rows
-from offpolicy.logs.given import refuse_masked
+from offpolicy.logs.given import refuse_masked, refuse_other_rows
 from offpolicy.policies.blocks import blocks
 from offpolicy.policies.densities import nodes_of
 from offpolicy.policies.probe import failing_row, probe, some_rows
@@ -94,15 +94,20 @@ class _Asked:
         """One number per row, checked."""
         context = self.log.context
         try:
-            answer = self.policy(context.native(context.positions(rows)))
+            given = context.native(context.positions(rows))
+            answer = self.policy(given)
         except OffPolicyError:
             raise
-        except Exception as error:  # the user's own code: say whose, and keep its traceback
+        except (
+            Exception,
+            SystemExit,
+        ) as error:  # the user's own code: say whose, and keep its traceback
             row = failing_row(lambda at: self.policy(context.native(context.positions(at))), rows)
             where = f"{len(rows):,} rows together" if row is None else f"row {row:,}"
             raise PolicyError(
                 f"policy {self.name!r} failed on {where} with {type(error).__name__}: {error}"
             ) from error
+        refuse_other_rows(answer, given, f"policy {self.name!r}", PolicyError)
         refuse_masked(answer, f"policy {self.name}", PolicyError)
         return _finite(self.name, np.asarray(detached(answer)), rows)
 

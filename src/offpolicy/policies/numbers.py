@@ -13,7 +13,7 @@ import numpy as np
 
 from offpolicy._arrays import detached
 from offpolicy.errors import OffPolicyError, PolicyError
-from offpolicy.logs.given import refuse_masked
+from offpolicy.logs.given import differing, refuse_masked, row_labels
 from offpolicy.logs.layout import in_log_order
 from offpolicy.policies.context import n_rows
 from offpolicy.policies.densities import UniformRange
@@ -57,6 +57,9 @@ class RowNumbers:
 
     def on_rows(self, log: Log) -> Array:
         """(n,) numbers in the order of the log."""
+        mine, theirs = row_labels(self.given), getattr(log, "row_labels", None)
+        if mine is not None and theirs is not None and not mine.equals(theirs):
+            raise PolicyError(f"it has another index than the log{differing(mine, theirs)}")
         refuse_masked(self.given, "numbers", PolicyError)
         numbers: Array = in_log_order(np.asarray(detached(self.given)), log)
         return numbers

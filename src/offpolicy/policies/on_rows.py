@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from offpolicy._arguments import checks_arguments
 from offpolicy._arrays import detached
 from offpolicy.errors import PolicyError, first_rows
 from offpolicy.logs.frame import Columns
@@ -44,6 +45,7 @@ class LabelColumn:
         return columns_of(log, self.reads).values(self.name)
 
 
+@checks_arguments
 @dataclass(frozen=True)
 class ShownProbability:
     """The probability with which a ranking policy would have shown what was shown, in a column of the log.
@@ -85,7 +87,7 @@ def as_shown(policy: Any, log: Log) -> ShownProbability | None:
     """The policy that a column of numbers stands for in a log of slates whose items are something else."""
     if isinstance(policy, ShownProbability):
         return policy
-    if not isinstance(policy, LabelColumn) or log.kind != "slates":
+    if not isinstance(policy, LabelColumn) or not log.shows_items:
         return None
     values = columns_of(log, policy.reads).values(policy.name)
     if values.dtype.kind != "f" or {float(v) for v in np.unique(values[:1000])} <= set(log.actions):

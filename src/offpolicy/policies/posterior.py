@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 
+from offpolicy._arguments import checks_arguments
 from offpolicy.errors import PolicyError, UsageError
 from offpolicy.policies.context import n_rows
 from offpolicy.policies.distribution import eligibility
@@ -32,6 +33,7 @@ Parameter: TypeAlias = Callable[[Any], Any] | Mapping[Any, float] | Any
 _CHUNK = 1 << 20  # floats drawn at a time
 
 
+@checks_arguments
 @dataclass(frozen=True, eq=False)
 class GaussianThompson:
     """Draw a reward from N(mean, std²) for each action, independently; choose the highest.
@@ -67,6 +69,7 @@ class GaussianThompson:
         return _by_distinct_row(gaussian_thompson_probabilities, values, context, K, eligible)
 
 
+@checks_arguments
 @dataclass(frozen=True, eq=False)
 class BetaThompson:
     """Draw a success rate from Beta(alpha, beta) for each action; choose the highest.

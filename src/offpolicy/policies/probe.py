@@ -56,7 +56,7 @@ def probe(
     """
     first = ask(rows).copy()  # a policy may hand out and then overwrite its own buffer
     if reference is not None:
-        _agree(reference, first, rows, who, "when fewer rows are passed", ALONE, tolerance)
+        same_alone(reference, first, rows, who, tolerance)
     _agree(first, ask(rows), rows, who, "in a second call", SAME, tolerance)
     order = np.random.default_rng(0).permutation(len(rows))
     shuffled = np.empty_like(first)
@@ -66,6 +66,11 @@ def probe(
         parts = [ask(part).copy() for part in np.array_split(rows, 2)]
         joined = np.concatenate(parts)
         _agree(first, joined, rows, who, "when rows are passed in two parts", ALONE, tolerance)
+
+
+def same_alone(among: Array, alone: Array, rows: Ints, who: str, tolerance: float = SINGLE) -> None:
+    """Raise where rows get other distributions among many others than they get by themselves."""
+    _agree(among, alone, rows, who, "when fewer rows are passed", ALONE, tolerance)
 
 
 def _agree(
@@ -95,6 +100,6 @@ def failing_row(ask: Callable[[Ints], Any], rows: Ints) -> int | None:
 def _fails(ask: Callable[[Ints], Any], rows: Ints) -> bool:
     try:
         ask(rows)
-    except Exception:  # noqa: BLE001 — whatever the user's code raises
+    except (Exception, SystemExit):  # noqa: BLE001 — whatever the user's code raises
         return True
     return False

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from offpolicy._arguments import checks_arguments
 from offpolicy.errors import PolicyError, UsageError
 from offpolicy.policies.context import column, n_rows
 from offpolicy.policies.distribution import SUM_TOLERANCE, eligibility, one_hot, uniform
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from offpolicy._arrays import Bools, Floats, Ints
 
 
+@checks_arguments
 @dataclass(frozen=True)
 class Uniform:
     """Choose every eligible action with the same probability: a random A/B test.
@@ -42,6 +44,7 @@ class Uniform:
         return uniform(n, K, eligibility(eligible, n, K))
 
 
+@checks_arguments
 @dataclass(frozen=True)
 class Ranking:
     """Show the same list in every slate: the first item at the first position, and so on.
@@ -134,6 +137,7 @@ class Fixed:
         return np.broadcast_to(row, (n_rows(context), row.shape[1]))
 
 
+@checks_arguments
 @dataclass(frozen=True)
 class Constant:
     """Choose each action with a probability that is the same in every context: an A/B split.
@@ -179,6 +183,7 @@ class Constant:
         return np.broadcast_to(row, (n_rows(context), len(actions)))
 
 
+@checks_arguments
 @dataclass(frozen=True)
 class Deterministic:
     """Choose the action named by a column of the context, or by a function of it.

@@ -53,7 +53,7 @@ class Surface:
             log = cast("Log", given)
             columns = () if log.source is None else tuple(Columns(log.source).names)
             rows, names = len(log.action), log.context.names or ()
-            states = log.kind == "trajectories" and _are_integers(log.context)
+            states = log.leads_on and _are_integers(log.context)
             return cls(
                 log.actions,
                 columns,
@@ -62,7 +62,7 @@ class Surface:
                 rows,
                 states,
                 log.is_continuous,
-                log.kind == "slates",
+                log.shows_items,
             )
         scan = cast("Scan", given)
         return cls(

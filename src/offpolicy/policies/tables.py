@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from offpolicy._arguments import checks_arguments
 from offpolicy.errors import PolicyError, UsageError, first_rows
 from offpolicy.policies.context import (
     column,
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from offpolicy._arrays import Array, Bools, Floats, Ints
 
 
+@checks_arguments
 @dataclass(frozen=True, eq=False)
 class ProbabilityColumns:
     """Read the probabilities from columns of the context.
@@ -75,6 +77,7 @@ class ProbabilityColumns:
         return check_rows(values, (n_rows(context), K), "ProbabilityColumns")
 
 
+@checks_arguments
 @dataclass(frozen=True, eq=False)
 class StateTable:
     """Look the probabilities up by state: row s of the table is the distribution in state s.
@@ -110,6 +113,7 @@ class StateTable:
         return rows
 
 
+@checks_arguments
 @dataclass(frozen=True, eq=False)
 class StateChoices:
     """One action per state: entry s is the label of the action taken in state s.

@@ -24,7 +24,7 @@ from offpolicy.errors import (
 )
 from offpolicy.logs.actions import encode, is_missing, plain
 from offpolicy.logs.frame import Columns, is_frame
-from offpolicy.logs.given import differing, refuse_masked, row_labels
+from offpolicy.logs.given import refuse_masked, refuse_other_rows
 from offpolicy.policies.blocks import blocks, fit_together
 from offpolicy.policies.distribution import check_rows, one_hot
 from offpolicy.policies.forms import adapted, is_constant
@@ -37,7 +37,7 @@ from offpolicy.policies.number_rows import (
 )
 from offpolicy.policies.numbers import Smoothed, adapted_number, has_density
 from offpolicy.policies.on_rows import as_shown
-from offpolicy.policies.probe import failing_row, probe, some_rows
+from offpolicy.policies.probe import FEW, failing_row, probe, same_alone, some_rows
 from offpolicy.policies.protocol import bind
 from offpolicy.policies.surface import Surface
 
@@ -339,14 +339,7 @@ class _Asked:
                 f"policy {self.name!r} failed on {where} with {type(error).__name__}: {error}. It was given "
                 f"{_kind_of(rows)}{' and the steps' if self.timed else ''}."
             ) from error
-        mine, theirs = row_labels(answer), row_labels(given)
-        # A fresh index 0, 1, 2, … says nothing about rows: it is what pandas puts around an array.
-        fresh = mine is not None and mine.equals(type(mine)(range(len(mine))))
-        if mine is not None and theirs is not None and not fresh and not mine.equals(theirs):
-            raise PolicyError(
-                f"policy {self.name!r}: its answer has another index than the context"
-                f"{differing(mine, theirs)}"
-            )
+        refuse_other_rows(answer, given, f"policy {self.name!r}", PolicyError)
         refuse_masked(answer, f"policy {self.name}", PolicyError)
         if is_frame(answer):
             names = Columns(answer)
@@ -413,7 +406,16 @@ class _Asked:
         return answer.astype(np.int64)
 
     def probabilities(self, at: Array) -> Floats:
-        return _checked(self._answer(at), self.name, self.log, at)
+        """Distributions at some rows; of many rows a few are asked about alone, where they must get the same."""
+        if len(at) <= FEW:
+            return _checked(self._answer(at), self.name, self.log, at)
+        few = some_rows(len(at))
+        rows = np.asarray(at)[few]
+        # Alone first: a policy may hand out a buffer that its next answer overwrites.
+        alone = _checked(self._answer(rows), self.name, self.log, rows).copy()
+        matrix = _checked(self._answer(at), self.name, self.log, at)
+        same_alone(matrix[few], alone, rows, f"policy {self.name!r}")
+        return matrix
 
     def _check_rows(self, answer: Array, at: Array) -> None:
         if answer.shape != (len(at),):

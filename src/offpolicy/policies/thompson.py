@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 from scipy import special
 
+from offpolicy._arguments import checks_arguments
 from offpolicy.errors import PolicyError, first_rows
 
 if TYPE_CHECKING:
@@ -124,6 +125,7 @@ def _stirling(x: Floats) -> Floats:
 _Arms: TypeAlias = _Gaussian | _LogitBeta
 
 
+@checks_arguments
 def gaussian_thompson_probabilities(
     mean: ArrayLike, std: ArrayLike, *, eligible: ArrayLike | None = None
 ) -> NDArray[np.float64]:
@@ -156,6 +158,7 @@ def gaussian_thompson_probabilities(
     return _winning(arms, {"mean": mean, "std": std}, eligible)
 
 
+@checks_arguments
 def beta_thompson_probabilities(
     alpha: ArrayLike, beta: ArrayLike, *, eligible: ArrayLike | None = None
 ) -> NDArray[np.float64]:

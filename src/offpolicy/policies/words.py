@@ -26,7 +26,7 @@ from offpolicy.errors import PolicyError, did_you_mean
 from offpolicy.policies.on_rows import LabelColumn, LogColumns, ScoreColumns
 from offpolicy.policies.simple import Fixed, Uniform
 from offpolicy.policies.sql import PREFIX, SqlRule
-from offpolicy.policies.tables import Table
+from offpolicy.policies.table_file import policy_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -82,29 +82,23 @@ def _listed(text: str, log: Surface, what: str) -> tuple[str, ...]:
 
 def _label(text: str, log: Surface) -> Any:
     named = text.removeprefix("always:")
-    for label in log.actions:
-        if str(label) == named:
-            return Fixed(label)
+    alike = [label for label in log.actions if str(label) == named]
+    if len(alike) > 1:
+        raise PolicyError(
+            f"{text}: the log's actions {alike[0]!r} and {alike[1]!r} are written alike. Name it from Python: "
+            f"op.policies.Fixed({alike[0]!r})."
+        )
+    if alike:
+        return Fixed(alike[0])
     raise PolicyError(f"{text}: the log has no such action.{did_you_mean(named, log.actions)}")
 
 
-def _table(path: str, log: Surface) -> Table:
-    import pandas as pd
-
+def _table(path: str, log: Surface) -> Any:
     if not Path(path).exists():
         raise PolicyError(f"there is no file {path!r}. Check the path of the policy's table.")
-    parquet = path.lower().endswith((".parquet", ".pq"))
-    frame = pd.read_parquet(path) if parquet else pd.read_csv(path)
     if not log.context:
         raise PolicyError(f"{path}: a table policy needs a log with named context columns.")
-    for column in (log.action, "probability"):
-        if column not in frame.columns:
-            raise PolicyError(
-                f"{path}: a policy table has context columns, the action column {log.action!r} and "
-                f"'probability'. It has {list(frame.columns)}."
-            )
-    keys = [c for c in log.context if c in frame.columns]
-    return Table(frame, context=keys, action=log.action, probability="probability")
+    return policy_table(path, log.action, log.context)
 
 
 def names_module(text: str, log: Surface) -> bool:

@@ -7,12 +7,15 @@ meaning, the full sample. ``-full``, ``-half`` and ``-cf`` ask for another split
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, get_args
 
 import numpy as np
 
-from offpolicy.errors import UsageError, did_you_mean, doing, first_rows
+from offpolicy._arguments import checks_arguments
+from offpolicy.errors import UsageError, check_choice, did_you_mean, doing, first_rows
+from offpolicy.logs.given import plain_numbers
 from offpolicy.scores import formulas as scores
 from offpolicy.scores import missed
 from offpolicy.scores.blend import blended
@@ -22,7 +25,7 @@ from offpolicy.scores.magic import magic
 from offpolicy.scores.tuning import tuned_shrinkage, tuned_switch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from offpolicy.logs.log import Log
     from offpolicy.scores.decisions import Decisions
@@ -30,9 +33,13 @@ if TYPE_CHECKING:
 
 FITTED = "its standard error takes the fitted π_b for the true one"
 
+LARGEST_SCORE = 1e100  # sums of squares of scores stay numbers
+SAME = 1e-9  # two calls of a score may add in another order
+
 Need: TypeAlias = Literal["value", "behavior", "marginal"]
 
 
+@checks_arguments
 @dataclass(frozen=True, eq=False)
 class Estimator:
     """A score in a sample split; write your own score as a function of `Decisions`.
@@ -94,6 +101,9 @@ class Estimator:
     is_robust: bool = False
     needs_known_weights: bool = False
     rank: int = 100
+    is_asked_twice: bool = field(
+        default=False, repr=False
+    )  # set by `resolve` for scores of the user's own
 
     @property
     def by_block(self) -> bool:
@@ -130,12 +140,15 @@ class Estimator:
         return ""
 
     def __post_init__(self) -> None:
-        if self.split not in {"crossfit", "full", "half"}:
-            raise UsageError(
-                f"split= must be 'crossfit', 'full' or 'half'. Got {self.split!r} instead."
-            )
+        check_choice("split", self.split, "crossfit", "full", "half")
         if not callable(self.score):
             raise UsageError(f"score= must be a function of Decisions. Got {self.score!r} instead.")
+        known, needs = get_args(Need), cast("Any", self.needs)
+        many = isinstance(needs, Iterable) and not isinstance(needs, str)
+        if not many or not {*map(repr, needs)} <= {*map(repr, known)}:
+            raise UsageError(
+                f"needs= must be a set of {', '.join(map(repr, known))}. Got {self.needs!r} instead."
+            )
         object.__setattr__(self, "needs", frozenset(self.needs))
 
 
@@ -189,6 +202,7 @@ AUTO_NUMBERS = replace(
 )
 # For episodes `auto` looks at ratios of marginals as well.
 AUTO_EPISODES = replace(FAMILIES["auto"], score=blended, needs=ALL)
+OWN = (*FAMILIES.values(), *SPECIAL.values())
 SUFFIXES: dict[str, Split] = {"-full": "full", "-half": "half", "-cf": "crossfit"}
 DEFAULT = ("auto", "DML", "SNDR", "SNIPW", "IPW", "DM")
 DEFAULT_NUMBERS = ("auto", "DML", "SNIPW", "IPW", "DM")  # where `auto` is SNDR
@@ -232,7 +246,7 @@ def sensible(log: Log) -> tuple[str, ...]:
         return DEFAULT_NUMBERS
     if log.layout.is_single:
         return DEFAULT
-    if log.kind == "trajectories":
+    if log.leads_on:
         return DEFAULT_TRAJECTORIES
     link = log.layout.link
     return tuple(e for e in DEFAULT if e != "DM" or link is None or link.is_single)
@@ -242,7 +256,7 @@ def for_log(estimators: Iterable[Estimator], log: Log) -> list[Estimator]:
     """The same estimators as a log needs them: in its cross-fitted default, `auto` blends other scores for episodes."""
     if log.is_continuous:
         return [AUTO_NUMBERS if e is FAMILIES["auto"] else e for e in estimators]
-    if log.layout.is_single or log.kind != "trajectories":
+    if log.layout.is_single or not log.leads_on:
         return list(estimators)
     return [AUTO_EPISODES if e is FAMILIES["auto"] else e for e in estimators]
 
@@ -261,6 +275,10 @@ def resolve(estimators: Any, kind: str) -> list[Estimator]:
     if isinstance(estimators, str | Estimator):
         estimators = [estimators]
     out: list[Estimator] = []
+    if not isinstance(estimators, Iterable) or isinstance(estimators, bytes):
+        raise UsageError(
+            f"estimators= takes names and offpolicy.Estimator objects. Got {estimators!r:.80}."
+        )
     for entry in estimators:
         chosen = (
             entry
@@ -273,6 +291,8 @@ def resolve(estimators: Any, kind: str) -> list[Estimator]:
             raise UsageError(
                 f"estimators= takes names and offpolicy.Estimator objects. Got {entry!r}."
             )
+        if chosen is entry and chosen not in OWN:
+            chosen = replace(chosen, is_asked_twice=True)
         if kind not in chosen.kinds:
             raise UsageError(f"{chosen.name} is not defined for a {kind} log.")
         if any(e.name == chosen.name for e in out):
@@ -284,10 +304,28 @@ def resolve(estimators: Any, kind: str) -> list[Estimator]:
 
 
 def apply(estimator: Estimator, d: Decisions) -> Scored:
-    """Scores of one estimator, checked: one finite number per unit, or all NaN when not identified."""
+    """Scores of one estimator, checked: one finite number per unit, or all NaN when not identified.
+
+    A score of the user's own is asked twice, since one that draws or remembers gives no estimate.
+    """
+    scored = _scored(estimator, d)
+    if estimator.is_asked_twice:
+        again = _scored(estimator, d).psi
+        differs = ~np.isclose(scored.psi, again, rtol=SAME, atol=0.0, equal_nan=True)
+        if differs.any():
+            raise UsageError(
+                f"the score of {estimator.name!r} gives other numbers in a second call: {first_rows(differs, again)}. "
+                "It may look at its decisions and at nothing else: no draws, no memory."
+            )
+    return scored
+
+
+def _scored(estimator: Estimator, d: Decisions) -> Scored:
     with doing(f"the score of {estimator.name!r} on {d.n:,} units", UsageError):
         result = estimator.score(d)
-    scored = result if isinstance(result, Scored) else Scored(np.asarray(result, dtype=np.float64))
+    scored = result if isinstance(result, Scored) else Scored(result)
+    what = f"the score of {estimator.name!r}"
+    scored = replace(scored, psi=plain_numbers(scored.psi, what, UsageError, LARGEST_SCORE))
     if scored.psi.shape != (d.n,):
         raise UsageError(
             f"the score of {estimator.name!r} gave shape {scored.psi.shape} for {d.n} units. "

@@ -23,7 +23,7 @@ def by_position(view: View, level: float = 0.95) -> list[Row]:
     add up to that estimate. A slate without the slot counts with 0. Empty where slates have one reward.
     """
     log = view.log
-    if log.kind != "slates" or log.reward_of == "slate":
+    if not log.shows_items or log.reward_of == "slate":
         return []
     lengths = np.diff(view.decisions.layout.offsets)
     together = 1 - (1 - level) / view.decisions.layout.horizon

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
+from offpolicy._arguments import checks_arguments
 from offpolicy._arrays import places
 from offpolicy.errors import DataError, UsageError, first_rows
 from offpolicy.logs.actions import is_missing
@@ -27,6 +28,7 @@ Split: TypeAlias = Literal["full", "half", "crossfit"]
 MANY_FOLDS = 10_000
 
 
+@checks_arguments
 @dataclass(frozen=True)
 class KFold:
     """How to draw folds: their number, and what to balance over them.

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from offpolicy._arguments import checks_arguments
 from offpolicy.errors import ModelError, OffPolicyError, UsageError, first_rows
+from offpolicy.logs.actions import action_list
 from offpolicy.logs.layout import Layout
 from offpolicy.models.rewards.resolve import as_reward_model
 from offpolicy.models.rewards.reward import RewardData
@@ -24,14 +26,16 @@ from offpolicy.scores.decisions import Decisions, undeclared
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable
 
+    from offpolicy._arguments import Rows
     from offpolicy._arrays import Array, Floats, Ints
 
 ROWS, RELATIVE, ABSOLUTE = 80, 1e-6, 1e-8
 UNITS, CLOSE = 60, 1e-9
 
 
+@checks_arguments
 def check_policy(
-    policy: Any, context: Any, actions: Iterable[Hashable], *, t: Array | None = None
+    policy: Any, context: Rows, actions: Iterable[Hashable], *, t: Array | None = None
 ) -> None:
     """Check that ``policy`` gives distributions, and the same ones however rows are passed.
 
@@ -67,7 +71,7 @@ def check_policy(
     parts: 4 of 5 values (first: row 1, row 2, row 3, …). A row's distribution may depend only on
     that row; look for sums, ranks or scaling over all rows.
     """
-    labels = tuple(actions)
+    labels = action_list(actions, "check_policy")
     policy = bind(adapted("policy", policy, Surface(actions=labels)), labels)
     if not hasattr(policy, "probabilities") and not callable(policy):
         raise UsageError(
@@ -97,7 +101,8 @@ def _ask(policy: Any, context: Any, t: Array, labels: tuple[Hashable, ...]) -> F
     return check_rows(values, shape, "the policy").copy()
 
 
-def check_reward_model(model: Any, context: Any = None) -> None:
+@checks_arguments
+def check_reward_model(model: Any, context: Rows | None = None) -> None:
     """Check that a learner, or an object with ``fit_reward``, can serve as ``reward_model=``.
 
     It is fitted to a few made-up rewards and must predict one finite number per row; the same ones when fitted again
@@ -176,6 +181,7 @@ def _same_predictions(one: Any, other: Any, name: str, when: str) -> None:
         raise ModelError(f"{name} predicts other numbers {when}: {first_rows(differs, other)}.")
 
 
+@checks_arguments
 def check_score(score: Any, *, trajectories: bool | None = None) -> None:
     """Check that a score, or an `Estimator` made of one, keeps what it declares.
 

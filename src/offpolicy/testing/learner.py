@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from offpolicy._arguments import checks_arguments
 from offpolicy.decide.online.own import as_array, fresh
 from offpolicy.errors import UsageError
 from offpolicy.policies.distribution import check_rows
@@ -14,6 +15,7 @@ ROWS = 60
 AGREEMENT = 1e-9
 
 
+@checks_arguments
 def check_learner(learner: Any) -> None:
     """Check that a learner can be replayed: it acts before and after it has seen data, and keeps to its contract.
 

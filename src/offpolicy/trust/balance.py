@@ -286,7 +286,7 @@ def _shrunk(log: Log, z: Floats) -> Floats:
     off = 1.0 / log.propensity - 1.0
     second = np.bincount(log.action, count * off**2, k) + count.sum() - taken
     third = np.bincount(log.action, count * off**3, k)
-    skew = third / second**1.5
+    skew = np.divide(third, second**1.5, out=np.zeros(k), where=second > 0)
     size = np.abs(z)
     calm = size - skew * size**2 / 3 + skew**2 * size**3 / 27 - skew / 6
     return np.asarray(np.sign(z) * np.maximum(np.minimum(calm, size), 0.0))

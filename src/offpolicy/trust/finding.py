@@ -11,7 +11,7 @@ from functools import wraps
 from typing import Any
 
 from offpolicy._visible import printable
-from offpolicy.errors import did_you_mean
+from offpolicy.errors import UnknownNameError, did_you_mean
 from offpolicy.trust.thresholds import THRESHOLDS, Level
 
 NOT_RUN = "not run"
@@ -161,7 +161,9 @@ class Findings(Mapping[str, Finding]):
 
     def __getitem__(self, name: str) -> Finding:
         if name not in self._by_name:
-            raise KeyError(f"no check is called {name!r}.{did_you_mean(name, self._by_name)}")
+            raise UnknownNameError(
+                f"no check is called {name!r}.{did_you_mean(name, self._by_name)}"
+            )
         return self._by_name[name]
 
     def __contains__(self, name: object) -> bool:
@@ -226,10 +228,10 @@ class Diagnostics:
             return self.log[key]
         own = {name for findings in self._own.values() for name in findings}
         if key in own:
-            raise KeyError(
+            raise UnknownNameError(
                 f"name the policy as well: [policy, {key!r}]. Policies: {[*self.policies]}."
             )
-        raise KeyError(
+        raise UnknownNameError(
             f"no policy or check is called {key!r}.{did_you_mean(key, [*self.policies, *own, *self.log])}"
         )
 

@@ -211,6 +211,11 @@ def _known(text: str, policies: Sequence[str], metrics: Sequence[str]) -> Expres
             f"gate {text!r}: name the policy, since there are {len(policies)}: {list(policies)}. For example: "
             f"{quoted(policies[0])} {text}"
         )
+    if gate.kind == "difference" and LOGGED in policies and LOGGED in (gate.policy, gate.other):
+        raise UsageError(
+            f"{LOGGED!r} names the logging policy in a gate, and there is a policy of that name. Give the policy "
+            "another name."
+        )
     allowed = [*policies, LOGGED] if gate.kind == "difference" else list(policies)
     for name in (gate.policy, gate.other):
         if name is not None and name not in allowed:

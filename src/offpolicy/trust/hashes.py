@@ -64,6 +64,11 @@ def column_hashes(values: Array) -> Hashes:
     cache: dict[Any, int] = {}
     out = np.empty(len(values), dtype=np.uint64)
     for i, value in enumerate(values.tolist()):
+        if isinstance(
+            value, list | dict | np.ndarray
+        ):  # as it is written, whichever container a path gives
+            out[i] = text_hash(str(value.tolist() if isinstance(value, np.ndarray) else value))
+            continue
         key = (type(value), value)
         if key not in cache:
             cache[key] = _value_hash(value)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from offpolicy._visible import printable, visible
-from offpolicy.errors import UsageError, did_you_mean
+from offpolicy.errors import UnknownNameError, UsageError, did_you_mean
 from offpolicy.inference.change import Change
 from offpolicy.inference.figures import capitalized, level_text
 from offpolicy.scores.catalog import headline
@@ -97,7 +97,7 @@ def speaker(ev: Evaluation, estimator: str | None) -> Estimator:
     if estimator is None:
         return headline(ev.estimators)
     if estimator not in named:
-        raise KeyError(f"no estimate by {estimator!r}.{did_you_mean(estimator, named)}")
+        raise UnknownNameError(f"no estimate by {estimator!r}.{did_you_mean(estimator, named)}")
     return named[estimator]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from offpolicy._arguments import checks_arguments
 from offpolicy.logs.formats.transitions import from_episodes
 
 if TYPE_CHECKING:
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from offpolicy.logs.trajectories import Trajectories
 
 
+@checks_arguments
 def from_d3rlpy(
     dataset: Any, *, propensity: Callable[[Any, Any], Any] | None = None, **options: Any
 ) -> Trajectories:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from offpolicy._arguments import checks_arguments
 from offpolicy.errors import DataError
 from offpolicy.logs.formats.lines import (
     OnError,
@@ -28,7 +29,10 @@ if TYPE_CHECKING:
 
     from offpolicy.logs.bandit import BanditLog
 
+EQUAL = 1e-4  # two probabilities of one event that differ by less were rounded
 
+
+@checks_arguments
 def read_dsjson(path: str | Path, *, on_error: OnError = "report") -> Reading:
     r"""Read a dsjson file (also .gz).
 
@@ -69,7 +73,7 @@ def row_of(event: dict[str, Any]) -> dict[str, Any] | None:
         raise DataError(f"the chosen action {index} is not among the {len(labels)} candidates")
     row: dict[str, Any] = {
         "action": labels[index],
-        "reward": 0.0 - number_in(cost, "cost"),
+        "reward": 0.0 - cost_in(cost),
         "propensity": number_in(probability, "probability"),
         "keep_probability": 1.0 - number_in(event.get("pdrop", 0.0), "pdrop"),
         "eligible": labels,
@@ -84,6 +88,13 @@ def row_of(event: dict[str, Any]) -> dict[str, Any] | None:
     if not 0 < row["keep_probability"] <= 1:
         raise DataError(f"pdrop = {event.get('pdrop')} is not in [0, 1)")
     return row
+
+
+def cost_in(value: Any) -> float:
+    """A cost, which is a number and not true or false."""
+    if isinstance(value, bool):
+        raise DataError(f"the cost {str(value).lower()} is not a number")
+    return number_in(value, "cost")
 
 
 def label_of(action: dict[str, Any], position: int) -> str:
@@ -103,15 +114,47 @@ def label_of(action: dict[str, Any], position: int) -> str:
 
 
 def _label(event: dict[str, Any]) -> tuple[int, float, float]:
-    lowered = {key.lower(): value for key, value in event.items() if key.startswith("_label")}
+    lowered = _label_fields(event)
     if "_label_cost" not in lowered:
         raise DataError("no label: the event has no _label_cost")
     if "_label_probability" not in lowered:
         raise DataError("no label: the event has no _label_probability")
-    index = lowered.get("_labelindex")
-    if index is None:
-        index = whole_in(lowered["_label_action"], "chosen action") - 1
-    return whole_in(index, "chosen action"), lowered["_label_cost"], lowered["_label_probability"]
+    index = _chosen(event, lowered)
+    probability = number_in(lowered["_label_probability"], "probability")
+    drawn = event.get("p")
+    if isinstance(drawn, list) and drawn and abs(number_in(drawn[0], "p[0]") - probability) > EQUAL:
+        raise DataError(
+            f"_label_probability is {probability:g}, and p says {drawn[0]} of that action"
+        )
+    return index, lowered["_label_cost"], probability
+
+
+def _label_fields(event: dict[str, Any]) -> dict[str, Any]:
+    """Fields of the label in small letters, each of them once."""
+    lowered: dict[str, Any] = {}
+    for key, value in event.items():
+        if key.lower().startswith("_label"):
+            if key.lower() in lowered:
+                raise DataError(f"the field {key!r} is there twice, in other letters")
+            lowered[key.lower()] = value
+    return lowered
+
+
+def _chosen(event: dict[str, Any], lowered: dict[str, Any]) -> int:
+    """Position of the chosen action, about which all fields must agree."""
+    told = {}
+    if lowered.get("_labelindex") is not None:
+        told["_labelIndex"] = whole_in(lowered["_labelindex"], "chosen action")
+    if lowered.get("_label_action") is not None:
+        told["_label_Action"] = whole_in(lowered["_label_action"], "chosen action") - 1
+    if isinstance(event.get("a"), list) and event["a"]:
+        told["a"] = whole_in(event["a"][0], "chosen action") - 1
+    if not told.keys() & {"_labelIndex", "_label_Action"}:
+        raise DataError("no label: the event has neither _labelIndex nor _label_Action")
+    if len(set(told.values())) > 1:
+        said = ", ".join(f"{field} = {index}" for field, index in told.items())
+        raise DataError(f"the event names several chosen actions, counted from 0: {said}")
+    return next(iter(told.values()))
 
 
 def _first_slot(event: dict[str, Any]) -> tuple[int, float, float]:
@@ -120,6 +163,7 @@ def _first_slot(event: dict[str, Any]) -> tuple[int, float, float]:
     return whole_in(slot["_a"][0], "chosen action"), slot["_label_cost"], slot["_p"][0]
 
 
+@checks_arguments
 def write_dsjson(log: BanditLog, path: str | Path) -> int:
     """Write a log as dsjson and return the number of lines.
 

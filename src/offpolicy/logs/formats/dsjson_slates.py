@@ -11,8 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from offpolicy._arguments import checks_arguments
 from offpolicy.errors import DataError
-from offpolicy.logs.formats.dsjson import label_of
+from offpolicy.logs.formats.dsjson import cost_in, label_of
 from offpolicy.logs.formats.lines import OnError, Reading, flatten, number_in, read_lines, whole_in
 from offpolicy.logs.slates import Slates
 
@@ -46,6 +47,7 @@ class SlateReading(Reading):
         return Slates.from_frame(self.frame, **{**roles, **options})
 
 
+@checks_arguments
 def read_dsjson_slates(path: str | Path, *, on_error: OnError = "report") -> SlateReading:
     r"""Read all slots of a ccb or slates dsjson file (also .gz).
 
@@ -144,7 +146,7 @@ def _slot(
     return {
         "position": k,
         "action": names[chosen],
-        "reward": 0.0 - number_in(cost, "cost"),
+        "reward": 0.0 - cost_in(cost),
         "propensity": probability,
         "candidates": labels,
     }

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from offpolicy.errors import DataError, UsageError, did_you_mean, first_rows
+from offpolicy._arguments import checks_arguments
+from offpolicy.errors import DataError, UsageError, did_you_mean, doing, first_rows
 from offpolicy.logs.bandit import BanditLog
 from offpolicy.logs.frame import Columns
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 SUM_TOLERANCE = 1e-6
 
 
+@checks_arguments
 def from_exposures(
     exposures: Any,
     metric: Any,
@@ -79,7 +81,7 @@ def from_exposures(
     table = _of_experiment(Columns(exposures), experiment)
     for name in (unit, variation, time, *dimensions):
         table.require(name, "exposures")
-    shown, when = table.values(variation), table.values(time)
+    shown, when = table.values(variation), _times(table, time, "exposures")
     _check_variations(shown, weights, variation)
     units, place = distinct(table.values(unit))
     first = _first_rows(place, when, len(units))
@@ -90,7 +92,9 @@ def from_exposures(
             f"{units[int(mixed.argmax())]!r}). Their outcome belongs to no one variation; several='drop' "
             "leaves them out."
         )
-    reward = _rewards(Columns(metric), (unit, time, value), units, when[first], window)
+    events = Columns(metric)
+    reward = _rewards(events, (unit, time, value), units, when[first], window)
+    strangers = _strangers(events.values(unit), units, unit)
     frame = _frame(table, first, (*dimensions, variation), shown, weights)
     log = BanditLog.from_frame(
         frame.assign(reward=reward)[~mixed],
@@ -100,10 +104,42 @@ def from_exposures(
         propensity="propensity",
         actions=list(weights),
     )
-    dropped = (
-        f"{int(mixed.sum()):,} units saw several variations and were left out (several='drop')"
+    notes = [strangers] if strangers else []
+    if mixed.any():
+        notes.append(
+            f"{int(mixed.sum()):,} units saw several variations and were left out (several='drop')"
+        )
+    return replace(log, notes=(*log.notes, *notes))
+
+
+def _times(table: Columns, name: str, what: str) -> Array:
+    """A column of times that can be subtracted from each other."""
+    values = table.values(table.require(name, what))
+    if values.dtype.kind not in "mMiuf" and len(values):
+        raise DataError(
+            f"column {name!r} of the {what} holds {type(values[0]).__name__} ({values[0]!r:.40} in row 0), not times. "
+            "Convert it first: pandas.to_datetime."
+        )
+    return values
+
+
+def _strangers(events: Array, units: list[Any], column: str) -> str | None:
+    """What to say of metric rows whose unit was never exposed; all of them mean that the ids do not match."""
+    known = set(units)
+    apart = np.array([u not in known for u in events.tolist()], dtype=bool)
+    if len(apart) and apart.all():
+        mine, theirs = units[0], events.tolist()[0]
+        raise DataError(
+            f"column {column!r}: no row of the metric belongs to a unit of the exposures, so every reward would be 0. "
+            f"Exposures have {mine!r} ({type(mine).__name__}), the metric has {theirs!r} ({type(theirs).__name__}): "
+            "give both the same type and the same units."
+        )
+    if not apart.any():
+        return None
+    return (
+        f"{int(apart.sum()):,} of {len(apart):,} rows of the metric belong to units that were not exposed and do not "
+        "count"
     )
-    return replace(log, notes=(dropped,)) if mixed.any() else log
 
 
 def _check_weights(weights: Mapping[Any, float]) -> None:
@@ -179,7 +215,7 @@ def _rewards(
     unit, time, value = (metric.require(name, "metric") for name in names)
     number = {each: i for i, each in enumerate(units)}
     of = np.array([number.get(u, -1) for u in metric.values(unit).tolist()], dtype=np.int64)
-    when, values = metric.values(time), metric.numeric(value, "metric")
+    when, values = _times(metric, time, "metric"), metric.numeric(value, "metric")
     missing = np.isnan(values) & (of >= 0)
     if missing.any():
         raise DataError(f"column {value!r}: {first_rows(missing)} of the metric are missing.")
@@ -187,7 +223,8 @@ def _rewards(
     waited = when[counts] - since[of[counts]]
     late = waited >= (waited[:1] - waited[:1] if len(waited) else 0)
     if window is not None:
-        late &= waited <= window
+        with doing("from_exposures: comparing times with window=", UsageError):
+            late &= np.asarray(waited <= window, dtype=bool)
     rows = np.flatnonzero(counts)[late]
     return np.bincount(of[rows], weights=values[rows], minlength=len(units)).astype(np.float64)
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from offpolicy._arguments import checks_arguments
 from offpolicy.errors import PolicyError, UsageError
 from offpolicy.logs.formats.transitions import from_transitions
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from offpolicy.logs.trajectories import Trajectories
 
 
+@checks_arguments
 def roll_out(
     environment: Any,
     policy: Callable[[Any], Any] | Any,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from offpolicy._arguments import checks_arguments
 from offpolicy.errors import DataError
 from offpolicy.logs.formats.dsjson import context_dicts
 from offpolicy.logs.formats.lines import (
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from offpolicy.logs.bandit import BanditLog
 
 
+@checks_arguments
 def read_jsonl(path: str | Path, *, on_error: OnError = "report") -> Reading:
     """Read a JSON-lines trace (also .gz).
 
@@ -59,6 +61,7 @@ def row_of(event: dict[str, Any]) -> dict[str, Any]:
     return row
 
 
+@checks_arguments
 def write_jsonl(log: BanditLog, path: str | Path) -> int:
     """Write a log as a JSON-lines trace and return the number of lines."""
     need_one_metric(log, "a trace")

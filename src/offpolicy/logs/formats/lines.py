@@ -23,6 +23,7 @@ MOST_SHOWN = 1_000
 LONGEST_LINE = 10_000_000  # bytes
 MOST_FIELDS = 10_000
 MOST_DEPTH = 32
+EXACT = 2**53  # beyond it not every whole number is a float
 MOST_EXPANSION = 400  # a text file hardly ever compresses better than this
 BOMB_SAMPLE = 64_000_000
 # What a line can be wrong in, from its bytes to the layout of its fields.
@@ -191,8 +192,13 @@ def read_lines(
     if not rows:
         first = f" The first bad one is {bad[0]}." if bad else ""
         raise DataError(f"{name}: no usable line ({n_bad:,} bad, {skipped:,} skipped).{first}")
-    right = pd.DataFrame([row.pop("context") for row in rows], columns=list(fields))
-    left = pd.DataFrame(rows)
+    inner = [row.pop("context") for row in rows]
+    right = pd.DataFrame(
+        {field: column_of([row.get(field) for row in inner]) for field in fields},
+        index=range(len(rows)),
+    )
+    outer = dict.fromkeys(field for row in rows for field in row)
+    left = pd.DataFrame({field: column_of([row.get(field) for row in rows]) for field in outer})
     right = right.rename(columns={c: f"context.{c}" for c in right.columns if c in left.columns})
     frame = pd.concat([left, right], axis=1)
     names = tuple(str(c) for c in right.columns)
@@ -212,10 +218,69 @@ def _count_fields(row: dict[str, Any], fields: dict[str, None]) -> None:
 def _object(line: bytes | None) -> dict[str, Any]:
     if line is None:
         raise DataError(f"longer than {LONGEST_LINE:,} bytes")
-    value = json.loads(line.decode("utf-8-sig"))
+    value = parsed(line.decode("utf-8-sig"))
     if not isinstance(value, dict):
         raise DataError("not a JSON object")
     return value
+
+
+def parsed(text: str) -> Any:
+    """The value of a JSON text; an object that says two things under one name is refused."""
+    return json.loads(text, object_pairs_hook=_once)
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise DataError(f"the field {twice!r} is there twice")
+    return fields
+
+
+def column_of(values: list[Any]) -> Any:
+    """Values of JSON as a column of pandas that holds them as they are written.
+
+    A column becomes numbers where every entry is one and no digit is lost; everything else stays what it is.
+
+    >>> column_of(["007", "7"]).tolist(), column_of([1, 2.5, None]).tolist(), column_of([1, "1"]).tolist()
+    (['007', '7'], [1.0, 2.5, nan], [1, '1'])
+    """
+    import pandas as pd
+
+    kinds = set(map(type, values))
+    present = kinds - {type(None)}
+    if present <= {str} or kinds == {bool}:
+        return pd.Series(values)
+    whole = [v for v in values if type(v) is int]
+    exact = all(abs(v) <= EXACT for v in whole)
+    if kinds == {int} and (exact or -(2**63) <= min(whole) <= max(whole) < 2**63):
+        return pd.Series(values, dtype="int64")
+    if present <= {int, float} and exact:
+        return pd.Series(values, dtype="float64")
+    return pd.Series(values, dtype=object)
+
+
+def read_table(path: str | Path) -> Any:
+    """JSON lines that are a plain table, as pandas: one object per line, whose fields are the columns."""
+    import pandas as pd
+
+    name = Path(path).name
+    rows: list[dict[str, Any]] = []
+    fields: dict[str, None] = {}
+    for number, line in numbered_lines(path):
+        try:
+            rows.append(_object(line))
+        except UNUSABLE as error:
+            raise DataError(f"{name}, {BadLine(number, _reason(error))}") from error
+        fields.update(dict.fromkeys(rows[-1]))
+        if len(fields) > MOST_FIELDS:
+            raise DataError(
+                f"{name}: more than {MOST_FIELDS:,} different fields; at most as many are read."
+            )
+    if not rows:
+        raise DataError(f"{name}: no usable line.")
+    return pd.DataFrame({field: column_of([row.get(field) for row in rows]) for field in fields})
 
 
 def number_in(value: Any, name: str) -> float:

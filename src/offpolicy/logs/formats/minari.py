@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from offpolicy._arguments import checks_arguments
 from offpolicy.errors import DataError, missing_dependency
 from offpolicy.logs.formats.transitions import from_episodes
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from offpolicy.logs.trajectories import Trajectories
 
 
+@checks_arguments
 def from_minari(
     dataset: Any, *, propensity: Callable[[Any, Any], Any] | None = None, **options: Any
 ) -> Trajectories:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from offpolicy._arguments import checks_arguments
 from offpolicy.errors import DataError, did_you_mean
 from offpolicy.logs.bandit import BanditLog
 from offpolicy.logs.frame import as_features
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 REQUIRED = ("action", "reward", "context")
 
 
+@checks_arguments
 def from_obp(feedback: Mapping[str, Any], *, position: int | None = None) -> BanditLog:
     """Read OBP's dictionary.
 
@@ -38,6 +40,11 @@ def from_obp(feedback: Mapping[str, Any], *, position: int | None = None) -> Ban
         if key not in feedback:
             raise DataError(f"the dictionary has no {key!r}.{did_you_mean(key, feedback)}")
     action = np.asarray(feedback["action"])
+    rounds = feedback.get("n_rounds")
+    if rounds is not None and rounds != len(action):
+        raise DataError(
+            f"n_rounds is {rounds!r}, and there are {len(action):,} actions. Repair one."
+        )
     n_actions = int(feedback.get("n_actions", int(action.max(initial=0)) + 1))
     kept: Any = slice(None)
     places = feedback.get("position")
@@ -60,6 +67,7 @@ def from_obp(feedback: Mapping[str, Any], *, position: int | None = None) -> Ban
     )
 
 
+@checks_arguments
 def to_obp(log: BanditLog) -> dict[str, Any]:
     """Give a log back as OBP's dictionary; text contexts must be encoded first."""
     need_one_metric(log, "OBP's dictionary")

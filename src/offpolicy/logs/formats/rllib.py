@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from offpolicy._arguments import checks_arguments
 from offpolicy.errors import DataError
 from offpolicy.logs.frame import Columns
 from offpolicy.logs.trajectories import Trajectories
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 EPISODE, STEP = "eps_id", "t"
 
 
+@checks_arguments
 def from_rllib(recording: Any, **options: Any) -> Trajectories:
     """Build trajectories from what RLlib's offline recording writes in its columnar format.
 

@@ -15,6 +15,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from offpolicy._arguments import checks_arguments
 from offpolicy.errors import DataError, UsageError, did_you_mean
 from offpolicy.logs.formats.lines import OnError, Reading, flatten, number_in, read_lines
 
@@ -32,6 +33,7 @@ SIGNATURE = frozenset({"candidates", "model"})
 TAKEN = frozenset({"action", "reward", "propensity", "eligible", *FIELDS})
 
 
+@checks_arguments
 def read_router_log(
     path: str | Path,
     *,
@@ -89,6 +91,7 @@ def _left_out(reading: Reading) -> str:
     return f"{reading.n_bad:,} lines could not be read and were left out, first {reading.bad[0]}"
 
 
+@checks_arguments
 def read_router(
     path: str | Path, *, fields: Mapping[str, str] | None = None, on_error: OnError = "report"
 ) -> Reading:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from offpolicy._arguments import checks_arguments
 from offpolicy.errors import DataError
 from offpolicy.logs.formats.transitions import from_episodes
 from offpolicy.logs.trajectories import Trajectories
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from offpolicy._arrays import Array
 
 
+@checks_arguments
 def from_sb3(
     buffer: Any, *, propensity: Callable[[Any, Any], Any] | None = None, **options: Any
 ) -> Trajectories:

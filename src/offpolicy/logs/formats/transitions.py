@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from offpolicy._arguments import checks_arguments
 from offpolicy.errors import DataError
 from offpolicy.logs.trajectories import Trajectories
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
 
+@checks_arguments
 def from_transitions(transitions: Iterable[Mapping[str, Any]], **options: Any) -> Trajectories:
     """Build trajectories from an iterator of transitions.
 

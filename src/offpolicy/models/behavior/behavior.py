@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from offpolicy._arguments import checks_arguments
 from offpolicy.errors import UsageError
 from offpolicy.models.fitting.learners import class_probabilities, fitted, learner_input
 
@@ -77,6 +78,7 @@ def floor_at(fit: FittedBehavior, batch: Ints | None) -> Floats:
     return floor[np.minimum(batch, len(floor) - 1)]
 
 
+@checks_arguments
 @dataclass(frozen=True)
 class Shares:
     """Empirical action shares, in each batch when the log has batches (the paper's section 5.2).

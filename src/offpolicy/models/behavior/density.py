@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from offpolicy._arguments import checks_arguments
 from offpolicy.errors import ModelError
 from offpolicy.models.fitting.encode import LinearDesign
 from offpolicy.models.fitting.learners import (
@@ -151,6 +152,7 @@ class _Marginal:
         return self.shape(action)
 
 
+@checks_arguments
 @dataclass(frozen=True, eq=False)
 class LocationScale:
     """a = m(x) + s(x) ε: any regressor for m and, unless ``constant_scale``, for s; ε normal or a kernel density.

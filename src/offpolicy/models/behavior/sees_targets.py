@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from offpolicy._arguments import checks_arguments
 from offpolicy.models.behavior.resolve import fit_inner, inner_wants_encoded
 from offpolicy.models.fitting.encode import Encoded
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from offpolicy.policies.target import Target
 
 
+@checks_arguments
 @dataclass(frozen=True, eq=False)
 class SeesTargets:
     """Give a behavior model the probabilities of the evaluated policies as input columns.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from offpolicy._arguments import checks_arguments
 from offpolicy.errors import ModelError, UsageError, check_choice
 from offpolicy.models.behavior.behavior import share_of_unseen
 from offpolicy.models.behavior.resolve import fit_inner, inner_wants_encoded
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 PSEUDO_STEPS = (0.05, 0.2, 0.5, 1.0, 2.0, 5.0, 20.0, 100.0)
 
 
+@checks_arguments
 @dataclass(frozen=True)
 class StateShares:
     """Action shares in each discrete state, backing off to what the other states show.
@@ -168,6 +170,7 @@ class _BackedOff:
         return np.asarray(self._table[np.minimum(batch, len(self.counts)), action])
 
 
+@checks_arguments
 @dataclass(frozen=True, eq=False)
 class TimedBehavior:
     """A behavior model that also sees the step: π_b,t(a | s).

@@ -164,7 +164,7 @@ class BehaviorFits:
     def model(self) -> BehaviorModel:
         """What is fitted; for episodes shares per discrete state, or an agent that explores."""
         log, spec = self.log, self.spec
-        episodes = log.kind == "trajectories" and not log.layout.is_single
+        episodes = log.leads_on and not log.layout.is_single
         if episodes and log.is_discrete:
             if spec is None or (isinstance(spec, str) and spec == "shares"):
                 return StateShares()

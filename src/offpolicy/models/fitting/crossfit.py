@@ -15,6 +15,7 @@ import numpy as np
 
 from offpolicy._threads import few_threads
 from offpolicy.errors import ModelError
+from offpolicy.logs.given import plain_numbers
 from offpolicy.logs.outcome import learned
 from offpolicy.models.fitting.behavior_fits import behaviors_of_cells
 from offpolicy.models.fitting.predicted import Values
@@ -213,7 +214,7 @@ def given_numbers(arrays: dict[str, Any], log: Log, targets: list[Target]) -> di
         )
     made = {}
     for name in wanted:
-        array = np.asarray(arrays[name], dtype=np.float64)
+        array = plain_numbers(arrays[name], f"reward_model[{name!r}]", ModelError)
         if array.shape != (n,) or not np.isfinite(array).all():
             raise ModelError(
                 f"reward_model[{name!r}] must hold one finite number per row, shape ({n},). Got {array.shape}."

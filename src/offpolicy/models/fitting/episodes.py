@@ -16,6 +16,7 @@ import numpy as np
 from offpolicy._arrays import MOST_LOG
 from offpolicy._threads import few_threads
 from offpolicy.errors import ModelError, did_you_mean
+from offpolicy.logs.given import plain_numbers
 from offpolicy.models.fitting.behavior_fits import behaviors_of
 from offpolicy.models.fitting.crossfit import CrossFit, given_values
 from offpolicy.models.fitting.predicted import Ratios, Values
@@ -98,7 +99,8 @@ class EpisodeFit:
             # A block of a larger log is predicted by models that were fitted to others.
             here = replace(part, train=part.score)
             fit = made.moved(self._data(target, here)) if self.store.sealed else made
-            q[rows], v[rows] = fit.predict(rows)
+            what = f"{type(model).__name__}.predict"
+            q[rows], v[rows] = (plain_numbers(p, what, ModelError) for p in fit.predict(rows))
             check_finite(q[rows], model)
             check_finite(v[rows], model)
             missed += self._unseen_mass(fit, target, rows)
@@ -240,7 +242,7 @@ class EpisodeFit:
                     f"{name}= has no array for policy {target.name!r}."
                     f"{did_you_mean(target.name, spec)}"
                 )
-            return np.asarray(spec[target.name], dtype=np.float64)
+            return plain_numbers(spec[target.name], f"value_model[{target.name!r}]", ModelError)
         return spec if isinstance(spec, np.ndarray) else None
 
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from offpolicy._arrays import masked
 from offpolicy.errors import ModelError, OffPolicyError, first_rows
+from offpolicy.logs.given import plain_numbers
 from offpolicy.models.fitting.plain import fit_plain, needs_plain
 from offpolicy.policies.distribution import one_hot
 from offpolicy.policies.probe import failing_row
@@ -228,16 +228,13 @@ def _part(X: Any, rows: Ints) -> Any:
 
 def one_each(values: Any, n: int, model: Any) -> Floats:
     """(n,) finite predictions; anything else is refused."""
-    array = np.asarray(np.ma.filled(values, np.nan) if masked(values) is not None else values)
+    array = plain_numbers(values, f"{type(model).__name__}.predict", ModelError)
     if array.size != n or array.shape[:1] != (n,):
         raise ModelError(
             f"{type(model).__name__}.predict gave shape {array.shape} for {n:,} rows. It must give one number per "
             "row."
         )
-    try:
-        array = array.astype(np.float64).reshape(n)
-    except (TypeError, ValueError) as error:
-        raise ModelError(f"{type(model).__name__}.predict gave no numbers: {error}") from error
+    array = array.reshape(n)
     bad = ~np.isfinite(array)
     if bad.any():
         raise ModelError(
@@ -248,7 +245,8 @@ def one_each(values: Any, n: int, model: Any) -> Floats:
 
 def class_probabilities(model: Any, X: Any) -> Floats:
     """(n, C) probabilities of the classes, checked: rows that sum to 1, one column per class."""
-    given = np.asarray(asked(model, "predict_proba", X), dtype=np.float64)
+    answer = asked(model, "predict_proba", X)
+    given = plain_numbers(answer, f"{type(model).__name__}.predict_proba", ModelError)
     name, shape = type(model).__name__, (_height(X), len(model.classes_))
     if given.shape != shape:
         raise ModelError(

@@ -10,6 +10,7 @@ import numpy as np
 from offpolicy._arrays import places
 from offpolicy._progress import track
 from offpolicy.errors import ModelError, doing, first_rows
+from offpolicy.logs.given import plain_numbers
 from offpolicy.policies.blocks import blocks
 
 if TYPE_CHECKING:
@@ -208,7 +209,7 @@ def _predict_needed(
     if quick is not None and np.count_nonzero(need) > GRID_PAIRS * len(need):
         grid = quick(take_rows(read.table, positions), need.shape[1])
         if grid is not None:
-            return _Grid(np.asarray(grid, dtype=np.float64))
+            return _Grid(plain_numbers(grid, "the reward model's predictions", ModelError))
     row, code = np.nonzero(need)
     values = _predict_pairs(fit, read, positions[row], code)
     return _Pairs(row, code, values, (need.shape[0], need.shape[1]))
@@ -230,7 +231,7 @@ def _predicted(fit: FittedReward, X: Any, codes: Any) -> Floats:
     """One prediction per pair; a user's own model may raise or give another shape."""
     what = f"predicting the rewards of {len(codes):,} pairs of a context and an action"
     with doing(what, ModelError):
-        values = np.asarray(fit.predict(X, codes), dtype=np.float64)
+        values = plain_numbers(fit.predict(X, codes), "the reward model's predictions", ModelError)
     if values.shape != (len(codes),):
         raise ModelError(
             f"the reward model predicted shape {values.shape} for {len(codes):,} pairs of a context and an action. "

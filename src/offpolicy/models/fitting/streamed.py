@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from offpolicy._arrays import is_constant
 from offpolicy._progress import FITTING, tick, track
 from offpolicy._workspace import Workspace
 from offpolicy.models.behavior.behavior import BehaviorData, Shares
@@ -20,6 +21,7 @@ from offpolicy.models.behavior.resolve import as_behavior_model
 from offpolicy.models.fitting.action_columns import ActionColumns
 from offpolicy.models.fitting.encode import encode_table
 from offpolicy.models.fitting.store import BEHAVIOR, MRDR, REWARD, seed_of
+from offpolicy.models.fitting.training import unit_of
 from offpolicy.models.rewards import boosted
 from offpolicy.models.rewards.resolve import as_reward_model
 from offpolicy.models.rewards.reward import ConstantReward
@@ -232,6 +234,8 @@ def _fit_boosted(source: Any, model: boosted.BoostedReward, keys: list[Key]) -> 
             scan.report("fit", 0.3 * sum(numbers) / scan.n)
         reward = np.concatenate(rewards)
         weight = None if weights[0] is None else np.concatenate(weights)
+        if weight is not None and not all(map(is_constant, weights)):
+            weight = weight / unit_of(weight, np.ones(len(weight)))
         dataset = _dataset(paths, matrix.shape[1], reward, weight, categories, model)
         for i, key in enumerate(keys):
             use = np.flatnonzero(np.concatenate([trains(key, each) for each in folds]))

@@ -12,7 +12,7 @@ from offpolicy._arrays import is_constant
 from offpolicy.models.fitting.action_columns import ActionColumns
 from offpolicy.models.fitting.encode import encode_table
 from offpolicy.models.fitting.predictions import take_rows
-from offpolicy.models.fitting.training import context_codes, is_coarse, sorted_rows
+from offpolicy.models.fitting.training import context_codes, is_coarse, sorted_rows, unit_of
 
 if TYPE_CHECKING:
     from offpolicy._arrays import Array, Floats, Ints
@@ -88,7 +88,14 @@ class Tables:
         values = getattr(self.log, name)
         if is_constant(values):
             return None  # a learner gets weights only where they differ
-        return np.asarray(part_of(values, rows if self._single else self.log.layout.unit[rows]))
+        unit = self._unit if name == "weight" else 1.0
+        values = part_of(values, rows if self._single else self.log.layout.unit[rows])
+        return np.asarray(values if unit == 1.0 else values / unit)
+
+    @cached_property
+    def _unit(self) -> float:
+        """The mean analysis weight: all weights 0.001 say what all weights 1 say."""
+        return unit_of(self.log.weight, self.log.count)
 
     @property
     def _single(self) -> bool:

@@ -27,6 +27,17 @@ class Part:
     count: Floats | None
 
 
+def unit_of(weight: Floats, count: Floats) -> float:
+    """The mean analysis weight, by which training weights are divided: no learner should hang on their unit.
+
+    It is rounded, so that rows, cells and blocks, which add in other orders, divide by the same number.
+
+    >>> unit_of(np.array([0.001, 0.003]), np.ones(2))
+    0.002
+    """
+    return float(f"{float((weight * count).sum() / count.sum()):.8g}") or 1.0
+
+
 def is_coarse(matrix: Floats, units: float) -> bool:
     """Whether contexts repeat so much that distinct rows with counts are the better training set.
 

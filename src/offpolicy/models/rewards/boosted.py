@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from offpolicy._arguments import checks_arguments
 from offpolicy._threads import spin_briefly, threads_for
 from offpolicy.models.fitting.learners import are_numbers
 from offpolicy.models.rewards.reward import ConstantReward, FittedReward, RewardData
@@ -139,6 +140,7 @@ class _Booster:
         return None if self._grid is None else self._grid.predict(X.matrix, n_actions)
 
 
+@checks_arguments
 @dataclass(frozen=True)
 class BoostedReward:
     """A LightGBM reward model with given or tuned settings.
@@ -250,6 +252,7 @@ def fit_dataset(
     return _Booster(lightgbm().train(parameters, dataset.subset(rows), num_boost_round=rounds))
 
 
+@checks_arguments
 def paper_reward(threads: int = 0) -> BoostedReward:
     """The paper's reward model: LightGBM, tuned on a validation part, refitted on all (section 5.2).
 

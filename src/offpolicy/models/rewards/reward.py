@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from offpolicy._arguments import checks_arguments
 from offpolicy.errors import ModelError
 from offpolicy.models.fitting.learners import (
     FittedMean,
@@ -96,6 +97,7 @@ class ConstantReward:
         return np.full(len(codes), self.value)
 
 
+@checks_arguments
 @dataclass(frozen=True, eq=False)
 class ActionFeature:
     """One model of (context, action): the action is a feature.
@@ -140,6 +142,7 @@ class _WithAction:
         return self.model.mean(with_action(X, codes, self.actions, self.name, self.model.model))
 
 
+@checks_arguments
 @dataclass(frozen=True, eq=False)
 class PerAction:
     """One model per action, fitted on the rows where it was taken; actions not seen get the mean.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from offpolicy._arguments import checks_arguments
 from offpolicy.errors import ModelError
 from offpolicy.models.fitting.encode import Encoded, LinearDesign
 from offpolicy.models.fitting.learners import are_numbers
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 CROSSED = 60  # columns of the context up to which each has a curve of its own
 
 
+@checks_arguments
 @dataclass(frozen=True)
 class SplineReward:
     """Ridge (or logistic, for 0/1 rewards) of the context, a cubic spline of the action, and their products.

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from offpolicy._arguments import checks_arguments
 from offpolicy.errors import UsageError, did_you_mean
 from offpolicy.logs.words import DETAIL
 from offpolicy.models.values.basis import Ridge, products, state_matrix
@@ -38,6 +39,7 @@ JUDGED_ROWS = 20_000
 TIE = 0.01
 
 
+@checks_arguments
 @dataclass(frozen=True)
 class AutoQ:
     """Fitted Q evaluation whose regression is chosen by held-out Bellman error.

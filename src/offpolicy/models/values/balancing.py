@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from offpolicy._arguments import checks_arguments
 from offpolicy.models.values.simulate import Simulated, state_matrix
 from offpolicy.models.values.torch import Training, import_torch
 from offpolicy.models.values.values import ENDED, UNKNOWN
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from offpolicy.models.values.values import FittedValues, ValueData
 
 
+@checks_arguments
 @dataclass(frozen=True, eq=False)
 class BalancedModel:
     """Representation-balancing model of the environment, as a value model.

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
+from offpolicy._arguments import checks_arguments
 from offpolicy.errors import ModelError, check_choice
 from offpolicy.models.fitting.encode import Encoded
 from offpolicy.models.fitting.learners import is_learner, weight_argument, with_action
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 FEW_ROWS = 10
 
 
+@checks_arguments
 @dataclass(frozen=True, eq=False)
 class FittedQ:
     """Fitted Q evaluation with any scikit-learn regressor.

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from offpolicy._arguments import checks_arguments
 from offpolicy._arrays import MOST_LOG
 from offpolicy.errors import UsageError, check_choice
 from offpolicy.models.fitting.learners import fitted, is_learner
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 FEW_ROWS = 20
 
 
+@checks_arguments
 @dataclass(frozen=True, eq=False)
 class MarginalRatio:
     """How to estimate the ratio of state marginals.

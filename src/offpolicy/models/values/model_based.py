@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from offpolicy._arguments import checks_arguments
 from offpolicy.errors import ModelError, check_choice, check_count
 from offpolicy.models.values.simulate import LearnedDynamics, Simulated
 from offpolicy.models.values.tabular import Tabular
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from offpolicy.models.values.values import FittedValues, ValueData
 
 
+@checks_arguments
 @dataclass(frozen=True, eq=False)
 class ModelBased:
     """Reward and transition model, then q.

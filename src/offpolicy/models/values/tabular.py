@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from offpolicy._arguments import checks_arguments
 from offpolicy.errors import ModelError, UsageError, check_choice
 from offpolicy.models.values.values import ENDED, by_step
 
@@ -29,6 +30,7 @@ MOST_STEPS = 1_000
 SETTLED = 1e-10
 
 
+@checks_arguments
 @dataclass(frozen=True)
 class Tabular:
     """Cell means over discrete states and actions.

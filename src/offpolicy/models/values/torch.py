@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from offpolicy._arguments import checks_arguments
 from offpolicy.errors import ModelError, UsageError, check_choice, missing_dependency
 from offpolicy.models.behavior.behavior import share_of_unseen
 from offpolicy.models.values.values import next_values
@@ -34,6 +35,7 @@ def import_torch(purpose: str) -> Any:
     return torch
 
 
+@checks_arguments
 @dataclass(frozen=True)
 class Training:
     """How a network is trained.
@@ -112,6 +114,7 @@ class Training:
         network.eval()
 
 
+@checks_arguments
 @dataclass(frozen=True, eq=False)
 class TorchValue:
     """Fitted Q evaluation with a torch network.
@@ -226,6 +229,7 @@ class _TorchValues:
         return q, v
 
 
+@checks_arguments
 @dataclass(frozen=True, eq=False)
 class TorchBehavior:
     """π_b by a torch network whose K outputs are logits.

@@ -119,9 +119,9 @@ def test_a_frame_a_stream_and_duckdb_give_the_same(frame, path, roles):
 
 
 def test_a_horizon_asked_for_later_is_the_same(frame, path):
-    whole = op.evaluate(op.Trajectories.from_frame(frame, **ROLES), softly, horizon=2, **FEW)
+    whole = op.evaluate(op.Trajectories.from_frame(frame, **ROLES).up_to(2), softly, **FEW)
     log = op.Trajectories.scan(path, way="stream", chunk_rows=40, **ROLES)
-    same(whole, op.evaluate(log, softly, horizon=2, **FEW))
+    same(whole, op.evaluate(log.up_to(2), softly, **FEW))
 
 
 def test_blocks_hold_whole_episodes_and_parts_of_them_keep_their_shape(frame, path):

@@ -70,7 +70,7 @@ def test_a_declaration_answers():
     ev = op.evaluate(log_of(frame), policies, reward_model=Ridge(), learned_elsewhere="same")
     assert not ev.diagnostics["same"][NAME].ran
     assert ev.verdict("same").level == "trust"
-    assert "rests on the declaration that the policy was not learned" in str(ev.verdict("same"))
+    assert "relies on your statement that the policy was not learned" in str(ev.verdict("same"))
     assert ev.settings["learned_elsewhere"] == ["same"]
 
 

@@ -204,7 +204,8 @@ def _by_action(view: View) -> Finding:
         return not_applicable("mean_weight_by_action", "no action of the target was logged.")
     floor = 1e-12 * float(m.sum())
     z = np.zeros(k)
-    third = np.bincount(action, weights=(square / m) * square * d.ratio**3, minlength=k)
+    mean_square = np.divide(square, m, out=np.zeros_like(square), where=m > 0)  # some weights are 0
+    third = np.bincount(action, weights=mean_square * square * d.ratio**3, minlength=k)
     z[taken] = [
         _against(z_score(g, math.sqrt(max(s, 0.0)), 0.0), t, s) if abs(g) > floor else 0.0
         for g, s, t in zip(gain[taken], spread[taken], third[taken], strict=True)

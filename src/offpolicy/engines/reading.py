@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -100,3 +101,16 @@ class Reading:
             network=self.network,
             labels=labels,
         )
+
+
+def signature(function: Callable[..., Any]) -> inspect.Signature:
+    """The arguments of a scan by name: its own, and the options of `Reading` in place of ``**reading``."""
+    own = inspect.signature(function)
+    kept = [p for p in own.parameters.values() if p.kind is not p.VAR_KEYWORD]
+    options = [
+        inspect.Parameter(
+            f.name, inspect.Parameter.KEYWORD_ONLY, default=f.default, annotation=f.type
+        )
+        for f in fields(Reading)
+    ]
+    return own.replace(parameters=[*kept, *options])

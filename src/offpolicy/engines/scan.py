@@ -14,7 +14,7 @@ from offpolicy._visible import printable
 from offpolicy.engines.codes import codes_of
 from offpolicy.engines.compress import TooManyCellsError, compress
 from offpolicy.engines.outcome_rows import read_rows
-from offpolicy.engines.reading import MAX_CELLS, MAX_ROWS, Progress, Reading
+from offpolicy.engines.reading import MAX_CELLS, MAX_ROWS, Progress, Reading, signature
 from offpolicy.engines.roles import Roles, normalized
 from offpolicy.engines.rows import Schema
 from offpolicy.engines.scanned import Scanned
@@ -407,6 +407,10 @@ def scan(
     }  # fmt: skip
     # A log of rows answers all that a scan is asked by `evaluate`, `check` and the command line.
     return cast("LogScan", read_rows(made, outcome, **columns))
+
+
+# Help, editors and checks see every option by its name; each is declared once, in `Reading`.
+scan.__signature__ = signature(scan)  # type: ignore[attr-defined]
 
 
 def policy_columns(named: dict[str, Any]) -> tuple[str, ...]:

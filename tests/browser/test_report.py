@@ -176,7 +176,7 @@ def test_the_answer_is_on_the_first_screen(open_page, path):
     page = open_page(path)
     box = page.locator(".verdict h2").bounding_box()
     assert box["y"] + box["height"] < 900
-    assert "per impression" in page.locator(".answer").last.inner_text()
+    assert "% of impressions" in page.locator(".answer").last.inner_text()
 
 
 def test_without_scripts_the_numbers_are_still_there(open_page, path):

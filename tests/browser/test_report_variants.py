@@ -137,7 +137,7 @@ def test_words_are_explained_on_hover_focus_and_not_after_escape(open_page, repo
     tip, word = page.locator("#tip"), page.locator(".strip .term").first
     assert not tip.is_visible()
     word.hover()
-    assert tip.inner_text().startswith("What the policy would have earned")
+    assert tip.inner_text().startswith("The average reward the policy would have earned")
     page.mouse.move(2, 2)
     assert not tip.is_visible()
     word.focus()

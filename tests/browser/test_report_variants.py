@@ -141,7 +141,7 @@ def test_words_are_explained_on_hover_focus_and_not_after_escape(open_page, repo
     page.mouse.move(2, 2)
     assert not tip.is_visible()
     word.focus()
-    assert tip.inner_text().startswith("What the policy would have earned")
+    assert tip.inner_text().startswith("The average reward the policy would have earned")
     box = tip.bounding_box()
     assert box["x"] >= 0
     assert box["x"] + box["width"] <= 1280

@@ -104,7 +104,7 @@ def test_other_spellings_of_the_same_arguments_are_taken():
 @pytest.mark.parametrize(
     ("words", "said"),
     [(["--separator", "||"], "one character"), (["--gate", "lift > 0", "--gate-estimator", "DMl"], "DMl"),
-     (["--memory-limit", "0GB", "--engine", "duckdb"], "memory-limit"), (["--folds", "9" * 20], "folds"),
+     (["--memory-limit", "0GB", "--engine", "duckdb"], "memory-limit"), (["--folds", "9" * 20], "1,000,000"),
      (["--folds", "1000000"], "folds")],
     ids=lambda value: " ".join(value)[:30] if isinstance(value, list) else value,
 )  # fmt: skip

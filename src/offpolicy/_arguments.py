@@ -128,9 +128,7 @@ RANGES: dict[str, Kind] = {
 }  # fmt: skip
 
 # Arguments of functions that are looked at before the call: a wrong one would not raise, or not soon.
-BEFOREHAND = frozenset(
-    {"chunk_rows", "max_rows", "max_cells", "fit_rows", "rate", "progress", "k", "path"}
-)
+BEFOREHAND = frozenset({"chunk_rows", "max_rows", "max_cells", "fit_rows", "progress", "rate"})
 
 # Objects of other libraries, which say in their own words that they are none.
 FOREIGN = {

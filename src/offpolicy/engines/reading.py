@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from offpolicy._arguments import checks_arguments
 from offpolicy.engines.sources import open_source
 from offpolicy.errors import UsageError, did_you_mean
 
@@ -21,6 +22,7 @@ MAX_ROWS = 1_000_000
 MAX_CELLS = 12_000_000
 
 
+@checks_arguments
 @dataclass(frozen=True)
 class Reading:
     """How a scan is read: the options of every scan besides its roles.

@@ -196,8 +196,8 @@ def test_the_log_is_passed_over_as_seldom_as_can_be(order):
     # One row in each block is asked first whether the policy gives labels or probabilities, and the training
     # rows are asked once.
     assert passes <= 5 * 3_000
-    # The check for policies that saw these rows may ask once more, in one pass.
-    assert sum(seen) - passes <= 1.3 * 3_000
+    # The check for policies that saw these rows may ask once more, in one pass, with a probe in each block.
+    assert sum(seen) - passes <= 1.4 * 3_000
 
 
 def test_scores_of_two_evaluations_are_not_paired():

@@ -310,7 +310,7 @@ def _episodes() -> Iterator[Row]:
         yield (
             f"weight changes in an episode ({kind})",
             "changes inside",
-            build(make, {**roles, "weight": "r"}, r=[1.0, 2, 1, 1, 1]),
+            build(make, {**roles, "weight": "w"}, w=[1.0, 2, 1, 1, 1]),
         )
     arrays = {"states": [[0, 1], [1]], "actions": [[0, 1], [1]], "rewards": [[1.0, 0.0], [2.0]]}
     for name, parts, words in [

@@ -88,7 +88,11 @@ def _slates() -> Iterator[Row]:
     yield "a column that is not there", "no such column", build({"reward": "click"})
     yield "the reward in the context", "reward", build({"context": ["x", "r"]})
     yield "the item in the context", "action|item", build({"context": ["x", "item"]})
-    yield "weight that changes inside a slate", "inside a slate|constant", build({"weight": "p"})
+    yield (
+        "weight that changes inside a slate",
+        "inside a slate|constant",
+        build({"weight": "w"}, w=np.arange(1.0, N + 1)),
+    )
     yield (
         "cluster that changes inside a slate",
         "inside a slate|constant|cluster",

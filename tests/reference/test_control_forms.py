@@ -170,8 +170,8 @@ def test_auto_by_plain_formulas(steps):
     assert found.psi == pytest.approx(center + stretched - mean(stretched))
     assert found.model_share == pytest.approx(beta)
     assert found.note == (
-        f"β = {beta:.3g} between SNIPW (0) and SNDR (1), by the smallest variance; coefficient of the mean weight "
-        f"δ = {delta:.3g}"
+        f"detail: β = {beta:.3g} between SNIPW (0) and SNDR (1) by the smallest variance, coefficient of the mean "
+        f"weight δ = {delta:.3g}"
     )
 
 

@@ -57,8 +57,9 @@ def test_units_by_weights_counts_and_clusters():
     mass = np.array([2.0, 2.0, 1.0, 1.5])
     assert u.mean(psi) == pytest.approx(psi @ mass / mass.sum())
     s = u.sample(psi)
-    assert s.numerator.tolist() == [6.0, 16.0]
-    assert s.denominator.tolist() == [4.0, 2.5]
+    unit = 7 / 6.5  # analysis weights have no unit: their mean over the seven units is 1
+    assert s.numerator.tolist() == pytest.approx([6.0 * unit, 16.0 * unit])
+    assert s.denominator.tolist() == pytest.approx([4.0 * unit, 2.5 * unit])
     assert (u.total(), u.total(np.array([True, False, False, True]))) == (7, 5)
     assert (Units(4).total(), Units(4).total(np.array([True, False, False, True]))) == (4, 2)
     assert not u.are_plain
@@ -70,7 +71,10 @@ def test_units_by_weights_counts_and_clusters():
     assert u.part(np.array([3, 0])).weight.tolist() == [0.5, 1.0]
     assert Units(4, weight=u.weight).mass is u.weight
     scored = u.sample(psi, np.array([True, True, False, False]))
-    assert (scored.numerator.tolist(), scored.denominator.tolist()) == ([6.0], [4.0])
+    assert (scored.numerator.tolist(), scored.denominator.tolist()) == (
+        [4.5],
+        [3.0],
+    )  # of three units
 
 
 def test_smoothing_widens_every_interval():

@@ -46,7 +46,7 @@ def test_installed_studies_are_listed(install, capsys, words):
     assert main(["reproduce", *words]) == 0
     out = capsys.readouterr().out
     assert "toss    a coin" in out
-    assert "broken    cannot be loaded" in out
+    assert "broken  cannot be loaded" in out
 
 
 def test_a_misspelled_study_is_named(install, capsys):

@@ -279,7 +279,9 @@ def test_the_assumption_is_said():
     assert says in gate.check(ev, "value > 0").assumption
     assert ev.verdict().level == "trust"
     fitted = op.evaluate(log, Soft(1.0), estimators=["DML"], ratio=op.CoarseRatio())
-    assert any("π_b of cells was fitted" in reason for reason in fitted.verdict().reasons)
+    assert any(
+        "probabilities of cells were fitted" in reason for reason in fitted.verdict().reasons
+    )
 
 
 def test_where_exact_weights_carry_nothing_the_check_is_not_run():
@@ -289,12 +291,12 @@ def test_where_exact_weights_carry_nothing_the_check_is_not_run():
     )
     assert ev.settings["ratio"].startswith("CoarseRatio")
     assert not ev.diagnostics[NAME].ran
-    assert any("cannot tell whether ratios of cells lose" in r for r in ev.verdict().reasons)
+    assert any("fine enough could not be tested" in r for r in ev.verdict().reasons)
     named = op.evaluate(
         log, op.policies.Fixed(7), behavior_model=Soft(0.5), estimators=["DML"],
         ratio=op.CoarseRatio(),
     )  # fmt: skip
-    assert any("cannot tell whether ratios of cells lose" in r for r in named.verdict().reasons)
+    assert any("fine enough could not be tested" in r for r in named.verdict().reasons)
 
 
 def test_auto_needs_an_exact_ratio():

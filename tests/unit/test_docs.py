@@ -111,4 +111,6 @@ def test_every_page_is_in_the_navigation():
     nav = (ROOT / "mkdocs.yml").read_text("utf-8").partition("\nnav:")[2]
     listed = set(re.findall(r": (\S+\.md)$", nav, re.MULTILINE))
     written = {p.relative_to(ROOT / "docs").as_posix() for p in (ROOT / "docs").rglob("*.md")}
-    assert written == listed
+    assert (
+        written | {"reference/sentences.md"} == listed
+    )  # that one is written when the site is built

@@ -220,7 +220,7 @@ def test_no_overlap_is_not_a_number():
 def test_a_streamed_evaluation_can_be_shown(tmp_path):
     with op.scan(make(), **NAMED, id="key", way="stream") as log:
         ev = op.evaluate(log, POLICIES, estimators=["DML", "IPW"], reward_model=Given())
-    assert len(ev.frame()) == 6
+    assert len(ev.frame()) == 7  # the logging policy has a row
     assert ev.verdict("soft").level in {"trust", "caution", "insufficient evidence"}
     assert "soft" in repr(ev)
     assert '"soft"' in ev.to_json()

@@ -59,7 +59,7 @@ def _wald(estimate: Estimate, null: float, method: str) -> float:
 
 def _distance(estimate: Estimate, null: float, method: str) -> float:
     """Standard errors between an estimate and a null; of a lift, those of the combination that the null makes 0."""
-    gap, error = abs(estimate.value - null), estimate.std_error
+    gap, error = abs(estimate.value - null), estimate.score_error
     if method == "fieller":
         assert estimate.parts is not None
         pair = pair_of(*estimate.parts)

@@ -66,7 +66,11 @@ def as_table(q: Question) -> tuple[Any, dict[str, Any], dict[str, Any]]:
     roles: dict[str, Any] = {"context": list(columns), "action": "action", "reward": "reward"}
     columns |= {"action": np.asarray(log.actions)[log.action], "reward": log.reward}
     # A row that was kept with a probability has one over it as its weight.
-    parts = {"cluster": log.cluster, "batch": log.batch, "weight": log.weight}
+    parts: dict[str, Any] = {
+        "cluster": log.cluster if log.has_clusters else None,
+        "batch": log.batch if log.has_batches else None,
+        "weight": log.weight if log.is_weighted else None,
+    }
     if log.distribution is not None:
         roles["propensity"] = [f"p{k}" for k in range(len(log.actions))]
         columns |= dict(zip(roles["propensity"], log.distribution.T, strict=True))

@@ -109,6 +109,19 @@ class _Linear:
         spread = np.sqrt(np.einsum("ni,kij,nj->nk", x, inverse, x))
         return mean, spread
 
+    def _drawn(self, context: Any, eligible: Bools | None, scale: float) -> Floats:
+        """P(a has the largest draw from its posterior); uniform before the first update."""
+        if self.gram is None:
+            return self._unlearned(context, eligible)
+        mean, spread = self._posterior(context)
+        return np.asarray(
+            gaussian_thompson_probabilities(
+                mean,
+                np.maximum(scale * spread, 1e-9),
+                eligible=eligibility(eligible, *mean.shape),
+            )
+        )
+
     def _unlearned(self, context: Any, eligible: Bools | None) -> Floats:
         n, k = n_rows(context), len(bound(self.actions, self))
         return np.asarray(uniform(n, k, eligibility(eligible, n, k)))
@@ -177,15 +190,7 @@ class LinearThompson(_Linear):
 
     def probabilities(self, context: Any, *, eligible: Bools | None = None) -> Floats:
         """P(a has the largest draw), by quadrature; uniform before the first update."""
-        if self.gram is None:
-            return self._unlearned(context, eligible)
-        mean, spread = self._posterior(context)
-        n, k = mean.shape
-        return np.asarray(
-            gaussian_thompson_probabilities(
-                mean, np.maximum(self.scale * spread, 1e-9), eligible=eligibility(eligible, n, k)
-            )
-        )
+        return self._drawn(context, eligible, self.scale)
 
 
 NEWTON_STEPS = 25
@@ -232,12 +237,4 @@ class LogisticThompson(_Linear):
 
     def probabilities(self, context: Any, *, eligible: Bools | None = None) -> Floats:
         """P(a has the largest drawn logit), by quadrature; uniform before the first update."""
-        if self.gram is None:
-            return self._unlearned(context, eligible)
-        mean, spread = self._posterior(context)
-        n, k = mean.shape
-        return np.asarray(
-            gaussian_thompson_probabilities(
-                mean, np.maximum(spread, 1e-9), eligible=eligibility(eligible, n, k)
-            )
-        )
+        return self._drawn(context, eligible, 1.0)

@@ -100,9 +100,9 @@ def test_smoothing_widens_every_interval():
     assert (2 * e).allowance == pytest.approx(2 * room)
     assert e.p_value(e.value + 0.9 * room) == 1.0
     z = 2.5
-    null = e.value - room - z * e.std_error
+    null = e.value - room - z * e.score_error
     assert e.p_value(null) == pytest.approx(2 * stats.norm.sf(z), rel=1e-6)
-    assert e.p_value(e.value + room + z * e.std_error) == pytest.approx(
+    assert e.p_value(e.value + room + z * e.score_error) == pytest.approx(
         2 * stats.norm.sf(z), rel=1e-6
     )
 

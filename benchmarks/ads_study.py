@@ -24,9 +24,7 @@ NAMES = ("IPW", "DR-full", "DR-half", "DML", "DM")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--scale", type=float, default=0.01)
     parser.add_argument("--seeds", default="0", help="comma-separated")
     parser.add_argument("--folds", type=int, default=2)

@@ -35,9 +35,7 @@ def describe(made, value):
         for name in ("q_full", "q_mrdr_cross"):
             q = np.take_along_axis(arrays[name].astype(float), greedy[:, None].astype(int), 1)[:, 0]
             row[f"DM {name} - truth"] = q[first].mean() - value
-        q = np.take_along_axis(arrays["q_cross"].astype(float), greedy[:, None].astype(int), 1)[
-            :, 0
-        ]
+        q = np.take_along_axis(arrays["q_cross"].astype(float), greedy[:, None].astype(int), 1)[:, 0]
         error = q[arrays["check_rows"]] - arrays["check_values"]
         row["q rmse"] = np.sqrt((error**2).mean())
         row["q sd"] = arrays["check_values"].std()
@@ -62,9 +60,7 @@ def main():
     options.out.mkdir(parents=True, exist_ok=True)
     for seed in options.seeds:
         for period in options.periods:
-            settings = dataclasses.replace(
-                Settings(), noise_period=period, steps=options.steps, check_every=25
-            )
+            settings = dataclasses.replace(Settings(), noise_period=period, steps=options.steps, check_every=25)
             begin = time.perf_counter()
             (learned,) = policy.learn(
                 seed,
@@ -81,9 +77,7 @@ def main():
             for variant in options.variants:
                 changed = dataclasses.replace(settings, **json.loads(variant))
                 cell = blocks.Cell("short", options.epsilon, 2, 100, seed)
-                made, timing = blocks.fit_block(
-                    act, cell, list(range(options.replications)), changed, device
-                )
+                made, timing = blocks.fit_block(act, cell, list(range(options.replications)), changed, device)
                 found = {
                     "seed": seed, "period": period, "variant": variant,
                     **describe(made, truth["value"]),
@@ -93,9 +87,7 @@ def main():
                 append_line(options.out / "pilot.jsonl", found)
                 short = {k: round(v, 3) for k, v in found.items() if isinstance(v, float)}
                 print(variant, short, [round(b) for b in found["best"]], flush=True)
-                print(
-                    "  seconds", timing["seconds"], "frames/s", timing["frames_per_s"], flush=True
-                )
+                print("  seconds", timing["seconds"], "frames/s", timing["frames_per_s"], flush=True)
 
 
 if __name__ == "__main__":

@@ -92,9 +92,7 @@ print(scanned, time.perf_counter() - start)
 def bare(folder: Path, rounds: int, threads: int) -> tuple[float, float]:
     """Seconds of one scan of the files, and of the two fits, in a fresh process."""
     arguments = [str(folder), str(rounds), str(threads), str(COLUMNS)]
-    done = subprocess.run(
-        [sys.executable, "-c", BARE, *arguments], check=True, capture_output=True, text=True
-    )
+    done = subprocess.run([sys.executable, "-c", BARE, *arguments], check=True, capture_output=True, text=True)
     scanned, fitted = map(float, done.stdout.split())
     return scanned, fitted
 
@@ -126,10 +124,7 @@ def main() -> None:
         progress=clock,
     ) as log:
         ev = op.evaluate(
-            log,
-            lambda frame: choice(frame[names].to_numpy()),
-            estimators=["IPW", "DML"],
-            reward_model=model,
+            log, lambda frame: choice(frame[names].to_numpy()), estimators=["IPW", "DML"], reward_model=model
         )
         clock("intervals and checks", 0.0)
         verdict = ev.verdict()

@@ -28,16 +28,7 @@ ROLES = {
     "propensity": "density",
     "action_kind": "continuous",
 }
-WAYS = (
-    "bare",
-    "formula",
-    "obp",
-    "obp, bootstrap",
-    "memory",
-    "memory, chosen",
-    "stream",
-    "stream, chosen",
-)
+WAYS = ("bare", "formula", "obp", "obp, bootstrap", "memory", "memory, chosen", "stream", "stream, chosen")
 
 
 def policy(frame: object) -> np.ndarray:

@@ -43,14 +43,10 @@ def measured(name: str, log: op.Trajectories, target: Any) -> None:
         f"verdict {judging:.2f} CPU s ({verdict.level})"
     )
     value, plain = timed(lambda: fitted_q(log, target))
-    print(
-        f"  fitted Q in plain numpy: {plain:.2f} CPU s ({value:.4g}; auto {ev['auto'].value:.4g})"
-    )
+    print(f"  fitted Q in plain numpy: {plain:.2f} CPU s ({value:.4g}; auto {ev['auto'].value:.4g})")
     if importlib.util.find_spec("d3rlpy") and not log.is_discrete:
         peer = timed(lambda: d3rlpy_fitted_q(log))[1]
-        print(
-            f"  d3rlpy's fitted Q, {STEPS:,} steps: {peer:.2f} CPU s, {peer / seconds:.1f} times as much"
-        )
+        print(f"  d3rlpy's fitted Q, {STEPS:,} steps: {peer:.2f} CPU s, {peer / seconds:.1f} times as much")
 
 
 def d3rlpy_fitted_q(log: op.Trajectories) -> None:

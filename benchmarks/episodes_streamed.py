@@ -24,22 +24,8 @@ import offpolicy as op
 
 LENGTH, SLOTS, BLOCK = 10, 3, 200_000
 FIT = 1_000_000  # rows that models are fitted to, drawn by a hash beyond
-STEPS = {
-    "episode": "id",
-    "step": "t",
-    "state": ["x", "y"],
-    "action": "a",
-    "reward": "r",
-    "propensity": "p",
-}
-SLATES = {
-    "slate": "id",
-    "position": "t",
-    "context": ["x"],
-    "action": "a",
-    "reward": "r",
-    "propensity": "p",
-}
+STEPS = {"episode": "id", "step": "t", "state": ["x", "y"], "action": "a", "reward": "r", "propensity": "p"}
+SLATES = {"slate": "id", "position": "t", "context": ["x"], "action": "a", "reward": "r", "propensity": "p"}
 ITEMS = np.array(["a", "b", "c", "d"])
 
 
@@ -98,9 +84,7 @@ def run(kind: str, path: Path, *, alone: bool) -> None:
         "seed": 1,
     }
     began = time.perf_counter()
-    with constructor.scan(
-        str(path), way="stream", memory_limit="500MB", threads=1, fit_rows=FIT, **roles
-    ) as log:
+    with constructor.scan(str(path), way="stream", memory_limit="500MB", threads=1, fit_rows=FIT, **roles) as log:
         ev = op.evaluate(log, policy, **asked)
         value = ev["policy", "DML"].value
         rows = ev.problem.log.rows
@@ -121,10 +105,7 @@ def main() -> None:
     parser.add_argument("--alone", action="store_true")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        for kind, units, length in (
-            ("episodes", options.steps // LENGTH, LENGTH),
-            ("slates", options.slates, SLOTS),
-        ):
+        for kind, units, length in (("episodes", options.steps // LENGTH, LENGTH), ("slates", options.slates, SLOTS)):
             if units:
                 path = Path(folder) / f"{kind}.parquet"
                 write(path, units, length, 0)

@@ -43,15 +43,11 @@ print(wall, cpu, groups, rows, resource.getrusage(resource.RUSAGE_SELF).ru_maxrs
 def plain_group_by(folder: Path, threads: int) -> tuple[float, float]:
     """Wall and CPU seconds of the GROUP BY, in a fresh process."""
     done = subprocess.run(
-        [sys.executable, "-c", PLAIN, str(folder), str(threads)],
-        check=True,
-        capture_output=True,
-        text=True,
+        [sys.executable, "-c", PLAIN, str(folder), str(threads)], check=True, capture_output=True, text=True
     )
     wall, cpu, groups, rows, peak = map(float, done.stdout.split())
     print(
-        f"plain GROUP BY: {wall:.1f} s wall, {cpu:.1f} s CPU, {peak:,.0f} MB, "
-        f"{rows:,.0f} rows in {groups:,.0f} groups"
+        f"plain GROUP BY: {wall:.1f} s wall, {cpu:.1f} s CPU, {peak:,.0f} MB, {rows:,.0f} rows in {groups:,.0f} groups"
     )
     return wall, cpu
 
@@ -69,9 +65,7 @@ def evaluate_campaign(folder: Path, world: Any, rounds: int, threads: int, clock
         way="cells",
         progress=clock,
     ) as log:
-        known = op.evaluate(
-            log, world.policy, estimators=ESTIMATORS, reward_model=model, n_jobs=threads
-        )
+        known = op.evaluate(log, world.policy, estimators=ESTIMATORS, reward_model=model, n_jobs=threads)
         found = judged(known, "known", clock)
         held = known.settings["engine"]["held"]
         clock("estimated", 0.0)

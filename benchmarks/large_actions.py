@@ -94,9 +94,7 @@ def memory(path: str, k: int) -> dict[str, float]:
 
 def stream(path: str, k: int) -> dict[str, float]:
     """From a file, block by block."""
-    with op.scan(
-        path, **ROLES, actions=list(range(k)), action_features=table(k), way="stream"
-    ) as log:
+    with op.scan(path, **ROLES, actions=list(range(k)), action_features=table(k), way="stream") as log:
         return evaluated(log)
 
 
@@ -167,22 +165,14 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = str(Path(folder) / "log.parquet")
         simulate(args.rows, args.actions).to_parquet(path, row_group_size=100_000)
-        lines = [
-            "| way | rows | value ± s.e. | CPU-s | CPU-s per million rows | MB |",
-            "|---|---|---|---|---|---|",
-        ]
+        lines = ["| way | rows | value ± s.e. | CPU-s | CPU-s per million rows | MB |", "|---|---|---|---|---|---|"]
         for way in args.ways:
             command = [sys.executable, __file__, "--way", way, "--path", path]
             done = subprocess.run(
-                [*command, "--actions", str(args.actions)],
-                check=False,
-                capture_output=True,
-                text=True,
+                [*command, "--actions", str(args.actions)], check=False, capture_output=True, text=True
             )
             if done.returncode:
-                lines.append(
-                    f"| {way} | failed: {done.stderr.strip()[-200:] or 'killed'} | | | | |"
-                )
+                lines.append(f"| {way} | failed: {done.stderr.strip()[-200:] or 'killed'} | | | | |")
                 continue
             f = json.loads(done.stdout)
             rows = int(f.get("rows", args.rows))

@@ -55,9 +55,7 @@ def in_child(what: str, options: argparse.Namespace) -> tuple[float, str]:
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     sizes = ["--rows", str(options.rows), "--depth", str(options.depth)]
     command = [sys.executable, __file__, "--only", what, *sizes]
-    out = subprocess.run(
-        command, env=environment, check=True, capture_output=True, text=True
-    ).stdout
+    out = subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout
     seconds, words = out.strip().partition(" ")[::2]
     return float(seconds), words
 
@@ -74,9 +72,7 @@ def main() -> None:
     plain, _ = in_child("fit", options)
     learned, words = in_child("learn", options)
     print(f"plain LightGBM fit of {options.rows:,} rows: {plain:6.1f} CPU-s")
-    print(
-        f"learn_policy, depth {options.depth}:       {learned:6.1f} CPU-s, {learned / plain:.1f} times as long"
-    )
+    print(f"learn_policy, depth {options.depth}:       {learned:6.1f} CPU-s, {learned / plain:.1f} times as long")
     print(words)
 
 

@@ -21,8 +21,7 @@ def measure(rows: int, metrics: int, way: str) -> None:
     import offpolicy as op
 
     op.evaluate(  # imports and first-time work of every library
-        op.BanditLog.from_arrays(np.zeros((50, 1)), [0, 1] * 25, np.arange(50.0), [0.5] * 50),
-        "uniform",
+        op.BanditLog.from_arrays(np.zeros((50, 1)), [0, 1] * 25, np.arange(50.0), [0.5] * 50), "uniform"
     )
     idle = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     rng = np.random.default_rng(0)
@@ -68,9 +67,7 @@ def main() -> None:
         out = subprocess.run(command, check=True, capture_output=True, text=True).stdout
         seconds, idle, peak = map(float, out.split())
         taken[metrics] = peak - idle
-        print(
-            f"{metrics:3d} metrics: {seconds:6.1f} s, peak {peak:6.0f} MB, beyond imports {peak - idle:6.0f} MB"
-        )
+        print(f"{metrics:3d} metrics: {seconds:6.1f} s, peak {peak:6.0f} MB, beyond imports {peak - idle:6.0f} MB")
     print(f"memory of ten over memory of one: {taken[10] / taken[1]:.2f}")
 
 

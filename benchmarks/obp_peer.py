@@ -61,10 +61,7 @@ print(value, float("nan"), ipw, world.truth, time.perf_counter() - start, time.p
 def run(python: str, script: str, folder: Path) -> dict[str, float]:
     here = str(Path(__file__).parent)
     done = subprocess.run(
-        [python, "-W", "ignore", "-c", script, str(folder), here],
-        check=True,
-        stdout=subprocess.PIPE,
-        text=True,
+        [python, "-W", "ignore", "-c", script, str(folder), here], check=True, stdout=subprocess.PIPE, text=True
     )
     names = ("value", "se", "ipw", "truth", "wall", "cpu", "peak")
     return dict(zip(names, map(float, done.stdout.split()[-7:]), strict=True))

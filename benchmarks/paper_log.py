@@ -22,14 +22,7 @@ ROWS = 40_101_050
 LEVELS = {"gender": 3, "age": 8, "region": 47, "device": 4, "os": 6, "hour": 24}
 CONTEXT = list(LEVELS)
 # What `offpolicy.scan` is told about a log of this kind.
-ROLES = {
-    "context": CONTEXT,
-    "action": "ad",
-    "reward": "click",
-    "propensity": "p",
-    "batch": "batch",
-    "id": "id",
-}
+ROLES = {"context": CONTEXT, "action": "ad", "reward": "click", "propensity": "p", "batch": "batch", "id": "id"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,13 +172,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
     start = time.perf_counter()
-    worlds = write(
-        args.folder,
-        rows=args.rows,
-        contexts=args.contexts,
-        actions=args.actions,
-        seed=args.seed,
-    )
+    worlds = write(args.folder, rows=args.rows, contexts=args.contexts, actions=args.actions, seed=args.seed)
     size = sum(f.stat().st_size for f in args.folder.glob("*.parquet"))
     print(f"{args.rows:,} rows, {size / 1e6:,.0f} MB, {time.perf_counter() - start:.1f} s")
     for world in worlds:

@@ -34,12 +34,7 @@ def one(folder: Path, setting: dict[str, int]) -> dict[str, float]:
     name = f"r{setting['rows']}c{setting['contexts']}a{setting['actions']}"
     path = folder / name
     world = paper_log.write(
-        path,
-        rows=setting["rows"],
-        campaigns=1,
-        contexts=setting["contexts"],
-        actions=setting["actions"],
-        batches=7,
+        path, rows=setting["rows"], campaigns=1, contexts=setting["contexts"], actions=setting["actions"], batches=7
     )[0]
     import offpolicy as op
 
@@ -50,12 +45,7 @@ def one(folder: Path, setting: dict[str, int]) -> dict[str, float]:
     for j in range(1, setting["policies"]):
         best = rng.integers(0, setting["actions"])
         policies[f"policy{j}"] = op.policies.Fixed(paper_log.labels(setting["actions"])[best])
-    with op.scan(
-        str(path / "*.parquet"),
-        **paper_log.ROLES,
-        way="cells",
-        max_cells=40_000_000,
-    ) as log:
+    with op.scan(str(path / "*.parquet"), **paper_log.ROLES, way="cells", max_cells=40_000_000) as log:
         ev = op.evaluate(
             log,
             policies,

@@ -33,9 +33,7 @@ SLOTS, ITEMS = 5, 10
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--jobs", nargs="*", default=JOBS, choices=JOBS)
     parser.add_argument("--slates", type=int, default=1_000_000)
     parser.add_argument("--one", choices=JOBS, help=argparse.SUPPRESS)
@@ -126,9 +124,7 @@ def ours(n: int) -> dict[str, float]:
     d = arrays(n)
     start = time.process_time()
     log = log_of(d)
-    ev = op.evaluate(
-        log, policy(d), estimators=["IPW", "DML"], value_model=d["q"].reshape(-1, ITEMS)
-    )
+    ev = op.evaluate(log, policy(d), estimators=["IPW", "DML"], value_model=d["q"].reshape(-1, ITEMS))
     values = {}
     for name in ("IPW", "DML"):
         estimate = ev["policy", name]
@@ -144,10 +140,7 @@ def plain(n: int) -> dict[str, float]:
     before = np.concatenate([np.ones((n, 1)), rho[:, :-1]], axis=1)
     own = np.take_along_axis(d["q"], d["items"][:, :, None], axis=2)[:, :, 0]
     v = d["q"] @ d["pi"]
-    scores = {
-        "IPW": (rho * d["clicks"]).sum(axis=1),
-        "DML": (rho * (d["clicks"] - own) + before * v).sum(axis=1),
-    }
+    scores = {"IPW": (rho * d["clicks"]).sum(axis=1), "DML": (rho * (d["clicks"] - own) + before * v).sum(axis=1)}
     values = {}
     for name, psi in scores.items():
         width = 2 * 1.96 * float(psi.std()) / math.sqrt(n)
@@ -171,9 +164,7 @@ def obp(n: int) -> dict[str, float]:
     }
     weighted = SlateRewardInteractionIPS(len_list=SLOTS).estimate_policy_value(**rows)
     robust = SlateCascadeDoublyRobust(len_list=SLOTS, n_unique_action=ITEMS).estimate_policy_value(
-        **rows,
-        q_hat=d["q"].ravel(),
-        evaluation_policy_action_dist=np.tile(d["pi"], n * SLOTS),
+        **rows, q_hat=d["q"].ravel(), evaluation_policy_action_dist=np.tile(d["pi"], n * SLOTS)
     )
     return done(start, IPW=float(weighted), DML=float(robust))
 

@@ -25,9 +25,7 @@ STEPS = 50
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--jobs", nargs="*", default=JOBS, choices=JOBS)
     parser.add_argument("--episodes", type=int, default=100_000, help="of the tabular jobs")
     parser.add_argument("--transitions", type=int, default=1_000_000, help="of the fitted jobs")
@@ -161,9 +159,7 @@ def fitted(options: argparse.Namespace) -> dict[str, object]:
     log = place.simulate(options.transitions // STEPS, np.random.default_rng(0))
     clock = Clock()
     learner = LGBMRegressor(n_estimators=60, num_leaves=15, verbose=-1, n_jobs=1)
-    ev = op.evaluate(
-        log, place.target, estimators=["DM-cf"], value_model=op.FittedQ(learner), folds=2
-    )
+    ev = op.evaluate(log, place.target, estimators=["DM-cf"], value_model=op.FittedQ(learner), folds=2)
     used = clock.read()
     return {**used, "value": ev["policy", "DM-cf"].value, "truth": place.value()}
 

@@ -183,18 +183,13 @@ def direct(graph: dict[str, set[str]]) -> dict[str, set[str]]:
     def reach(room: str) -> set[str]:
         return graph[room].union(*(reach(other) for other in graph[room]))
 
-    return {
-        room: {b for b in others if not any(b in reach(c) for c in others - {b})}
-        for room, others in graph.items()
-    }
+    return {room: {b for b in others if not any(b in reach(c) for c in others - {b})} for room, others in graph.items()}
 
 
 def shown(everything: dict[str, Module]) -> dict[str, set[str]]:
     """Rooms and arrows of the picture: what everyone uses, and the door, are left out."""
     hidden = {*SHARED, *DOOR}
-    graph = {
-        room: others - hidden for room, others in arrows(everything).items() if room not in hidden
-    }
+    graph = {room: others - hidden for room, others in arrows(everything).items() if room not in hidden}
     return direct(graph)
 
 
@@ -229,9 +224,7 @@ def picture(everything: dict[str, Module]) -> str:
     lines = [head, title, tip]
     for path in paths:
         spots = [points[node] for node in path]
-        lines.append(
-            f'<path d="{_curve(spots)}" fill="none" stroke="#808890" marker-end="url(#tip)"/>'
-        )
+        lines.append(f'<path d="{_curve(spots)}" fill="none" stroke="#808890" marker-end="url(#tip)"/>')
     for room in graph:
         x, y = MARGIN + points[room][0] * STEP_X, MARGIN + points[room][1] * STEP_Y
         lines.append(
@@ -242,9 +235,7 @@ def picture(everything: dict[str, Module]) -> str:
     return "\n".join([*lines, "</svg>"]) + "\n"
 
 
-def _placed(
-    graph: dict[str, set[str]], column: dict[str, int]
-) -> tuple[dict[str, tuple[int, float]], list[list[str]]]:
+def _placed(graph: dict[str, set[str]], column: dict[str, int]) -> tuple[dict[str, tuple[int, float]], list[list[str]]]:
     """Where rooms and the bends of long arrows are, and the way of each arrow from left to right."""
     layers: list[list[str]] = [[] for _ in range(max(column.values()) + 1)]
     for room in sorted(graph, key=PLACE.__getitem__):
@@ -332,10 +323,7 @@ def _cell(text: str) -> str:
 
 def filled(page: str, everything: dict[str, Module]) -> str:
     """The page with what is generated put between its markers."""
-    for name, text in (
-        ("rooms", table_of_rooms(everything)),
-        ("modules", tables_of_modules(everything)),
-    ):
+    for name, text in (("rooms", table_of_rooms(everything)), ("modules", tables_of_modules(everything))):
         start, end = f"<!-- {name}: generated -->", f"<!-- {name}: end -->"
         before, found, rest = page.partition(start)
         _, closed, after = rest.partition(end)

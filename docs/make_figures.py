@@ -50,9 +50,7 @@ def cross_fitting(replications: int = 300, n: int = 400) -> None:
         a = (rng.random(n) < p1).astype(int)
         r = x[:, 0] + a + rng.normal(size=n)
         log = op.BanditLog.from_arrays(x, a, r, np.where(a == 1, p1, 1 - p1))
-        ev = op.evaluate(
-            log, op.policies.Fixed(1), estimators=list(found), reward_model=DecisionTreeRegressor()
-        )
+        ev = op.evaluate(log, op.policies.Fixed(1), estimators=list(found), reward_model=DecisionTreeRegressor())
         for name, values in found.items():
             e = ev["policy", name]
             values.append((e.value - 1.0) / e.std_error)
@@ -62,9 +60,7 @@ def cross_fitting(replications: int = 300, n: int = 400) -> None:
         label = f"{name}: 95% intervals cover {covered[name] / replications:.0%}"
         plt.hist(found[name], bins, density=True, color=color, alpha=0.55, label=label)
     z = np.linspace(-6, 6, 200)
-    plt.plot(
-        z, np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi), color="black", lw=1, label="what is promised"
-    )
+    plt.plot(z, np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi), color="black", lw=1, label="what is promised")
     plt.xlabel("(estimate − truth) / standard error")
     plt.yticks([])
     plt.legend(frameon=False, loc="upper left")
@@ -146,25 +142,11 @@ def slates(n: int = 5_000) -> None:
     young = rng.random(n) < 0.5
     appeal = np.where(young[:, None], [0.1, 0.4, 0.6, 0.5], [0.7, 0.6, 0.1, 0.2])
     shown = np.array([rng.permutation(4)[:3] for _ in range(n)])
-    columns: dict[str, list[Any]] = {
-        "request": [],
-        "pos": [],
-        "young": [],
-        "item": [],
-        "click": [],
-        "p": [],
-    }
+    columns: dict[str, list[Any]] = {"request": [], "pos": [], "young": [], "item": [], "click": [], "p": []}
     for k in range(3):
         tired = (np.take_along_axis(appeal, shown[:, :k], axis=1) > 0.5).sum(axis=1)
         click = rng.random(n) < appeal[np.arange(n), shown[:, k]] * 0.6**tired
-        parts = (
-            np.arange(n),
-            np.full(n, k + 1),
-            young,
-            shown[:, k],
-            click * 1.0,
-            np.full(n, 1 / (4 - k)),
-        )
+        parts = (np.arange(n), np.full(n, k + 1), young, shown[:, k], click * 1.0, np.full(n, 1 / (4 - k)))
         for name, values in zip(columns, parts, strict=True):
             columns[name].append(values)
     frame = pd.DataFrame({name: np.concatenate(values) for name, values in columns.items()})
@@ -173,9 +155,7 @@ def slates(n: int = 5_000) -> None:
     )  # fmt: skip
 
     def scorer(rows: Any) -> Any:
-        return np.where(
-            rows["young"].to_numpy()[:, None], [0.1, 0.4, 0.6, 0.5], [0.7, 0.6, 0.1, 0.2]
-        )
+        return np.where(rows["young"].to_numpy()[:, None], [0.1, 0.4, 0.6, 0.5], [0.7, 0.6, 0.1, 0.2])
 
     ev = op.evaluate(log, op.policies.PlackettLuce(scorer, temperature=0.3), estimators=["SNIPW"])
     ev.plot("positions").set_ylabel("clicks")
@@ -191,16 +171,10 @@ def many_actions(n: int = 4_000) -> None:
         cell = np.arange(k) % 12
         action = rng.integers(k, size=n)
         reward = (rng.random(n) < 0.1 + 0.05 * cell[action]).astype(float)
-        log = op.BanditLog.from_arrays(
-            None, action, reward, np.full(n, 1 / k), actions=range(k), action_features=cell
-        )
+        log = op.BanditLog.from_arrays(None, action, reward, np.full(n, 1 / k), actions=range(k), action_features=cell)
         for name, ratio in (("exact", "exact"), ("cells", op.CoarseRatio(bins=12))):
             ev = op.evaluate(
-                log,
-                op.policies.Fixed(5),
-                estimators=["IPW"],
-                ratio=ratio,
-                behavior_model=op.policies.Uniform(),
+                log, op.policies.Fixed(5), estimators=["IPW"], ratio=ratio, behavior_model=op.policies.Uniform()
             )
             found[name].append(ev["policy", "IPW"].std_error)
     for name, color in (("exact", ORANGE), ("cells", BLUE)):
@@ -228,9 +202,7 @@ def value_curve(n: int = 4_000) -> None:
         return 1 / (1 + np.exp(0.8 * (p - 7 - 2 * x)))
 
     revenue = price * (rng.random(n) < chance(price, income))
-    log = op.BanditLog.from_arrays(
-        income[:, None], price, revenue, np.full(n, 0.1), action_kind="continuous"
-    )
+    log = op.BanditLog.from_arrays(income[:, None], price, revenue, np.full(n, 0.1), action_kind="continuous")
     ev = op.evaluate(log, {"7 for all": 7.0}, reward_model=op.models.SplineReward())
     curve = ev.value_curve(np.linspace(3, 11, 17))
     axes = plt.gca()

@@ -21,9 +21,7 @@ def main() -> None:
         if not pages.blocks(page):
             continue
         if missing := pages.missing_data(page):
-            print(
-                f"left as it is, for want of the data {missing!r}: {page.relative_to(pages.ROOT)}"
-            )
+            print(f"left as it is, for want of the data {missing!r}: {page.relative_to(pages.ROOT)}")
             continue
         with tempfile.TemporaryDirectory() as folder:
             os.chdir(folder)

@@ -33,9 +33,7 @@ FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-backgroun
 def chromium() -> str:
     """Path of the browser."""
     names = ("chromium", "chromium-browser", "google-chrome")
-    path = os.environ.get("OFFPOLICY_CHROMIUM") or next(
-        filter(None, map(shutil.which, names)), None
-    )
+    path = os.environ.get("OFFPOLICY_CHROMIUM") or next(filter(None, map(shutil.which, names)), None)
     if path is None:
         sys.exit("no Chromium found: `apt-get install chromium`, or set OFFPOLICY_CHROMIUM")
     return path
@@ -63,10 +61,7 @@ def two_metrics() -> op.Evaluation:
     n, ads = 6_000, np.array(["plain", "video", "rich"])
     device, k = rng.integers(6, size=n), rng.integers(3, size=n)
     click = rng.random(n) < 0.15 + 0.1 * (k == device % 3)
-    rewards = {
-        "revenue": click * rng.integers(1, 5, n),
-        "cost": 0.2 + 0.1 * k + 0.1 * rng.random(n),
-    }
+    rewards = {"revenue": click * rng.integers(1, 5, n), "cost": 0.2 + 0.1 * k + 0.1 * rng.random(n)}
     log = op.BanditLog.from_arrays(device, ads[k], rewards, np.full(n, 1 / 3))
     policies = {"match": lambda x: ads[x % 3], "plain": "always:plain", "rich": "always:rich"}
     return op.evaluate(log, policies, minimize=["cost"])
@@ -80,10 +75,7 @@ def shoot(path: Path, out: Path, shots: dict = SHOTS) -> None:
         browser = driver.chromium.launch(executable_path=chromium(), args=FLAGS)
         for name, (width, height, scheme, part) in shots.items():
             context = browser.new_context(
-                viewport={"width": width, "height": height},
-                color_scheme=scheme,
-                reduced_motion="reduce",
-                offline=True,
+                viewport={"width": width, "height": height}, color_scheme=scheme, reduced_motion="reduce", offline=True
             )
             page = context.new_page()
             page.goto(path.as_uri())

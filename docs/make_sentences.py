@@ -14,18 +14,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 SOURCE = HERE.parent / "src" / "offpolicy"
 PAGE = HERE / "reference" / "sentences.md"
-ROOMS = (
-    "show",
-    "cli",
-    "trust",
-    "inference",
-    "decide",
-    "evaluation",
-    "logs",
-    "policies",
-    "models",
-    "engines",
-)
+ROOMS = ("show", "cli", "trust", "inference", "decide", "evaluation", "logs", "policies", "models", "engines")
 #: Habits of translated English; rooms whose sentences were rewritten must not fall back into them.
 BANNED = {
     "as it seems": "probably",
@@ -49,13 +38,9 @@ Made anew with every build of the docs (`docs/make_sentences.py`).
 def sentences(tree: ast.AST) -> list[str]:
     """Texts of at least four words, in the order of the file; docstrings left out."""
     silent = {
-        id(node.value)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
     }
-    parts = {
-        id(v) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for v in node.values
-    }
+    parts = {id(v) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for v in node.values}
     found: list[tuple[int, int, str]] = []
     for node in ast.walk(tree):
         if id(node) in silent or id(node) in parts:

@@ -88,9 +88,7 @@ KINDS: dict[str, Kind] = {
     "Iterable[Hashable]": Kind("a list of labels", _is_many),
     "tuple[Hashable, ...]": Kind("a list of labels", _is_many),
     "tuple[str, ...]": Kind("a list of texts", _all(_is_text)),
-    "tuple[float, float]": Kind(
-        "two numbers", lambda v: _is_many(v) and len(list(v)) == 2 and all(map(_is_number, v))
-    ),
+    "tuple[float, float]": Kind("two numbers", lambda v: _is_many(v) and len(list(v)) == 2 and all(map(_is_number, v))),
     "Mapping[Any, float]": Kind("a mapping to numbers", _numbers_by_key),
     "Mapping[str, float]": Kind("a mapping to numbers", _numbers_by_key),
     "Mapping": Kind("a mapping", lambda value: isinstance(value, Mapping)),
@@ -202,25 +200,19 @@ def _guarded(function: Any, who: str) -> Any:
     return call
 
 
-def _check(
-    who: str, name: str, value: Any, allowed: tuple[Kind, ...], cause: Exception | None = None
-) -> None:
+def _check(who: str, name: str, value: Any, allowed: tuple[Kind, ...], cause: Exception | None = None) -> None:
     if not allowed:
         return
     if not any(kind.holds(value) for kind in allowed):
         choices = [choice for kind in allowed for choice in kind.choices]
         hint = did_you_mean(value, choices) if isinstance(value, str) and choices else ""
         said = _or([kind.words for kind in allowed])
-        raise UsageError(
-            f"{who}: {name}= must be {said}. Got {value!r:.80} instead.{hint}"
-        ) from cause
+        raise UsageError(f"{who}: {name}= must be {said}. Got {value!r:.80} instead.{hint}") from cause
     limit = RANGES.get(name)
     if limit is not None and isinstance(value, Real | str) and not _is_truth(value):
         comparable = isinstance(value, str) == (name in TEXTS)
         if comparable and not limit.holds(value):
-            raise UsageError(
-                f"{who}: {name}= must be {limit.words}. Got {value!r:.80} instead."
-            ) from cause
+            raise UsageError(f"{who}: {name}= must be {limit.words}. Got {value!r:.80} instead.") from cause
 
 
 def _kinds(annotation: str, names: dict[str, Any]) -> tuple[Kind, ...]:

@@ -120,9 +120,7 @@ def place_of(share: float, size: int) -> int:
     return min(max(math.ceil((share - ROUNDED) * size) - 1, 0), size - 1)
 
 
-def quantiles(
-    values: Array, shares: Sequence[float] | Floats, mass: Floats | None = None
-) -> Floats:
+def quantiles(values: Array, shares: Sequence[float] | Floats, mass: Floats | None = None) -> Floats:
     """Smallest values at or below which at least these shares of the mass lie.
 
     The one definition of a quantile in the library: a row of mass 3 counts as three rows, in any order.

@@ -51,9 +51,7 @@ def written_whole(path: str | Path) -> Iterator[Path]:
         if target.exists() and not target.is_file():
             yield target
             return
-        handle, name = tempfile.mkstemp(
-            prefix=".partial-", suffix=f"-{target.name}", dir=target.parent
-        )
+        handle, name = tempfile.mkstemp(prefix=".partial-", suffix=f"-{target.name}", dir=target.parent)
         os.close(handle)
         part = Path(name)
         try:

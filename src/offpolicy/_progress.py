@@ -200,12 +200,8 @@ class Terminal:
             self._bars.remove_task(self._tasks.pop(stage))
         for stage in stages:
             if stage not in self._tasks:
-                self._tasks[stage] = self._bars.add_task(
-                    stage.description, total=stage.total, time="", note=""
-                )
-            self._bars.update(
-                self._tasks[stage], completed=stage.done, time=time_of(stage), note=stage.note
-            )
+                self._tasks[stage] = self._bars.add_task(stage.description, total=stage.total, time="", note="")
+            self._bars.update(self._tasks[stage], completed=stage.done, time=time_of(stage), note=stage.note)
         self._bars.refresh()
 
     def close(self) -> None:

@@ -31,9 +31,7 @@ def visible(text: str, *, lines: bool = False) -> str:
     if text.isprintable():
         return text
     kept = "\n\t" if lines else ""
-    return "".join(
-        c if c in kept or unicodedata.category(c) not in CONTROL else _escape(c) for c in text
-    )
+    return "".join(c if c in kept or unicodedata.category(c) not in CONTROL else _escape(c) for c in text)
 
 
 def esc(text: object) -> str:

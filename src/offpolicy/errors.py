@@ -149,9 +149,7 @@ def did_you_mean(name: object, known: Iterable[object]) -> str:
     return f" Known: {shown}{', …' if len(names) > 8 else ''}."
 
 
-def first_rows(
-    bad: NDArray[np.bool_], values: Any = None, numbers: Any = None, *, limit: int = 3
-) -> str:
+def first_rows(bad: NDArray[np.bool_], values: Any = None, numbers: Any = None, *, limit: int = 3) -> str:
     """Describe the first rows at which ``bad`` is true, with their values when given.
 
     ``numbers`` are those of the rows where they are not 0, 1, 2, ….
@@ -180,6 +178,5 @@ def missing_dependency(package: str, extra: str | None, purpose: str) -> Missing
     """
     what = package if extra is None else f"'offpolicy[{extra}]'"
     return MissingDependencyError(
-        f"{purpose} needs the package {package!r}, which is not installed. "
-        f"Install it with: pip install {what}"
+        f"{purpose} needs the package {package!r}, which is not installed. Install it with: pip install {what}"
     )

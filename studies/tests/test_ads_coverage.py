@@ -52,9 +52,7 @@ def test_normal_intervals_are_short_and_default_ones_are_not():
             if cell.batch % 4 != 1:
                 continue
             for value, drawn in new_logs(world, cell, rng):
-                policy = ChoiceTable(
-                    world.contexts[drawn.present], sizes, drawn.choice, drawn.draws
-                )
+                policy = ChoiceTable(world.contexts[drawn.present], sizes, drawn.choice, drawn.draws)
                 log = counted_log(world, drawn, 2)
                 found = op.evaluate(log, {"cb": policy}, estimators=["IPW"])["cb", "IPW"]
                 for method, hits in inside.items():

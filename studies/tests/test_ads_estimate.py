@@ -11,13 +11,7 @@ from offpolicy.logs.bandit import BanditLog
 from offpolicy.models.rewards.reward import RewardData
 from offpolicy_studies.ads.config import AdConfig
 from offpolicy_studies.ads.counterfactual import Training, best_designs, pooled
-from offpolicy_studies.ads.estimate import (
-    ESTIMATORS,
-    ChoiceTable,
-    counted_log,
-    estimate_cell,
-    scanned_log,
-)
+from offpolicy_studies.ads.estimate import ESTIMATORS, ChoiceTable, counted_log, estimate_cell, scanned_log
 from offpolicy_studies.ads.reward import Boosted, Constant, TunedBoosting
 from offpolicy_studies.ads.simulate import simulate_campaign, write_rows
 from offpolicy_studies.ads.world import make_world
@@ -79,11 +73,7 @@ def test_counted_log_gives_the_row_level_numbers(world, cells, behavior):
     assert log.n == cell.shown.sum()
     assert log.rows < log.n
     policy = ChoiceTable(world.contexts[cell.present], sizes(world), cell.choice, cell.draws)
-    options = {
-        "estimators": list(ESTIMATORS),
-        "reward_model": DesignMeans(),
-        "behavior_model": behavior,
-    }
+    options = {"estimators": list(ESTIMATORS), "reward_model": DesignMeans(), "behavior_model": behavior}
     counted = op.evaluate(log, {"cb": policy}, **options)
     plain = op.evaluate(rows_of(log), {"cb": policy}, **options)
     for name in ESTIMATORS:
@@ -122,9 +112,7 @@ def test_engine_makes_the_same_log_of_the_impressions(world, cells, tmp_path):
     a, b = (estimate_cell(world, cell, log) for log in (scanned, counted))
     for name in ("IPW", "SNIPW"):  # no folds, no models: equal to rounding
         for behavior in ("true", "estimated"):
-            np.testing.assert_allclose(
-                a["estimates"][behavior][name], b["estimates"][behavior][name], rtol=1e-9
-            )
+            np.testing.assert_allclose(a["estimates"][behavior][name], b["estimates"][behavior][name], rtol=1e-9)
     value, se = a["estimates"]["true"]["DML"]
     assert abs(value - b["estimates"]["true"]["DML"][0]) < se
 
@@ -208,10 +196,7 @@ def test_counterfactual_policy_finds_a_dominant_design(world, cells):
 
     rng = np.random.default_rng(0)
     strong = [
-        replace(
-            c, clicks=rng.binomial(c.shown, np.where(c.design == 7, 0.3, 0.03)).astype(np.int32)
-        )
-        for c in cells
+        replace(c, clicks=rng.binomial(c.shown, np.where(c.design == 7, 0.3, 0.03)).astype(np.int32)) for c in cells
     ]
     k = len(cells[0].propensity)
     pairs = pooled(strong, len(world.contexts), k)

@@ -55,8 +55,7 @@ def test_a_map_is_taken_up_where_it_stopped(options, summary, tmp_path):
 
 def test_an_over_fitting_model_looks_better_where_it_was_fitted(summary):
     share = {
-        model: np.nanmean([c["in_sample_share"] for c in summary["cells"] if c["model"] == model])
-        for model in MODELS
+        model: np.nanmean([c["in_sample_share"] for c in summary["cells"] if c["model"] == model]) for model in MODELS
     }
     assert share["over-fitting"] < 0.9 * share["tuned"]
 
@@ -84,9 +83,7 @@ def test_all_worlds_together_count_a_seeds_batch_once(options, summary):
 def test_some_worlds_and_models_can_be_asked_for(options, tmp_path):
     some = replace(options, places=("x10-c1-good",), models=("over-fitting",), out=tmp_path)
     got = reproduce(some)
-    assert {(c["rate"], c["effects"], c["model"]) for c in got["cells"]} == {
-        (10, 1, "over-fitting")
-    }
+    assert {(c["rate"], c["effects"], c["model"]) for c in got["cells"]} == {(10, 1, "over-fitting")}
     for wrong in ({"places": ("x2-c1-good",)}, {"models": ()}):
         with pytest.raises(UsageError, match=f"{next(iter(wrong))} must be among"):
             reproduce(replace(some, **wrong))

@@ -8,13 +8,7 @@ from scipy.special import gammaln
 from scipy.stats import norm
 
 from offpolicy.errors import DataError, UsageError
-from offpolicy_studies.ads.metrics import (
-    Online,
-    relative_rmse,
-    rmse_difference,
-    rmse_spread,
-    truth_error,
-)
+from offpolicy_studies.ads.metrics import Online, relative_rmse, rmse_difference, rmse_spread, truth_error
 
 HALF_NORMAL = np.sqrt(1 - 2 / np.pi)
 EXACT = 1e15  # impressions that leave the online rate without noise
@@ -41,9 +35,7 @@ def test_cells_without_clicks_leave_sum_and_weights():
     online = Online(rate, n)
     keep = [0, 2]
     estimate = np.array([0.2, 0.5, 0.2])
-    assert relative_rmse(estimate, online) == relative_rmse(
-        estimate[keep], Online(rate[keep], n[keep])
-    )
+    assert relative_rmse(estimate, online) == relative_rmse(estimate[keep], Online(rate[keep], n[keep]))
     assert rmse_spread(estimate, estimate / 10, online, draws=10).cells_left_out == 1
 
 
@@ -76,9 +68,7 @@ def test_both_values_are_drawn_around_the_estimate():
     v, rate, n = np.array([0.1]), np.array([0.2]), np.array([1e6])
     online = Online(rate, n)
     total = np.hypot(0.01, np.sqrt(0.2 * 0.8 / 1e6))
-    assert rmse_spread(v, np.array([0.01]), online).fixed == pytest.approx(
-        total / 0.2 * HALF_NORMAL, rel=0.01
-    )
+    assert rmse_spread(v, np.array([0.01]), online).fixed == pytest.approx(total / 0.2 * HALF_NORMAL, rel=0.01)
     kept = rmse_spread(v, np.array([0.01]), online, online_around="online").fixed
     assert kept == pytest.approx(total / 0.2, rel=0.01)  # ten standard errors from zero: no folding
 

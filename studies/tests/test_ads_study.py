@@ -112,8 +112,7 @@ def test_workers_do_not_change_the_result(finished, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
-    [({"folds": 1}, "folds"), ({"workers": -1}, "workers"), ({"scale": 2.0}, "scale")],
+    ("change", "message"), [({"folds": 1}, "folds"), ({"workers": -1}, "workers"), ({"scale": 2.0}, "scale")]
 )
 def test_bad_options(tmp_path, change, message):
     with pytest.raises(UsageError, match=message):

@@ -7,12 +7,7 @@ from scipy.stats import chi2
 
 from offpolicy.errors import UsageError
 from offpolicy.policies import beta_thompson_probabilities
-from offpolicy_studies.ads.bandits import (
-    BetaPosterior,
-    choice_counts,
-    logistic_prior,
-    monte_carlo_probabilities,
-)
+from offpolicy_studies.ads.bandits import BetaPosterior, choice_counts, logistic_prior, monte_carlo_probabilities
 from offpolicy_studies.ads.config import CB_IMPRESSIONS, MAB_IMPRESSIONS, AdConfig, generator
 from offpolicy_studies.ads.simulate import AdCell, simulate_campaign, to_rows, write_rows
 from offpolicy_studies.ads.world import make_world
@@ -113,9 +108,7 @@ def test_true_values_by_plain_loops(world, cells):
     cell = cells[3]
     mu = world.click_probabilities(1, 3)
     share = world.campaigns[1].share
-    logged = sum(
-        share[x] * mu[x, a] * p for x in range(len(share)) for a, p in enumerate(cell.propensity)
-    )
+    logged = sum(share[x] * mu[x, a] * p for x in range(len(share)) for a, p in enumerate(cell.propensity))
     assert cell.true_logged == pytest.approx(logged)
     # Contexts absent from the log carry little mass, so the truth over those present is close.
     here = cell.present
@@ -206,9 +199,7 @@ def test_rows_are_the_impressions_of_the_cell(tmp_path, world, cells):
     assert len(rows["click"]) == cell.shown.sum()
     assert rows["click"].sum() == cell.clicks.sum()
     shown = np.bincount(rows["design"], minlength=len(cell.propensity))
-    assert np.array_equal(
-        shown, np.bincount(cell.design, cell.shown, minlength=len(cell.propensity))
-    )
+    assert np.array_equal(shown, np.bincount(cell.design, cell.shown, minlength=len(cell.propensity)))
     table = pq.read_table(write_rows(world, cell, tmp_path))
     assert table.num_rows == cell.shown.sum()
     assert set(dict(world.config.columns)) <= set(table.column_names)

@@ -63,9 +63,7 @@ def test_the_table_has_every_way_and_row(whole):
         for way in ways.WAYS:
             rows = cell["ways"][way]["rows"]
             assert set(rows) == {*ways.ROWS, ways.LOGGED}
-            assert rows["DM"]["mse"] == pytest.approx(
-                rows["DM"]["bias"] ** 2 + rows["DM"]["sd"] ** 2
-            )
+            assert rows["DM"]["mse"] == pytest.approx(rows["DM"]["bias"] ** 2 + rows["DM"]["sd"] ** 2)
     text = (out / "table.md").read_text(encoding="utf-8")
     assert text.count("\n### ") == len(ways.WAYS) + 2
     assert letter.show(summary).strip() == text.strip()
@@ -82,9 +80,7 @@ def test_a_run_in_parts_gives_the_same_numbers(whole, tmp_path):
     assert done[0].stat().st_mtime_ns == before
     again = letter.reproduce(dataclasses.replace(request(tmp_path), stage="estimates"))
     assert json.dumps(again["cells"]) == json.dumps(summary["cells"])
-    assert (out / "middle.safetensors").read_bytes() == (
-        tmp_path / "middle.safetensors"
-    ).read_bytes()
+    assert (out / "middle.safetensors").read_bytes() == (tmp_path / "middle.safetensors").read_bytes()
 
 
 def test_the_training_part_needs_nothing_but_torch_and_numpy(tmp_path):
@@ -123,18 +119,13 @@ def test_the_map_at_a_tiny_size(whole, tmp_path):
     assert {c["steps"] for c in summary["cells"] if c["policy"] == "middle"} == {2, 4, 6}
     together = {(g["q"], g["steps"], g["way"]): g for g in summary["pooled"]}
     assert cartpole_map.show(summary).count("\n") == 7 + len(summary["cells"]) + len(together)
-    assert (
-        together["plain", 4, "true"]["data_sets"],
-        together["plain", 6, "true"]["data_sets"],
-    ) == (2, 1)
+    assert (together["plain", 4, "true"]["data_sets"], together["plain", 6, "true"]["data_sets"]) == (2, 1)
     alone = [c for c in summary["cells"] if (c["q"], c["steps"], c["way"]) == ("plain", 4, "true")]
     # Errors are relative to each policy's value, the two policies count alike.
     want = np.mean([c["tests"]["DR-full"]["difference"] / c["value"] ** 2 for c in alone])
     assert together["plain", 4, "true"]["against_full"]["difference"] == pytest.approx(want)
     assert (tmp_path / "map.svg").stat().st_size > 1000
-    assert set(summary["careful_best_step"]) == {
-        store.cell_name(name, 0.3, 2) for name in ("short", "middle")
-    }
+    assert set(summary["careful_best_step"]) == {store.cell_name(name, 0.3, 2) for name in ("short", "middle")}
 
 
 def small_block(marks, behavior_steps=3):
@@ -143,9 +134,7 @@ def small_block(marks, behavior_steps=3):
     from offpolicy_studies.cartpole import plain_blocks
 
     letter_plain = Plain(marks=marks, behavior_steps=behavior_steps, refresh=2)
-    return plain_blocks.fit_plain_block(
-        policy.greedy(net), cell, [0, 1], TINY, letter_plain, "cpu"
-    )[0]
+    return plain_blocks.fit_plain_block(policy.greedy(net), cell, [0, 1], TINY, letter_plain, "cpu")[0]
 
 
 def test_a_shorter_training_is_the_beginning_of_a_longer_one():
@@ -229,16 +218,12 @@ def test_saturated_weights_add_the_reward_so_far_and_the_value_at_the_first_devi
 def test_ways_of_knowing_the_behavior_policy(arrays):
     same = arrays["actions"] == arrays["greedy"]
     assert ways.followed(arrays, ways.TRUE, "full", 0.3) == pytest.approx(np.full(len(same), 0.85))
-    assert ways.followed(arrays, ways.SHARES, "full", 0.3) == pytest.approx(
-        np.full(len(same), same.mean())
-    )
+    assert ways.followed(arrays, ways.SHARES, "full", 0.3) == pytest.approx(np.full(len(same), same.mean()))
     fold = np.repeat(arrays["folds"], arrays["lengths"])
     crossed = ways.followed(arrays, ways.SHARES, "cross", 0.3)
     assert crossed[fold == 0] == pytest.approx(np.full((fold == 0).sum(), same[fold == 1].mean()))
     as_it_is = ways.followed(arrays, ways.STATE, "cross", 0.3)
-    assert ways.followed(arrays, ways.HALF, "cross", 0.3) == pytest.approx(
-        np.maximum(as_it_is, 0.5)
-    )
+    assert ways.followed(arrays, ways.HALF, "cross", 0.3) == pytest.approx(np.maximum(as_it_is, 0.5))
     table = ways.behavior(arrays, ways.NINE, "full", 0.3)
     assert table.sum(1) == pytest.approx(np.ones(len(same)))
     assert table[np.arange(len(same)), arrays["greedy"].astype(int)].min() >= 0.9

@@ -29,9 +29,7 @@ def test_windows_and_fold_are_the_convolution_and_its_transpose(shape):
     ours = convolution._function().apply(x, weight)
     plain = torch.stack(
         [
-            functional.conv2d(
-                x[g].transpose(0, 1), weight[g].T.reshape(6, shape[1], 5, 5), stride=2
-            ).transpose(0, 1)
+            functional.conv2d(x[g].transpose(0, 1), weight[g].T.reshape(6, shape[1], 5, 5), stride=2).transpose(0, 1)
             for g in range(shape[0])
         ]
     )
@@ -39,9 +37,7 @@ def test_windows_and_fold_are_the_convolution_and_its_transpose(shape):
     torch.testing.assert_close(convolution.grouped_convolution(x, weight), plain)
     pull = torch.randn(plain.shape, generator=generator, dtype=torch.float64)
     for got, wanted in zip(
-        torch.autograd.grad(ours, (x, weight), pull),
-        torch.autograd.grad(plain, (x, weight), pull),
-        strict=True,
+        torch.autograd.grad(ours, (x, weight), pull), torch.autograd.grad(plain, (x, weight), pull), strict=True
     ):
         torch.testing.assert_close(got, wanted)
 
@@ -52,9 +48,7 @@ def plain_network(net, k, images, extras, running=None):
     for layer, width in enumerate(ensemble.WIDTHS):
         x = functional.conv2d(x, p[f"conv{layer}"].T.reshape(width, before, 5, 5), stride=2)
         given = (None, None) if running is None else running[:, k, at : at + width]
-        x = functional.batch_norm(
-            x, *given, p[f"scale{layer}"], p[f"shift{layer}"], training=running is None
-        ).relu()
+        x = functional.batch_norm(x, *given, p[f"scale{layer}"], p[f"shift{layer}"], training=running is None).relu()
         before, at = width, at + width
     x = torch.cat([x.flatten(1), extras], 1)
     return (x @ p["dense"] + p["dense_bias"]).relu() @ p["out"] + p["out_bias"]

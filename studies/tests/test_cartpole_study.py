@@ -27,14 +27,7 @@ TINY = Settings(
 
 def tiny(out):
     return Args(
-        epsilons=(0.1, 0.3),
-        replications=2,
-        trajectories=8,
-        device="cpu",
-        seed=3,
-        out=out,
-        block=1,
-        settings=TINY,
+        epsilons=(0.1, 0.3), replications=2, trajectories=8, device="cpu", seed=3, out=out, block=1, settings=TINY
     )
 
 
@@ -62,9 +55,7 @@ def test_end_to_end_writes_every_table(whole):
             for row in ROWS:
                 score = cell["tables"][kind][row]
                 assert score["replications"] == 2
-                assert score["mse"] == pytest.approx(
-                    score["bias"] ** 2 + score["variance"], nan_ok=True
-                )
+                assert score["mse"] == pytest.approx(score["bias"] ** 2 + score["variance"], nan_ok=True)
     assert whole.summary["truth"]["rollouts"] == 20
     assert json.loads((whole.out / "results.json").read_text(encoding="utf-8"))["policy"] == "short"
 
@@ -76,15 +67,11 @@ def test_logged_actions_and_nuisances_are_consistent(whole):
     assert arrays["q_cross"].shape == (steps, 2)
     assert np.isfinite(arrays["q_cross"].astype(float)).all()
     known = behavior(arrays, "true", "cross", 0.3)
-    assert known[np.arange(steps), arrays["greedy"].astype(int)] == pytest.approx(
-        np.full(steps, 0.85)
-    )
+    assert known[np.arange(steps), arrays["greedy"].astype(int)] == pytest.approx(np.full(steps, 0.85))
     assert 0 < (arrays["actions"] != arrays["greedy"]).mean() < 0.4
     found = diagnose(arrays, 0.3)
     share = (arrays["actions"] == arrays["greedy"]).mean()
-    assert found["true"]["log_loss"] == pytest.approx(
-        -(share * np.log(0.85) + (1 - share) * np.log(0.15))
-    )
+    assert found["true"]["log_loss"] == pytest.approx(-(share * np.log(0.85) + (1 - share) * np.log(0.15)))
 
 
 def test_a_killed_run_resumes_to_the_same_table(whole, tmp_path):
@@ -98,9 +85,7 @@ def test_a_killed_run_resumes_to_the_same_table(whole, tmp_path):
         "from offpolicy_studies.cartpole import reproduce\n"
         f"reproduce(tiny(Path({str(out)!r})))\n"
     )
-    running = subprocess.Popen(
-        [sys.executable, "-c", program], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
+    running = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     second = store.arrays_path(out, store.cell_name("short", 0.1, 2), 1)
     while not second.exists() and running.poll() is None:
         time.sleep(0.02)
@@ -176,9 +161,7 @@ def always(action):
 
 def test_values_by_simulation_equal_the_rest_of_the_episode():
     draws = environment.draw_start(np.random.default_rng(0), 6, 25)
-    done = environment.roll_out(
-        always(1), draws, epsilon=0, cap=25, period=5, device="cpu", image_dtype=torch.float32
-    )
+    done = environment.roll_out(always(1), draws, epsilon=0, cap=25, period=5, device="cpu", image_dtype=torch.float32)
     assert len(done.images) == int(done.lengths.sum())
     first = done.lengths.cumsum(0) - done.lengths
     assert done.images[first].abs().max() == 0

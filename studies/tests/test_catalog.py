@@ -24,9 +24,7 @@ def test_every_study_is_announced_under_its_name():
 
 def test_the_readme_lists_every_study_with_a_page_that_exists():
     rows = [r for r in (ROOT / "studies" / "README.md").read_text("utf-8").splitlines() if "|" in r]
-    assert {name for r in rows for name in re.findall(r"`([\w-]+)`", r.split("|")[1])} == set(
-        STUDIES
-    )
+    assert {name for r in rows for name in re.findall(r"`([\w-]+)`", r.split("|")[1])} == set(STUDIES)
     pages = [page for r in rows for page in re.findall(r"`(docs/[^`]+)`", r)]
     assert pages
     assert [page for page in pages if not (ROOT / page).is_file()] == []
@@ -37,9 +35,7 @@ def test_the_list_imports_no_study():
         "import sys; from offpolicy.cli import main; main(['reproduce']); "
         "print(sorted(m for m in sys.modules if m.startswith('offpolicy_studies')))"
     )
-    listed = subprocess.run(
-        [sys.executable, "-c", code], check=True, capture_output=True, text=True
-    )
+    listed = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert all(f"  {name}" in listed.stdout for name in STUDIES)
     loaded = "['offpolicy_studies', 'offpolicy_studies.catalog', 'offpolicy_studies.study']"
     assert listed.stdout.splitlines()[-1] == loaded

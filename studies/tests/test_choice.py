@@ -7,18 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from offpolicy_studies.choice import (
-    OURS,
-    PARTS,
-    Args,
-    Cell,
-    at_hand,
-    peers,
-    relative,
-    replicate,
-    reproduce,
-    ridges,
-)
+from offpolicy_studies.choice import OURS, PARTS, Args, Cell, at_hand, peers, relative, replicate, reproduce, ridges
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data" / "uci"
 needs_sets = pytest.mark.skipif(
@@ -47,9 +36,7 @@ def test_one_log_has_every_estimator_for_both_targets():
 
 @needs_sets
 def test_errors_are_relative_to_the_best_part(tmp_path):
-    result = reproduce(
-        Args(DATA, sets=("glass",), replications=2, folds=2, workers=1, out=tmp_path)
-    )
+    result = reproduce(Args(DATA, sets=("glass",), replications=2, folds=2, workers=1, out=tmp_path))
     for table in result["relative"].values():
         assert min(table[p]["glass"].value for p in PARTS) == 1
     shown = (tmp_path / "table.md").read_text(encoding="utf-8")
@@ -62,10 +49,7 @@ def test_the_error_of_a_ratio_is_that_of_runs_drawn_anew():
 
     def benchmark():
         ips = rng.chisquare(1, (2, 200))
-        rows = [
-            {"IPS": x, "DM": 9 * x, "DR": 5 * x, "auto": 0.8 * x * rng.uniform(0.5, 1.5, 200)}
-            for x in ips
-        ]
+        rows = [{"IPS": x, "DM": 9 * x, "DR": 5 * x, "auto": 0.8 * x * rng.uniform(0.5, 1.5, 200)} for x in ips]
         return relative({"one": rows[0], "two": rows[1]})["auto"]["mean"]
 
     found = np.array([benchmark() for _ in range(400)])

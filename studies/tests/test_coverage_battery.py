@@ -22,9 +22,7 @@ def test_there_are_enough_worlds_of_every_kind():
 LIGHT = [
     name
     for name, w in WORLDS.items()
-    if not any(
-        word in name for word in ("hardly", "heavy", "poor", "far", "long", "rare", "11 steps")
-    )
+    if not any(word in name for word in ("hardly", "heavy", "poor", "far", "long", "rare", "11 steps"))
     and getattr(w, "known", True)
     and getattr(w, "propensities", "") not in {"shares", "classifier"}
     and getattr(w, "model", "") != "auto"
@@ -112,9 +110,9 @@ def test_a_clear_miss_is_named():
 
 def test_the_default_alone_sees_the_same_logs():
     both = [
-        study.reproduce(
-            study.Args(replications=3, worlds=("60 rows / cont",), workers=1, default_only=alone)
-        )["worlds"]["60 rows / continuous"]["estimators"]["auto"]
+        study.reproduce(study.Args(replications=3, worlds=("60 rows / cont",), workers=1, default_only=alone))[
+            "worlds"
+        ]["60 rows / continuous"]["estimators"]["auto"]
         for alone in (True, False)
     ]
     assert both[0]["rmse"] == pytest.approx(both[1]["rmse"])

@@ -8,15 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from offpolicy_studies.decide import (
-    learning,
-    published,
-    routing,
-    selection,
-    selection_trials,
-    sets,
-    worlds,
-)
+from offpolicy_studies.decide import learning, published, routing, selection, selection_trials, sets, worlds
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 needs_prompts = pytest.mark.skipif(
@@ -30,9 +22,7 @@ def test_published_bounds_by_hand():
     one, reward = np.full(4, 0.5), np.array([1.0, 1.0, 1.0, 0.0])
     log = math.log(20)
     smoothed = (1.5**0.75 * math.exp(-log / 4) - 1) / 0.5
-    assert published.logarithmic_smoothing(one, one, reward, 0.05) == pytest.approx(
-        max(0, smoothed)
-    )
+    assert published.logarithmic_smoothing(one, one, reward, 0.05) == pytest.approx(max(0, smoothed))
     explored = 0.75 * 0.5 / (0.5 + 0.25) - 4 * log / 8
     assert published.implicit_exploration(one, one, reward, 0.05) == pytest.approx(max(0, explored))
     assert published.empirical_bernstein(one, one, reward, 0.05) == 0

@@ -15,9 +15,7 @@ def test_both_ratios_of_the_published_world_have_mean_one_and_the_marginal_one_v
         assert ratio.mean() == pytest.approx(1, abs=5 * ratio.std() / np.sqrt(len(ratio)))
     assert log.marginal.std() < log.exact.std()
     weighted = log.marginal * log.reward
-    assert weighted.mean() == pytest.approx(
-        log.value, abs=5 * weighted.std() / np.sqrt(len(weighted))
-    )
+    assert weighted.mean() == pytest.approx(log.value, abs=5 * weighted.std() / np.sqrt(len(weighted)))
 
 
 def test_values_of_worlds_are_means_over_contexts():

@@ -68,9 +68,7 @@ def test_a_file_of_another_version_is_refused_and_one_that_names_none_is_taken_u
     out = tmp_path / "r.jsonl"
     whole = simulate(draw, CELLS, 3, seed=1, workers=1, out=out)
     lines = [json.loads(line) for line in out.read_text().splitlines()]
-    old = [
-        {k: v for k, v in line.items() if k not in {"offpolicy_version", "input"}} for line in lines
-    ]
+    old = [{k: v for k, v in line.items() if k not in {"offpolicy_version", "input"}} for line in lines]
     out.write_text("".join(json.dumps(line) + "\n" for line in old[:4]))
     assert simulate(draw, CELLS, 3, seed=1, workers=1, out=out) == whole
     other = [{**lines[0], "offpolicy_version": "0.0.1"}, *lines[1:]]

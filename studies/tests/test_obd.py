@@ -16,22 +16,17 @@ from offpolicy_studies.folder import VARIABLE
 
 SAMPLE = Path(__file__).parents[3] / "shared" / "data"
 needs_sample = pytest.mark.skipif(
-    not (SAMPLE / "obd").is_dir(),
-    reason="the Open Bandit sample is not in ../shared/data beside the repository",
+    not (SAMPLE / "obd").is_dir(), reason="the Open Bandit sample is not in ../shared/data beside the repository"
 )
 
 
-def write_arm(
-    root, policy, *, campaign="men", rows=600, items=5, packed=False, name="propensity_score"
-):
+def write_arm(root, policy, *, campaign="men", rows=600, items=5, packed=False, name="propensity_score"):
     """One arm in the published layout, affinity columns included."""
     rng = np.random.default_rng(0 if policy == "bts" else 1)
     p = np.full(items, 1 / items)
     if policy == "bts":
         p = np.array([0.5, 0.2, 0.15, 0.1, 0.05])
-    lines = [
-        f",timestamp,item_id,position,click,{name}," + ",".join(obd.USER) + ",user-item_affinity_0"
-    ]
+    lines = [f",timestamp,item_id,position,click,{name}," + ",".join(obd.USER) + ",user-item_affinity_0"]
     for i in range(rows):
         item = rng.choice(items, p=p)
         click = int(rng.random() < 0.1 + 0.05 * item)
@@ -64,10 +59,7 @@ def test_both_layouts_and_both_propensity_names(root):
 def test_whole_study_on_a_small_world(root, tmp_path):
     out = tmp_path / "out"
     answer = obd.reproduce(obd.Args(data=root, campaigns=("men",), out=out))
-    assert [(r["source"], r["target"]) for r in answer["results"]] == [
-        ("bts", "random"),
-        ("random", "bts"),
-    ]
+    assert [(r["source"], r["target"]) for r in answer["results"]] == [("bts", "random"), ("random", "bts")]
     for r in answer["results"]:
         assert set(r["estimates"]) == set(obd.ESTIMATORS)
         for name in ("IPW", "SNIPW", "DML", "DR-full"):
@@ -140,8 +132,7 @@ def test_misspelled_campaign(root):
 
 @needs_sample
 @pytest.mark.parametrize(
-    ("campaign", "items", "effective", "clicks"),
-    [("all", 80, 340, 42), ("men", 34, 656, 69), ("women", 46, 2, 46)],
+    ("campaign", "items", "effective", "clicks"), [("all", 80, 340, 42), ("men", 34, 656, 69), ("women", 46, 2, 46)]
 )
 def test_published_sample(campaign, items, effective, clicks):
     log = obd.load(obd.find_data(SAMPLE), "bts", campaign)

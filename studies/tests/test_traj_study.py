@@ -61,9 +61,7 @@ def test_a_study_is_resumed(tmp_path):
 
 
 def test_the_curve_of_the_horizon_by_hand():
-    layout = op.Trajectories.from_arrays(
-        [[0, 0], [0], [0, 0]], [[0, 1], [1], [1, 0]], [[1.0, 1], [1], [1, 1]]
-    ).layout
+    layout = op.Trajectories.from_arrays([[0, 0], [0], [0, 0]], [[0, 1], [1], [1, 0]], [[1.0, 1], [1], [1, 1]]).layout
     pi_e, pi_b = np.array([0.9, 0.9, 0.1, 0.5, 0.0]), np.full(5, 0.5)
     d = Decisions(layout, np.ones(5), pi_e, pi_b, np.zeros(5), np.zeros(5))
     curve = horizon_curve(d)

@@ -22,9 +22,7 @@ def test_at_least_eighty_worlds_and_thirty_of_them_new():
     assert len(SHOPS) >= 30
 
 
-@pytest.mark.parametrize(
-    "name", ["stars", "rare losses / softmax", "sticky sessions", "downsampled zeros / spend"]
-)
+@pytest.mark.parametrize("name", ["stars", "rare losses / softmax", "sticky sessions", "downsampled zeros / spend"])
 def test_the_truth_of_a_world_is_what_its_logs_average_to(name):
     values, logged = [], []
     for i in range(40):

@@ -11,8 +11,7 @@ from offpolicy_studies import uci_bandits as bandits
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 needs_data = pytest.mark.skipif(
-    not (DATA / "uci").is_dir(),
-    reason="the UCI sets are not in ../shared/data beside the repository",
+    not (DATA / "uci").is_dir(), reason="the UCI sets are not in ../shared/data beside the repository"
 )
 
 
@@ -23,8 +22,7 @@ def folder(tmp_path):
     label = rng.integers(3, size=300)
     X = rng.normal(size=(300, 4)) + 2 * np.eye(3, 4)[label]
     lines = [
-        ",".join([str(i), *(f"{x:.4f}" for x in row), f"c{y}"])
-        for i, (row, y) in enumerate(zip(X, label, strict=True))
+        ",".join([str(i), *(f"{x:.4f}" for x in row), f"c{y}"]) for i, (row, y) in enumerate(zip(X, label, strict=True))
     ]
     (tmp_path / "glass.data").write_text("\n".join(lines) + "\n")
     return tmp_path
@@ -100,10 +98,7 @@ def test_every_set_is_read(name):
     sizes = {"ecoli": 336, "glass": 214, "page-blocks": 5473, "pendigits": 10992, "vehicle": 846}
     assert len(X) == sizes[name]
     assert np.isfinite(X).all()
-    assert (
-        len(np.unique(y))
-        == {"ecoli": 8, "glass": 6, "page-blocks": 5, "pendigits": 10, "vehicle": 4}[name]
-    )
+    assert len(np.unique(y)) == {"ecoli": 8, "glass": 6, "page-blocks": 5, "pendigits": 10, "vehicle": 4}[name]
 
 
 def test_sets_of_several_files_and_labels_that_come_first(tmp_path):

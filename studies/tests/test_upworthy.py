@@ -55,8 +55,7 @@ def test_data_that_are_not_there_are_said_to_be_missing(tmp_path, monkeypatch):
 
 
 @pytest.mark.skipif(
-    not (DATA / "upworthy").is_dir(),
-    reason="the Upworthy archive is not in ../shared/data beside the repository",
+    not (DATA / "upworthy").is_dir(), reason="the Upworthy archive is not in ../shared/data beside the repository"
 )
 def test_the_bug_window_is_flagged_and_later_tests_are_not():
     result = upworthy.reproduce(upworthy.Args(DATA))

@@ -30,9 +30,7 @@ def browser():
     )
     path = chromium()
     if path is None:
-        pytest.skip(
-            "no Chromium found: `apt-get install chromium` (Debian), or set OFFPOLICY_CHROMIUM to its path"
-        )
+        pytest.skip("no Chromium found: `apt-get install chromium` (Debian), or set OFFPOLICY_CHROMIUM to its path")
     with playwright.sync_playwright() as driver:
         running = driver.chromium.launch(executable_path=path, headless=True, args=list(FLAGS))
         yield running
@@ -55,10 +53,7 @@ def open_page(browser):
         contexts.append(context)
         page = context.new_page()
         page.trouble, page.asked = [], []
-        page.on(
-            "console",
-            lambda m: page.trouble.append(m.text) if m.type in {"error", "warning"} else None,
-        )
+        page.on("console", lambda m: page.trouble.append(m.text) if m.type in {"error", "warning"} else None)
         page.on("pageerror", lambda error: page.trouble.append(str(error)))
         page.on("request", lambda request: page.asked.append(request.url))
         page.goto(path.as_uri())

@@ -29,9 +29,7 @@ def path(tmp_path_factory):
     frame["a"] = np.array(names, dtype=object)[a]
     frame["r"] = (rng.random(n) < 0.1 + 0.1 * a).astype(float)
     frame["p"] = shares[np.arange(n), a]
-    log = op.BanditLog.from_frame(
-        frame, context=["age", "place"], action="a", reward="r", propensity="p", batch="hour"
-    )
+    log = op.BanditLog.from_frame(frame, context=["age", "place"], action="a", reward="r", propensity="p", batch="hour")
     policies = {"new": op.policies.Fixed(names[3]), EVIL: op.policies.Fixed(WORSE)}
     ev = op.evaluate(log, policies, estimators=["DML", "IPW", "SNIPW", "DM"])
     return ev.report(tmp_path_factory.mktemp("report") / "report.html", title=WORSE)
@@ -206,9 +204,7 @@ def test_accessible(open_page, path, scheme, width):
     # The page's security policy would stop a script element; the driver evaluates past it.
     found = axe.Axe().run(page).response["violations"]
     serious = [
-        (v["id"], [n["html"][:160] for n in v["nodes"][:3]])
-        for v in found
-        if v["impact"] in {"serious", "critical"}
+        (v["id"], [n["html"][:160] for n in v["nodes"][:3]]) for v in found if v["impact"] in {"serious", "critical"}
     ]
     assert serious == []
 

@@ -32,13 +32,7 @@ def frame_of(n, k, seed=0):
     return frame, names
 
 
-ROLES = {
-    "context": ["age", "device"],
-    "action": "a",
-    "reward": "r",
-    "propensity": "p",
-    "batch": "day",
-}
+ROLES = {"context": ["age", "device"], "action": "a", "reward": "r", "propensity": "p", "batch": "day"}
 
 
 def evaluation(case, folder):
@@ -48,10 +42,7 @@ def evaluation(case, folder):
         rng = np.random.default_rng(0)
         states, actions = rng.integers(4, size=(300, 9)), rng.integers(2, size=(300, 9))
         log = op.Trajectories.from_arrays(
-            states,
-            actions,
-            (states == actions) + rng.normal(size=(300, 9)) / 3,
-            propensities=np.full((300, 9), 0.5),
+            states, actions, (states == actions) + rng.normal(size=(300, 9)) / 3, propensities=np.full((300, 9), 0.5)
         )
         tilted = op.policies.EpsilonGreedy(fixed(1), 0.7)
         return op.evaluate(log, {"tilted": tilted}, **short)
@@ -62,19 +53,14 @@ def evaluation(case, folder):
     frame, names = frame_of(400 if case == "refused" else 4000, 5)
     if case == "refused":
         frame["p"] = frame["p"] / 4
-        return op.evaluate(
-            op.BanditLog.from_frame(frame, **ROLES), {"new": fixed(names[0])}, **short
-        )
+        return op.evaluate(op.BanditLog.from_frame(frame, **ROLES), {"new": fixed(names[0])}, **short)
     if case == "stream":
         frame.to_parquet(folder / "log.parquet")
         log = op.scan(str(folder / "log.parquet"), way="stream", **ROLES)
     else:
         log = op.BanditLog.from_frame(frame, **ROLES)
     number = {"one": 1, "three": 3, "twelve": 12, "stream": 2}[case]
-    policies = {
-        f"candidate {i}": op.policies.EpsilonGreedy(fixed(names[-1 - i % 2]), i / 20)
-        for i in range(number)
-    }
+    policies = {f"candidate {i}": op.policies.EpsilonGreedy(fixed(names[-1 - i % 2]), i / 20) for i in range(number)}
     return op.evaluate(log, policies, **short)
 
 
@@ -115,9 +101,7 @@ BACKGROUND = "getComputedStyle(document.body).backgroundColor"
 
 
 @pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize(
-    ("scheme", "width"), [pytest.param("light", 1400, marks=pytest.mark.verify), ("dark", 375)]
-)
+@pytest.mark.parametrize(("scheme", "width"), [pytest.param("light", 1400, marks=pytest.mark.verify), ("dark", 375)])
 def test_accessible(open_page, reports, case, scheme, width):
     axe = pytest.importorskip("axe_playwright_python.sync_playwright")
     page = open_page(reports(case)[0], scheme=scheme, width=width)
@@ -125,9 +109,7 @@ def test_accessible(open_page, reports, case, scheme, width):
         details.evaluate("d => { d.open = true }")
     found = axe.Axe().run(page).response["violations"]
     serious = [
-        (v["id"], [n["html"][:160] for n in v["nodes"][:3]])
-        for v in found
-        if v["impact"] in {"serious", "critical"}
+        (v["id"], [n["html"][:160] for n in v["nodes"][:3]]) for v in found if v["impact"] in {"serious", "critical"}
     ]
     assert serious == []
 

@@ -11,9 +11,7 @@ import offpolicy as op
 from offpolicy.errors import UsageError
 from offpolicy.trust import Check, Threshold, forget, register
 
-LIMITS = Threshold(
-    3.3, 5.0, "above", "Look at how rewards of this device are counted.", decides=True
-)
+LIMITS = Threshold(3.3, 5.0, "above", "Look at how rewards of this device are counted.", decides=True)
 
 
 def by_device(view):

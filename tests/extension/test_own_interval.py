@@ -61,11 +61,7 @@ def on(path: str, df: pd.DataFrame, folder) -> op.Evaluation:
 @pytest.mark.parametrize("path", ["frame", "stream"])
 def test_it_is_an_interval_like_any_other(path, tmp_path):
     ev = on(path, frame(), tmp_path)
-    for e in (
-        ev["one", "auto"],
-        ev["one", "auto"] - ev.logged,
-        ev["one", "SNIPW"] - ev["even", "SNIPW"],
-    ):
+    for e in (ev["one", "auto"], ev["one", "auto"] - ev.logged, ev["one", "SNIPW"] - ev["even", "SNIPW"]):
         found = e.interval(0.9, "parts")
         assert (found.method, found.level) == ("parts", 0.9)
         assert found.covers(e.value)

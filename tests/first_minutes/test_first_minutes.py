@@ -34,9 +34,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def ads() -> pd.DataFrame:
     rng = np.random.default_rng(0)
-    df = pd.DataFrame(
-        {"age": rng.integers(18, 70, N), "device": rng.choice(["phone", "desktop"], N)}
-    )
+    df = pd.DataFrame({"age": rng.integers(18, 70, N), "device": rng.choice(["phone", "desktop"], N)})
     df["ad"] = rng.choice(["music", "sport", "travel"], N, p=[0.3, 0.4, 0.3])
     df["p"] = df["ad"].map({"music": 0.3, "sport": 0.4, "travel": 0.3})
     df["click"] = (rng.random(N) < 0.2 + 0.5 * (df["ad"] == "music")).astype(int)
@@ -49,15 +47,10 @@ def makes(log: pd.DataFrame) -> dict[str, tuple[pd.DataFrame, dict[str, str]]]:
     days = pd.date_range("2026-01-01", periods=N, freq="h").astype(str)
     return {
         "semicolons": (log, {"sep": ";"}),
-        "decimal_commas": (
-            log.assign(income=rng.normal(3, 1, N).round(2)),
-            {"sep": ";", "decimal": ","},
-        ),
+        "decimal_commas": (log.assign(income=rng.normal(3, 1, N).round(2)), {"sep": ";", "decimal": ","}),
         "yes_and_no": (log.assign(click=log["click"].map({0: "no", 1: "yes"})), {}),
         "dates_and_ids": (
-            log.assign(
-                user_id=rng.integers(120, size=N), seen=days, request=[f"r{i}" for i in range(N)]
-            ),
+            log.assign(user_id=rng.integers(120, size=N), seen=days, request=[f"r{i}" for i in range(N)]),
             {},
         ),
         "no_propensities": (log.drop(columns=["p", "recommended_ad"]), {}),
@@ -74,12 +67,8 @@ def event(i: int) -> dict[str, object]:
 
 
 def typed(words: list[str], folder: Path, **env: str) -> subprocess.CompletedProcess[bytes]:
-    clean = {
-        k: v for k, v in os.environ.items() if k not in {"GITHUB_STEP_SUMMARY", "PYTHONIOENCODING"}
-    }
-    return subprocess.run(
-        [*RUN, *words], cwd=folder, capture_output=True, check=False, env={**clean, **env}
-    )
+    clean = {k: v for k, v in os.environ.items() if k not in {"GITHUB_STEP_SUMMARY", "PYTHONIOENCODING"}}
+    return subprocess.run([*RUN, *words], cwd=folder, capture_output=True, check=False, env={**clean, **env})
 
 
 def shell_commands() -> list[list[str]]:
@@ -104,9 +93,7 @@ def test_the_commands_of_the_readme_work(folder: Path) -> None:
         assert b"Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize(
-    "make", ["semicolons", "decimal_commas", "yes_and_no", "dates_and_ids", "no_propensities"]
-)
+@pytest.mark.parametrize("make", ["semicolons", "decimal_commas", "yes_and_no", "dates_and_ids", "no_propensities"])
 def test_init_then_evaluate(folder: Path, make: str) -> None:
     first = typed(["init", f"{make}.csv", "--output", f"{make}.toml"], folder)
     assert (first.returncode, first.stderr) == (0, b"")

@@ -62,8 +62,6 @@ def test_the_workflow_passes_a_better_policy_and_stops_a_worse_one(project: Path
 def test_the_hook_runs(project: Path) -> None:
     (hook,) = yaml.safe_load(fences("yaml")[1])["repos"][0]["hooks"]
     assert hook["pass_filenames"] is False
-    assert all(
-        re.search(hook["files"], name) for name in ("gate.toml", "log.csv", "policies/new.py")
-    )
+    assert all(re.search(hook["files"], name) for name in ("gate.toml", "log.csv", "policies/new.py"))
     assert typed(shlex.join(shlex.split(hook["entry"])), project) == 0
     assert (project / "gate.md").exists()

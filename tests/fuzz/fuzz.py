@@ -47,10 +47,7 @@ def main(seconds: int, names: list[str]) -> int:
                 capture_output=True, text=True, check=False, errors="replace",
             )  # fmt: skip
         runs = re.search(r"number_of_executed_units: (\d+)", done.stderr)
-        print(
-            f"{name}: {int(runs.group(1)) if runs else 0:,} inputs, exit code {done.returncode}",
-            flush=True,
-        )
+        print(f"{name}: {int(runs.group(1)) if runs else 0:,} inputs, exit code {done.returncode}", flush=True)
         if done.returncode:
             failed += 1
             print(done.stdout[-2000:], done.stderr[-600:])

@@ -72,11 +72,7 @@ def toml(data: bytes) -> None:
     from offpolicy.cli.parser import build_parser
 
     options = vars(build_parser().parse_args(["evaluate"]))
-    _file(
-        data,
-        "run.toml",
-        lambda path: runfile.apply(argparse.Namespace(**{**options, "config": str(path)})),
-    )
+    _file(data, "run.toml", lambda path: runfile.apply(argparse.Namespace(**{**options, "config": str(path)})))
 
 
 TARGETS: dict[str, Callable[[bytes], None]] = {

@@ -120,11 +120,7 @@ def _of_logs() -> Iterator[tuple[str, Callable[..., Any], dict[str, Any]]]:
     }
     yield "BanditLog.from_frame", op.BanditLog.from_frame, {"frame": more, **ROLES, **optional}
     yield "BanditLog.from_arrays", op.BanditLog.from_arrays, arrays
-    yield (
-        "Trajectories.from_frame",
-        op.Trajectories.from_frame,
-        {"frame": steps(), **STEPS, "horizon": 2},
-    )
+    yield ("Trajectories.from_frame", op.Trajectories.from_frame, {"frame": steps(), **STEPS, "horizon": 2})
     yield (
         "Trajectories.from_arrays",
         op.Trajectories.from_arrays,
@@ -135,11 +131,7 @@ def _of_logs() -> Iterator[tuple[str, Callable[..., Any], dict[str, Any]]]:
             "propensities": [[0.5, 0.5], [0.5]],
         },
     )
-    yield (
-        "Slates.from_frame",
-        op.Slates.from_frame,
-        {"frame": slots(), **SLOTS, "interaction": "cascade", "slots": 2},
-    )
+    yield ("Slates.from_frame", op.Slates.from_frame, {"frame": slots(), **SLOTS, "interaction": "cascade", "slots": 2})
     scanned = {"way": "rows", "chunk_rows": 50, "max_rows": 100, "max_cells": 100, "fit_rows": 100, "threads": 1,
                "memory_limit": "1GB", "progress": None, "table": None, "engine": None, "network": False}  # fmt: skip
     yield "scan", op.scan, {"source": more, **ROLES, **optional, **scanned}
@@ -149,47 +141,21 @@ def _of_logs() -> Iterator[tuple[str, Callable[..., Any], dict[str, Any]]]:
 def _of_formats() -> Iterator[tuple[str, Callable[..., Any], dict[str, Any]]]:
     yield "read_jsonl", formats.read_jsonl, {"path": trace(), "on_error": "report"}
     yield "read_dsjson", formats.read_dsjson, {"path": trace(), "on_error": "report"}
-    yield (
-        "read_router",
-        formats.read_router,
-        {"path": trace(), "fields": None, "on_error": "report"},
-    )
-    yield (
-        "read_router_log",
-        op.read_router_log,
-        {"path": trace(), "reward": "quality", "fields": None},
-    )
+    yield ("read_router", formats.read_router, {"path": trace(), "fields": None, "on_error": "report"})
+    yield ("read_router_log", op.read_router_log, {"path": trace(), "reward": "quality", "fields": None})
     yield "write_jsonl", formats.write_jsonl, {"log": log(), "path": trace().with_name("out.jsonl")}
-    yield (
-        "write_dsjson",
-        formats.write_dsjson,
-        {"log": log(), "path": trace().with_name("out.json")},
-    )
+    yield ("write_dsjson", formats.write_dsjson, {"log": log(), "path": trace().with_name("out.json")})
     yield "from_obp", formats.from_obp, {"feedback": feedback(), "position": None}
     yield "to_obp", formats.to_obp, {"log": log()}
-    day = {
-        "dimensions": [],
-        "unit": "user_id",
-        "variation": "variation_id",
-        "time": "timestamp",
-        "value": "value",
-    }
-    yield (
-        "from_exposures",
-        formats.from_exposures,
-        {**exposures(), **day, "several": "raise", "window": None},
-    )
+    day = {"dimensions": [], "unit": "user_id", "variation": "variation_id", "time": "timestamp", "value": "value"}
+    yield ("from_exposures", formats.from_exposures, {**exposures(), **day, "several": "raise", "window": None})
     rows = [{"state": 0, "action": 0, "reward": 1.0, "terminated": False, "truncated": False},
             {"state": 1, "action": 1, "reward": 0.0, "terminated": True, "truncated": False}]  # fmt: skip
     yield "from_transitions", formats.from_transitions, {"transitions": rows}
     for name in ("from_sb3", "from_minari", "from_d3rlpy", "from_rllib"):
         argument = {"from_sb3": "buffer", "from_rllib": "recording"}.get(name, "dataset")
         yield name, getattr(formats, name), {argument: object()}
-    yield (
-        "roll_out",
-        formats.roll_out,
-        {"environment": object(), "policy": lambda s: 0, "episodes": 2, "seed": 0},
-    )
+    yield ("roll_out", formats.roll_out, {"environment": object(), "policy": lambda s: 0, "episodes": 2, "seed": 0})
 
 
 def _of_evaluations() -> Iterator[tuple[str, Callable[..., Any], dict[str, Any]]]:
@@ -213,11 +179,7 @@ def _of_evaluations() -> Iterator[tuple[str, Callable[..., Any], dict[str, Any]]
     yield "frame", of.frame, {"backend": None, "level": 0.9}
     yield "rows", of.rows, {"level": 0.9}
     yield "to_json", of.to_json, {"path": None, "level": 0.9}
-    yield (
-        "report",
-        of.report,
-        {"path": trace().with_name("r.html"), "level": 0.9, "title": None, "segments": None},
-    )
+    yield ("report", of.report, {"path": trace().with_name("r.html"), "level": 0.9, "title": None, "segments": None})
     yield "metric", of.metric, {"name": "click"}
     yield "add", of.add, {"policies": {"third": "always:c"}}
     yield "with_behavior", of.with_behavior, {"behavior_model": "shares"}
@@ -244,27 +206,15 @@ def _of_parts() -> Iterator[tuple[str, Callable[..., Any], dict[str, Any]]]:
     table = pd.DataFrame({"x": [0.0], "ad": ["b"], "probability": [1.0]})
     yield "Constant", policies.Constant, {"shares": {"a": 0.5, "b": 0.5}}
     yield "Fixed", policies.Fixed, {"action": "a", "actions": ("a", "b")}
-    yield (
-        "Table",
-        policies.Table,
-        {"frame": table, "context": ["x"], "action": "ad", "probability": "probability"},
-    )
+    yield ("Table", policies.Table, {"frame": table, "context": ["x"], "action": "ad", "probability": "probability"})
     yield "StateTable", policies.StateTable, {"table": [[0.5, 0.5]]}
-    yield (
-        "Mixture",
-        policies.Mixture,
-        {"policies": [policies.Uniform(), policies.Fixed("a")], "weights": [0.5, 0.5]},
-    )
+    yield ("Mixture", policies.Mixture, {"policies": [policies.Uniform(), policies.Fixed("a")], "weights": [0.5, 0.5]})
     yield "EpsilonGreedy", policies.EpsilonGreedy, {"preference": prefer, "epsilon": 0.1}
     yield "Softmax", policies.Softmax, {"preference": prefer, "temperature": 1.0}
     yield "PlackettLuce", policies.PlackettLuce, {"preference": prefer, "temperature": 1.0}
     yield "ProbabilityColumns", policies.ProbabilityColumns, {"columns": ["p_a", "p_b"]}
     yield "ShownProbability", policies.ShownProbability, {"name": "p_new"}
-    yield (
-        "BetaThompson",
-        policies.BetaThompson,
-        {"alpha": {"a": 1.0}, "beta": {"a": 1.0}, "draws": 10, "seed": 0},
-    )
+    yield ("BetaThompson", policies.BetaThompson, {"alpha": {"a": 1.0}, "beta": {"a": 1.0}, "draws": 10, "seed": 0})
     yield "TimeDependent", policies.TimeDependent, {"function": lambda s, t: s}
     yield "Deterministic", policies.Deterministic, {"source": "ad"}
     yield (
@@ -273,24 +223,12 @@ def _of_parts() -> Iterator[tuple[str, Callable[..., Any], dict[str, Any]]]:
         {"name": "mine", "score": lambda d: d.reward, "split": "full", "needs": {"behavior"}},
     )
     yield "KFold", op.KFold, {"k": 2, "stratify": None}
-    yield (
-        "KernelRatio",
-        op.KernelRatio,
-        {"bandwidth": 1.0, "kernel": "epanechnikov", "edge": "renormalize"},
-    )
-    yield (
-        "CoarseRatio",
-        op.CoarseRatio,
-        {"features": ["genre"], "bins": 8, "clusters": None, "model": "cells"},
-    )
+    yield ("KernelRatio", op.KernelRatio, {"bandwidth": 1.0, "kernel": "epanechnikov", "edge": "renormalize"})
+    yield ("CoarseRatio", op.CoarseRatio, {"features": ["genre"], "bins": 8, "clusters": None, "model": "cells"})
     yield "FittedQ", op.FittedQ, {"learner": LinearRegression(), "time": "step"}
     yield "Tabular", op.Tabular, {"time": "pooled", "smoothing": 0.0}
     yield "Shares", models.Shares, {"smoothing": 0.0, "per_batch": True}
-    yield (
-        "BoostedReward",
-        models.BoostedReward,
-        {"rounds": 10, "validation": 0.25, "patience": 5, "threads": 1},
-    )
+    yield ("BoostedReward", models.BoostedReward, {"rounds": 10, "validation": 0.25, "patience": 5, "threads": 1})
     yield "SplineReward", models.SplineReward, {"knots": 5, "penalty": 1.0}
     yield "ModelBased", models.ModelBased, {"method": "recursion", "neighbors": 5, "draws": 10}
     yield "StateShares", models.StateShares, {"smoothing": "auto", "time": "pooled"}
@@ -306,11 +244,7 @@ def _of_parts() -> Iterator[tuple[str, Callable[..., Any], dict[str, Any]]]:
         testing.check_policy,
         {"policy": policies.Uniform(), "context": context, "actions": ["a", "b"]},
     )
-    yield (
-        "check_reward_model",
-        testing.check_reward_model,
-        {"model": LinearRegression(), "context": None},
-    )
+    yield ("check_reward_model", testing.check_reward_model, {"model": LinearRegression(), "context": None})
     yield "check_score", testing.check_score, {"score": lambda d: d.reward, "trajectories": False}
 
 
@@ -327,10 +261,7 @@ def cases() -> Iterator[tuple[str, str, str, Callable[[], Any]]]:
             for junk, value in JUNK.items():
 
                 def run(
-                    call: Any = call,
-                    arguments: Any = arguments,
-                    argument: str = argument,
-                    value: Any = value,
+                    call: Any = call, arguments: Any = arguments, argument: str = argument, value: Any = value
                 ) -> Any:
                     return call(**{**arguments, argument: value})
 

@@ -43,13 +43,7 @@ def cases() -> Iterator[Case]:
     """Every row."""
     yield from _of_tables()
     for name, line, words in tables.dsjson_lines():
-        yield Case(
-            "dsjson",
-            name,
-            LEFT_OUT,
-            words,
-            lambda folder, line=line: tables.dsjson_reason(line, folder),
-        )
+        yield Case("dsjson", name, LEFT_OUT, words, lambda folder, line=line: tables.dsjson_reason(line, folder))
     for area, found in {**inputs.AREAS, **usercode.AREAS, **kinds.AREAS}.items():
         for name, expected, run in found():
             kind = NUMBER if isinstance(expected, float) else ERROR

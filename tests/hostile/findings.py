@@ -54,9 +54,7 @@ def told(folder: Path, log: Any, *words: str, spec: str = "always:b") -> float:
 
     out = folder / "told.json"
     policy = ["--policy", f"policy={spec}"]
-    code = main(
-        ["evaluate", str(log), *FLAGS, *policy, "--estimator", "IPW", "--json", str(out), *words]
-    )
+    code = main(["evaluate", str(log), *FLAGS, *policy, "--estimator", "IPW", "--json", str(out), *words])
     assert code == 0
     result = json.loads(out.read_text())
     (row,) = [r for r in result["estimates"] if (r["policy"], r["estimator"]) == ("policy", "IPW")]

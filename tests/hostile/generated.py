@@ -75,9 +75,7 @@ def _bandit_truth(table: Table, roles: dict[str, str], takes: Any) -> float:
         weight = float(table[roles["weight"]][i]) if "weight" in roles else 1.0
         weight /= float(table[roles["keep_probability"]][i]) if "keep_probability" in roles else 1.0
         same = _same(table[roles["action"]][i], takes)
-        total += (
-            weight * float(table[roles["reward"]][i]) / float(table[roles["propensity"]][i]) * same
-        )
+        total += weight * float(table[roles["reward"]][i]) / float(table[roles["propensity"]][i]) * same
         mass += weight
     return total / mass
 
@@ -118,12 +116,7 @@ def _numbers_truth(table: Table, roles: dict[str, str], takes: Any) -> float:
         u = float(price) - takes
         weight = float(table[roles["weight"]][i]) if "weight" in roles else 1.0
         density = 0.75 * (1 - u * u) / inside if abs(u) < 1 else 0.0
-        total += (
-            weight
-            * density
-            / float(table[roles["propensity"]][i])
-            * float(table[roles["reward"]][i])
-        )
+        total += weight * density / float(table[roles["propensity"]][i]) * float(table[roles["reward"]][i])
         weights += weight
     return total / weights
 
@@ -222,10 +215,7 @@ def _write_json(table: Table, path: Path) -> Path:
     names = list(table)
     with path.open("w", encoding="utf-8") as file:
         for row in zip(*table.values(), strict=True):
-            file.write(
-                json.dumps(dict(zip(names, row, strict=True)), ensure_ascii=False, allow_nan=False)
-                + "\n"
-            )
+            file.write(json.dumps(dict(zip(names, row, strict=True)), ensure_ascii=False, allow_nan=False) + "\n")
     return path
 
 
@@ -453,9 +443,7 @@ def cases() -> Iterator[Case]:
 def _crossings(kind: Kind, reader: Reader, way: str) -> Iterator[Case]:
     for role, column in {**kind.roles, **kind.optional}.items():
         roles = kind.roles | {role: column}
-        known = (ANY_NUMBER if role in kind.numbers else ()) + (
-            ANY_LABEL if role in kind.labels else ()
-        )
+        known = (ANY_NUMBER if role in kind.numbers else ()) + (ANY_LABEL if role in kind.labels else ())
         for fault in (*known, *(OF_ROLE.get(role, ()) if known else ())):
             if fault.not_text and reader.text:
                 continue
@@ -464,31 +452,10 @@ def _crossings(kind: Kind, reader: Reader, way: str) -> Iterator[Case]:
             yield Case(kind, reader, way, role, fault.name, fault.must, changed, roles, takes)
         for name in NAMES:
             table = {(name if c == column else c): values for c, values in kind.table.items()}
-            yield Case(
-                kind,
-                reader,
-                way,
-                role,
-                f"called {name!r}",
-                "either",
-                table,
-                roles | {role: name},
-                kind.takes,
-            )
+            yield Case(kind, reader, way, role, f"called {name!r}", "either", table, roles | {role: name}, kind.takes)
     yield from _whole_tables(kind, reader, way)
     for place in PLACES if reader.suffix else ():
-        yield Case(
-            kind,
-            reader,
-            way,
-            "file",
-            f"at {place}",
-            "number",
-            kind.table,
-            kind.roles,
-            kind.takes,
-            place,
-        )
+        yield Case(kind, reader, way, "file", f"at {place}", "number", kind.table, kind.roles, kind.takes, place)
 
 
 def _whole_tables(kind: Kind, reader: Reader, way: str) -> Iterator[Case]:
@@ -505,9 +472,7 @@ def _whole_tables(kind: Kind, reader: Reader, way: str) -> Iterator[Case]:
     yield case("no rows", "error", {name: values[:0] for name, values in table.items()})
     if kind.name == "single decisions":
         yield case("rows twice", "number", {name: values * 2 for name, values in table.items()})
-        yield case(
-            "in another order", "number", {name: values[::-1] for name, values in table.items()}
-        )
+        yield case("in another order", "number", {name: values[::-1] for name, values in table.items()})
     for column in dict.fromkeys(roles.values()):
         yield case(f"without {column!r}", "error", {c: v for c, v in table.items() if c != column})
 
@@ -609,7 +574,5 @@ if __name__ == "__main__":
     if sys.argv[1:]:
         target = Path(sys.argv[1])
         before, rest = target.read_text(encoding="utf-8").split(BEGIN)
-        target.write_text(
-            f"{before}{BEGIN}\n{page(found)}\n{END}{rest.split(END)[1]}", encoding="utf-8"
-        )
+        target.write_text(f"{before}{BEGIN}\n{page(found)}\n{END}{rest.split(END)[1]}", encoding="utf-8")
     sys.exit(bool(bad_ones))

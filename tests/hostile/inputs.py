@@ -29,9 +29,7 @@ R, P = X + A, np.full(N, 0.5)
 def _bomb(folder: Path) -> bytes:
     packer = zlib.compressobj(9, zlib.DEFLATED, 31)
     zeros = bytes(1 << 20)
-    return (
-        packer.compress(HEAD) + b"".join(packer.compress(zeros) for _ in range(80)) + packer.flush()
-    )
+    return packer.compress(HEAD) + b"".join(packer.compress(zeros) for _ in range(80)) + packer.flush()
 
 
 BYTES: list[tuple[str, bytes | Callable[[Path], bytes], str, str]] = [
@@ -51,20 +49,10 @@ BYTES: list[tuple[str, bytes | Callable[[Path], bytes], str, str]] = [
     ("a quote that does not end", HEAD + b'1,"a,0,.5\n2,b,1,.5\n', "log.csv", "quote"),
     ("text after a quote", HEAD + b'1,"a"b,0,.5\n', "log.csv", "quote"),
     ("a header that does not end", b'x,"ad\n' + LINES, "log.csv", "column names"),
-    (
-        "20,000 columns",
-        b",".join(b"c%d" % i for i in range(20_000)) + b"\n",
-        "log.csv",
-        "at most 10,000",
-    ),
+    ("20,000 columns", b",".join(b"c%d" % i for i in range(20_000)) + b"\n", "log.csv", "at most 10,000"),
     ("a line of 5 MB", b"x" * 5_000_000, "log.csv", "longer than"),
     ("a cell of 5 MB", HEAD + b"1," + b"a" * 5_000_000 + b",0,.5\n", "log.csv", "[Ll]ine"),
-    (
-        "gzip cut off",
-        gzip.compress(HEAD + LINES * 200)[:-30],
-        "log.csv.gz",
-        "cannot be read|end-of-stream",
-    ),
+    ("gzip cut off", gzip.compress(HEAD + LINES * 200)[:-30], "log.csv.gz", "cannot be read|end-of-stream"),
     ("gzip that is none", HEAD + LINES, "log.csv.gz", "cannot be read|gzip"),
     ("a gzip bomb", _bomb, "log.csv.gz", "times its size"),
     ("header only", HEAD, "log.csv", "empty"),
@@ -153,11 +141,7 @@ def _jsonl_bytes() -> Iterator[Row]:
         ("empty", b"", "no usable line"),
         ("one bad line", b"{", "no usable line"),
         ("an array", b"[1]\n", "not a JSON object"),
-        (
-            "reward is text",
-            good.replace(b": 1,", b': "1",').replace(b'"x": 1', b'"x": 2'),
-            "no usable line",
-        ),
+        ("reward is text", good.replace(b": 1,", b': "1",').replace(b'"x": 1', b'"x": 2'), "no usable line"),
         ("reward is NaN", good.replace(b'"reward": 1', b'"reward": NaN'), "not a finite number"),
         ("action is a list", good.replace(b'"a"', b'["a"]'), "is not a label"),
         ("action is null", good.replace(b'"a"', b"null"), "is not a label"),
@@ -205,56 +189,30 @@ def _arrays() -> Iterator[Row]:
             "another index",
             build(
                 **{
-                    "action": pd.Series(A)
-                    if name != "action"
-                    else pd.Series(A, index=range(5, 5 + N)),
+                    "action": pd.Series(A) if name != "action" else pd.Series(A, index=range(5, 5 + N)),
                     "weight": pd.Series(P),
-                    **(
-                        {}
-                        if name == "action"
-                        else {name: pd.Series(sound[name], index=range(5, 5 + N))}
-                    ),
+                    **({} if name == "action" else {name: pd.Series(sound[name], index=range(5, 5 + N))}),
                 }
             ),
         )
     yield "reward of two columns", "one number per row", build(reward=np.ones((N, 2)))
     yield "reward complex", "not numbers|must be numeric", build(reward=R + 1j)
-    yield (
-        "reward of lists",
-        "not numbers|must be|inhomogeneous|one number",
-        build(reward=[[1.0]] * N),
-    )
+    yield ("reward of lists", "not numbers|must be|inhomogeneous|one number", build(reward=[[1.0]] * N))
     yield "action of two columns", "one label per row", build(action=np.ones((N, 2)))
     yield "action of lists", "cannot be a label", build(action=[["a"]] * N)
     yield "action of sets", "cannot be a label", build(action=[{"a"}] * N)
     yield "action a number", "one label per row", build(action=3)
-    yield (
-        "booleans and numbers",
-        "both booleans and numbers",
-        build(action=np.array([True, 1] * (N // 2), object)),
-    )
+    yield ("booleans and numbers", "both booleans and numbers", build(action=np.array([True, 1] * (N // 2), object)))
     yield "context of objects", "dtype", build(context=np.array([object()] * N))
     yield "context a number", "one row for each action", build(context=3.0)
     yield "context of dates", "dtype", build(context=np.arange(N).astype("datetime64[D]"))
     yield "propensity of 3 columns", "must have shape", build(propensity=np.ones((N, 3)) / 3)
     yield "propensities that sum to 1.1", "do not sum to 1", build(propensity=np.full((N, 2), 0.55))
-    yield (
-        "propensities of 0 where taken",
-        "zero or negative",
-        build(propensity=np.tile([1.0, 0.0], (N, 1))),
-    )
+    yield ("propensities of 0 where taken", "zero or negative", build(propensity=np.tile([1.0, 0.0], (N, 1))))
     yield "nothing", "empty", lambda _: op.BanditLog.from_arrays([], [], [])
     yield "counts of half", "not counts", build(count=np.full(N, 0.5))
-    yield (
-        "eligible leaves out what was taken",
-        "not among the eligible",
-        build(eligible=[[1 - a] for a in A]),
-    )
-    yield (
-        "eligible names an unknown action",
-        "not among the log's actions",
-        build(eligible=[[7]] * N),
-    )
+    yield ("eligible leaves out what was taken", "not among the eligible", build(eligible=[[1 - a] for a in A]))
+    yield ("eligible names an unknown action", "not among the log's actions", build(eligible=[[7]] * N))
     yield "fold missing", "fold is missing", build(fold=np.where(A == 1, np.nan, 1.0))
     for name in ("action", "reward", "propensity"):
 
@@ -267,26 +225,14 @@ def _arrays() -> Iterator[Row]:
 def _episodes() -> Iterator[Row]:
     table = {"e": [0, 0, 1, 1, 2], "t": [0, 1, 0, 1, 0], "s": [0, 1, 0, 1, 0], "a": [0, 1, 1, 0, 1],
              "r": [1.0, 0, 0, 1, 1], "p": [0.5] * 5}  # fmt: skip
-    roles = {
-        "episode": "e",
-        "step": "t",
-        "state": ["s"],
-        "action": "a",
-        "reward": "r",
-        "propensity": "p",
-    }
+    roles = {"episode": "e", "step": "t", "state": ["s"], "action": "a", "reward": "r", "propensity": "p"}
 
-    def build(
-        make: Callable[[Any], Any], roles: dict[str, Any], **parts: Any
-    ) -> Callable[[Path], Any]:
+    def build(make: Callable[[Any], Any], roles: dict[str, Any], **parts: Any) -> Callable[[Path], Any]:
         return lambda _: op.Trajectories.from_frame(make({**table, **parts}), **roles)
 
     import polars as pl
 
-    for kind, make in (
-        ("pandas", pd.DataFrame),
-        ("polars", lambda t: pl.DataFrame(t, strict=False)),
-    ):
+    for kind, make in (("pandas", pd.DataFrame), ("polars", lambda t: pl.DataFrame(t, strict=False))):
         for name, parts, words in [
             ("a step twice", {"t": [0, 0, 0, 1, 0]}, "appears twice"),
             ("a step missing", {"t": [0, 2, 0, 1, 0]}, "gap"),
@@ -302,11 +248,7 @@ def _episodes() -> Iterator[Row]:
         ]:
             yield f"{name} ({kind})", words, build(make, roles, **parts)
         yield f"no such column ({kind})", "no such column", build(make, {**roles, "reward": "x"})
-        yield (
-            f"state holds the reward ({kind})",
-            "contains the reward",
-            build(make, {**roles, "state": ["s", "r"]}),
-        )
+        yield (f"state holds the reward ({kind})", "contains the reward", build(make, {**roles, "state": ["s", "r"]}))
         yield (
             f"weight changes in an episode ({kind})",
             "changes inside",
@@ -316,16 +258,8 @@ def _episodes() -> Iterator[Row]:
     for name, parts, words in [
         ("rewards of another length", {"rewards": [[1.0], [2.0]]}, "episode 0 has 1 steps"),
         ("an episode too few", {"rewards": [[1.0, 0.0]]}, "lists 1 episodes"),
-        (
-            "an empty episode",
-            {"actions": [[0, 1], []], "states": [[0, 1], []], "rewards": [[1.0, 0.0], []]},
-            "below 1",
-        ),
-        (
-            "rewards masked",
-            {"rewards": [np.ma.array([1.0, 2.0], mask=[0, 1]), np.ones(1)]},
-            "episode 0.* masked",
-        ),
+        ("an empty episode", {"actions": [[0, 1], []], "states": [[0, 1], []], "rewards": [[1.0, 0.0], []]}, "below 1"),
+        ("rewards masked", {"rewards": [np.ma.array([1.0, 2.0], mask=[0, 1]), np.ones(1)]}, "episode 0.* masked"),
         ("propensities above 1", {"propensities": [[2.0, 1.0], [1.0]]}, "above 1"),
         ("states of objects", {"states": [[None, 1], [1]]}, "objects"),
         ("lengths beside a list", {"lengths": [2, 1]}, "lengths= is for arrays"),

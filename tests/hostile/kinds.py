@@ -30,14 +30,7 @@ def bandit(**parts: Any) -> Any:
 
 SLOTS = pd.DataFrame({"s": np.repeat(np.arange(20), 3), "k": np.tile(np.arange(3), 20), "x": np.repeat(X[:20], 3),
                       "item": np.tile([0, 1, 2], 20), "r": R, "p": np.tile([1 / 3, 1 / 2, 1.0], 20)})  # fmt: skip
-SLATE_ROLES = {
-    "slate": "s",
-    "position": "k",
-    "context": ["x"],
-    "action": "item",
-    "reward": "r",
-    "propensity": "p",
-}
+SLATE_ROLES = {"slate": "s", "position": "k", "context": ["x"], "action": "item", "reward": "r", "propensity": "p"}
 
 
 def slates(roles: dict[str, Any] | None = None, **columns: Any) -> Any:
@@ -63,19 +56,13 @@ def _slates() -> Iterator[Row]:
     yield (
         "rows in another order",
         float(R.sum() / 20),
-        lambda _: slate_value(
-            op.Slates.from_frame(SLOTS.sample(frac=1, random_state=1), **SLATE_ROLES)
-        ),
+        lambda _: slate_value(op.Slates.from_frame(SLOTS.sample(frac=1, random_state=1), **SLATE_ROLES)),
     )
     for name, bad in MISSING:
         yield f"reward {name}", "missing or infinite", build(r=at(R, 4, bad))
         yield f"propensity {name}", "propensity", build(p=at(SLOTS.p, 4, bad))
     for name, bad in (("0", 0.0), ("negative", -0.2), ("above 1", 1.5), ("1e-160", 1e-160)):
-        yield (
-            f"propensity {name}",
-            "zero or negative|above 1|below 1e-30",
-            build(p=at(SLOTS.p, 4, bad)),
-        )
+        yield (f"propensity {name}", "zero or negative|above 1|below 1e-30", build(p=at(SLOTS.p, 4, bad)))
     yield "position twice", "twice|position", build(k=at(SLOTS.k, 4, 0))
     yield "position missing", "position", build(k=at(SLOTS.k, 4, None))
     yield "position of a half", "position|whole", build(k=at(SLOTS.k, 4, 0.5))
@@ -93,27 +80,11 @@ def _slates() -> Iterator[Row]:
         "inside a slate|constant",
         build({"weight": "w"}, w=np.arange(1.0, N + 1)),
     )
-    yield (
-        "cluster that changes inside a slate",
-        "inside a slate|constant|cluster",
-        build({"cluster": "item"}),
-    )
-    yield (
-        "distinct, and an item twice",
-        "item twice",
-        build({"distinct": True}, item=[0, 1, 1] * 20),
-    )
+    yield ("cluster that changes inside a slate", "inside a slate|constant|cluster", build({"cluster": "item"}))
+    yield ("distinct, and an item twice", "item twice", build({"distinct": True}, item=[0, 1, 1] * 20))
     yield "an unknown interaction", "interaction", build({"interaction": "ladder"})
-    yield (
-        "a mask of another size",
-        "mask|interaction",
-        build({"interaction": np.ones((2, 2), dtype=bool)}),
-    )
-    yield (
-        "a mask of 2s",
-        "mask|interaction|0 and 1|bool",
-        build({"interaction": np.full((3, 3), 2)}),
-    )
+    yield ("a mask of another size", "mask|interaction", build({"interaction": np.ones((2, 2), dtype=bool)}))
+    yield ("a mask of 2s", "mask|interaction|0 and 1|bool", build({"interaction": np.full((3, 3), 2)}))
     yield (
         "additive with a reward of slots",
         "one reward|slate",
@@ -125,11 +96,7 @@ def _slates() -> Iterator[Row]:
         "two columns|duplicate",
         lambda _: op.Slates.from_frame(pd.concat([SLOTS, SLOTS[["r"]]], axis=1), **SLATE_ROLES),
     )
-    yield (
-        "candidates without what was shown",
-        "not among|candidates",
-        build({"candidates": "c"}, c=[[5, 6]] * N),
-    )
+    yield ("candidates without what was shown", "not among|candidates", build({"candidates": "c"}, c=[[5, 6]] * N))
     yield (
         "a policy of another width",
         "shape|columns",
@@ -183,29 +150,13 @@ def _numbers() -> Iterator[Row]:
         "one value|same|differ|vary|constant",
         lambda _: number_value(lambda x: np.full(len(x), 0.5), numbers(action=np.full(N, 0.5))),
     )
-    yield (
-        "no rows",
-        "empty",
-        lambda _: op.BanditLog.from_arrays([], [], [], action_kind="continuous"),
-    )
+    yield ("no rows", "empty", lambda _: op.BanditLog.from_arrays([], [], [], action_kind="continuous"))
     yield "an unknown kind", "action_kind", lambda _: bandit(action_kind="integer")
     yield "eligible actions", "eligible|continuous|number", build(eligible=[[0.5]] * N)
     yield "features of actions", "action_features|number", build(action_features=np.ones(N))
-    yield (
-        "a policy of NaN",
-        "NaN|finite|missing",
-        lambda _: number_value(lambda x: np.full(len(x), np.nan)),
-    )
-    yield (
-        "a policy of too few",
-        "row|shape|length",
-        lambda _: number_value(lambda x: np.full(3, 0.5)),
-    )
-    yield (
-        "a policy of two columns",
-        "row|shape|one",
-        lambda _: number_value(lambda x: np.ones((len(x), 2))),
-    )
+    yield ("a policy of NaN", "NaN|finite|missing", lambda _: number_value(lambda x: np.full(len(x), np.nan)))
+    yield ("a policy of too few", "row|shape|length", lambda _: number_value(lambda x: np.full(3, 0.5)))
+    yield ("a policy of two columns", "row|shape|one", lambda _: number_value(lambda x: np.ones((len(x), 2))))
     yield "a policy of texts", "number", lambda _: number_value(lambda x: ["a"] * len(x))
     yield "a policy that raises", "policy", lambda _: number_value(lambda x: 1 / 0)
     yield (
@@ -214,16 +165,8 @@ def _numbers() -> Iterator[Row]:
         lambda _: number_value(lambda x: np.random.default_rng().uniform(size=len(x))),
     )
     for name, bad in (("0", 0.0), ("negative", -1.0), ("NaN", np.nan), ("a text", "wide")):
-        yield (
-            f"bandwidth {name}",
-            "bandwidth",
-            lambda _, bad=bad: number_value(ratio=op.KernelRatio(bandwidth=bad)),
-        )
-    yield (
-        "an unknown kernel",
-        "kernel",
-        lambda _: number_value(ratio=op.KernelRatio(kernel="round")),
-    )
+        yield (f"bandwidth {name}", "bandwidth", lambda _, bad=bad: number_value(ratio=op.KernelRatio(bandwidth=bad)))
+    yield ("an unknown kernel", "kernel", lambda _: number_value(ratio=op.KernelRatio(kernel="round")))
 
 
 # -- features of actions -----------------------------------------------------------------------------------
@@ -235,9 +178,7 @@ def _features() -> Iterator[Row]:
     def cells(given: Any = genre, **options: Any) -> Callable[[Path], Any]:
         def run(_: Path) -> float:
             log = bandit(propensity=np.full((N, 3), 1 / 3), action_features=given)
-            ev = op.evaluate(
-                log, op.policies.Fixed(0), estimators=["IPW"], ratio=op.CoarseRatio(**options)
-            )
+            ev = op.evaluate(log, op.policies.Fixed(0), estimators=["IPW"], ratio=op.CoarseRatio(**options))
             return float(ev["policy", "IPW"].value)
 
         return run
@@ -247,11 +188,7 @@ def _features() -> Iterator[Row]:
     yield "too many rows of features", "action_features", cells(np.ones(4))
     exact = float(np.mean(3 * R * (A == 0)))
     yield "a missing feature is a cell of its own", exact, cells(np.array([0.0, np.nan, 1.0]))
-    yield (
-        "an infinite feature",
-        "is infinite for action number 1",
-        cells(np.array([0.0, np.inf, 1.0])),
-    )
+    yield ("an infinite feature", "is infinite for action number 1", cells(np.array([0.0, np.inf, 1.0])))
     yield "features of objects", "neither a number nor a text", cells(np.array([object()] * 3))
     yield "features of three dimensions", "action_features", cells(np.ones((3, 1, 1)))
     yield "features masked", "masked", cells(np.ma.array([0.0, 1.0, 2.0], mask=[0, 1, 0]))
@@ -259,21 +196,13 @@ def _features() -> Iterator[Row]:
     yield "an unknown feature", "feature", cells(features_of("genre"), features=["price"])
     by_label = pd.Series([1, 0, 0], index=[2, 1, 0])
     yield "a Series goes by its labels", float(np.mean(R * (A < 2) * 1.5)), cells(by_label)
-    yield (
-        "a Series of other labels",
-        "has no row for action 0",
-        cells(pd.Series([0, 1], index=[7, 8])),
-    )
+    yield ("a Series of other labels", "has no row for action 0", cells(pd.Series([0, 1], index=[7, 8])))
     yield "no bins", "bins", cells(bins=0)
     yield "half a bin", "bins", cells(bins=2.5)
     yield "more clusters than actions", "clusters", cells(clusters=9)
     yield "clusters of text", "clusters", cells(clusters="two")
     yield "an unknown model", "model", cells(model="trees")
-    yield (
-        "a frame without an action",
-        "action",
-        cells(pd.DataFrame({"action": [0, 1], "g": [0, 1]})),
-    )
+    yield ("a frame without an action", "action", cells(pd.DataFrame({"action": [0, 1], "g": [0, 1]})))
     yield (
         "a frame with an action twice",
         "has 2 rows",
@@ -297,9 +226,7 @@ ROLES = {"context": ["x"], "action": "a", "reward": ["r", "cost"], "propensity":
 
 def _metrics() -> Iterator[Row]:
     def build(roles: dict[str, Any] | None = None, **columns: Any) -> Callable[[Path], Any]:
-        return lambda _: op.BanditLog.from_frame(
-            FRAME.assign(**columns), **{**ROLES, **(roles or {})}
-        )
+        return lambda _: op.BanditLog.from_frame(FRAME.assign(**columns), **{**ROLES, **(roles or {})})
 
     for name, bad in MISSING:
         yield (
@@ -321,29 +248,19 @@ def _metrics() -> Iterator[Row]:
     yield (
         "models for an unknown metric",
         "margin",
-        lambda _: op.evaluate(
-            build()(Path()), "uniform", reward_model={"r": None, "cost": None, "margin": None}
-        ),
+        lambda _: op.evaluate(build()(Path()), "uniform", reward_model={"r": None, "cost": None, "margin": None}),
     )
 
 
 # -- router logs -------------------------------------------------------------------------------------------
 
-LINE = {
-    "candidates": ["small", "large"],
-    "model": "small",
-    "propensity": 0.5,
-    "quality": 1,
-    "cost": 0.1,
-}
+LINE = {"candidates": ["small", "large"], "model": "small", "propensity": 0.5, "quality": 1, "cost": 0.1}
 
 
 def _router() -> Iterator[Row]:
     def read(*changes: Any, **options: Any) -> Callable[[Path], Any]:
         def run(folder: Path) -> float:
-            lines = [
-                json.dumps({**LINE, **c}) if isinstance(c, dict) else c for c in ({}, *changes)
-            ]
+            lines = [json.dumps({**LINE, **c}) if isinstance(c, dict) else c for c in ({}, *changes)]
             path = folder / "router.jsonl"
             path.write_text("\n".join(lines) + "\n", encoding="utf-8")
             return float(op.read_router_log(path, **options).reward.mean())
@@ -373,23 +290,11 @@ def _router() -> Iterator[Row]:
         ("a huge number", {"quality": 1e308}, "1e30"),
     ]:
         yield name, words, read(change)
-    yield (
-        "NaN in the file",
-        "line 2|NaN|quality",
-        read(json.dumps({**LINE, "quality": float("nan")})),
-    )
+    yield ("NaN in the file", "line 2|NaN|quality", read(json.dumps({**LINE, "quality": float("nan")})))
     yield "an unknown reward", "speed", read(reward="speed")
     yield "an unknown field", "modell", read(fields={"modell": "m"})
-    yield (
-        "no file",
-        "there is no file .*none.jsonl",
-        lambda folder: op.read_router_log(folder / "none.jsonl"),
-    )
-    yield (
-        "an empty file",
-        "empty|no lines|no usable",
-        lambda folder: op.read_router_log(_empty(folder)),
-    )
+    yield ("no file", "there is no file .*none.jsonl", lambda folder: op.read_router_log(folder / "none.jsonl"))
+    yield ("an empty file", "empty|no lines|no usable", lambda folder: op.read_router_log(_empty(folder)))
 
 
 def _empty(folder: Path) -> Path:
@@ -456,9 +361,7 @@ def _decide() -> Iterator[Row]:
         yield (
             f"advise: {name}",
             words,
-            lambda _, options=options: op.advise(
-                log(), op.policies.Fixed(1), estimators=["IPW"], **options
-            ),
+            lambda _, options=options: op.advise(log(), op.policies.Fixed(1), estimators=["IPW"], **options),
         )
     yield "advise: no policy", "polic", lambda _: op.advise(log(), {})
     yield "advise: a policy that raises", "policy", lambda _: op.advise(log(), lambda x: 1 / 0)

@@ -29,9 +29,7 @@ TAKES = "b"  # the policy's action
 
 def weighted(click: list[float], p: list[float], ad: list[Any], takes: Any) -> float:
     """IPW of a policy that always takes one action, by hand."""
-    return float(
-        np.mean([r / q if a == takes else 0.0 for r, q, a in zip(click, p, ad, strict=True)])
-    )
+    return float(np.mean([r / q if a == takes else 0.0 for r, q, a in zip(click, p, ad, strict=True)]))
 
 
 @dataclass(frozen=True)
@@ -153,9 +151,7 @@ def _polars(table: dict[str, Any], roles: dict[str, Any], _: Path) -> Any:
 
 
 def _arrow(table: dict[str, Any], roles: dict[str, Any], _: Path) -> Any:
-    return op.BanditLog.from_frame(
-        pa.Table.from_pandas(_frame(table), preserve_index=False), **roles
-    )
+    return op.BanditLog.from_frame(pa.Table.from_pandas(_frame(table), preserve_index=False), **roles)
 
 
 def _csv(table: dict[str, Any], roles: dict[str, Any], folder: Path) -> Any:
@@ -163,9 +159,7 @@ def _csv(table: dict[str, Any], roles: dict[str, Any], folder: Path) -> Any:
 
     path = folder / "log.csv"
     _frame(table).to_csv(path, index=False)
-    labels = [
-        roles[r] for r in ("action", "cluster", "batch", "id") if isinstance(roles.get(r), str)
-    ]
+    labels = [roles[r] for r in ("action", "cluster", "batch", "id") if isinstance(roles.get(r), str)]
     return op.BanditLog.from_frame(read_csv(str(path), labels), **roles)
 
 
@@ -190,9 +184,7 @@ def _jsonl(table: dict[str, Any], roles: dict[str, Any], folder: Path) -> Any:
     path = folder / "log.jsonl"
     with path.open("w") as file:
         for x, a, r, p in zip(*(table[c] for c in ("x", "ad", "click", "p")), strict=True):
-            file.write(
-                json.dumps({"context": {"x": x}, "action": a, "reward": r, "act_prob": p}) + "\n"
-            )
+            file.write(json.dumps({"context": {"x": x}, "action": a, "reward": r, "act_prob": p}) + "\n")
     return read_jsonl(path).log()
 
 
@@ -255,11 +247,7 @@ def dsjson_lines() -> list[tuple[str, bytes, str]]:
         ("candidates are numbers", line(c={"_multi": [1, 2]}), "not laid out"),
         ("candidates are text", line(c={"_multi": "ab"}), "not laid out"),
         ("context is a list", line(c=[1]), "not laid out"),
-        (
-            "candidates with one name",
-            line(c={"_multi": [{"_tag": "a"}, {"_tag": "a"}]}),
-            "same label",
-        ),
+        ("candidates with one name", line(c={"_multi": [{"_tag": "a"}, {"_tag": "a"}]}), "same label"),
         ("a name that is a list", line(c={"_multi": [{"_tag": [1]}, {}]}), "not text or a number"),
         ("chosen beyond the candidates", line(_labelIndex=9), "not among the 2 candidates"),
         ("chosen 10^9", line(_labelIndex=None, _label_Action=10**9), "not among the 2 candidates"),
@@ -268,11 +256,7 @@ def dsjson_lines() -> list[tuple[str, bytes, str]]:
         ("cost is text", line(_label_cost="1"), "is not a number"),
         ("cost is NaN", line(_label_cost=float("nan")), "not a finite number"),
         ("cost of 400 digits", line().replace(b"-1.0", b"1" + b"0" * 400), "not a finite number"),
-        (
-            "cost of 9,000 digits",
-            line().replace(b"-1.0", b"1" + b"0" * 9_000),
-            "not laid out|not a finite",
-        ),
+        ("cost of 9,000 digits", line().replace(b"-1.0", b"1" + b"0" * 9_000), "not laid out|not a finite"),
         ("probability 0", line(_label_probability=0), "not in .0, 1."),
         ("probability 2", line(_label_probability=2.0), "not in .0, 1."),
         ("probability is NaN", line(_label_probability=float("nan")), "not a finite number"),
@@ -280,11 +264,7 @@ def dsjson_lines() -> list[tuple[str, bytes, str]]:
         ("pdrop is text", line(pdrop="x"), "is not a number"),
         ("nested 200 deep", line(c={"x": deep, "_multi": [{}, {}]}), "levels deep"),
         ("brackets 100,000 deep", b'{"c":' + b"[" * 100_000, "nested too deeply|not valid JSON"),
-        (
-            "20,000 fields",
-            line(c={**{f"f{i}": i for i in range(20_000)}, "_multi": [{}, {}]}),
-            "context fields",
-        ),
+        ("20,000 fields", line(c={**{f"f{i}": i for i in range(20_000)}, "_multi": [{}, {}]}), "context fields"),
         ("a continuous action", line(_label_ca={"action": 1}), "continuous action"),
         ("no outcomes", line(_outcomes=[]), "not laid out"),
     ]
@@ -292,10 +272,7 @@ def dsjson_lines() -> list[tuple[str, bytes, str]]:
 
 def dsjson_reason(line: bytes, folder: Path) -> str:
     """Why a line was left out; the good line beside it must be read."""
-    good = (
-        b'{"_label_cost": 1, "_label_probability": 0.5, "_labelIndex": 0, '
-        b'"c": {"_multi": [{"id": 0}, {"id": 1}]}}'
-    )
+    good = b'{"_label_cost": 1, "_label_probability": 0.5, "_labelIndex": 0, "c": {"_multi": [{"id": 0}, {"id": 1}]}}'
     path = folder / "log.json"
     path.write_bytes(line + b"\n" + good + b"\n")
     reading = read_dsjson(path)

@@ -53,14 +53,7 @@ def test_every_call_given_junk():
 
 def test_every_public_call_is_in_the_table():
     declared = {name.rsplit(".")[0] for name, _, _ in sound()}
-    for name in (
-        "evaluate",
-        "learn_policy",
-        "select",
-        "advise",
-        "scan",
-        "read_router_log",
-    ):
+    for name in ("evaluate", "learn_policy", "select", "advise", "scan", "read_router_log"):
         assert name in declared
         assert hasattr(getattr(op, name), "__wrapped__")
 
@@ -90,12 +83,7 @@ def test_other_spellings_of_the_same_arguments_are_taken():
     import pandas as pd
 
     log_ = op.BanditLog.from_frame(
-        FRAME,
-        context=pd.Index(["x"]),
-        action="ad",
-        reward="click",
-        propensity="p",
-        actions=np.array(["a", "b", "c"]),
+        FRAME, context=pd.Index(["x"]), action="ad", reward="click", propensity="p", actions=np.array(["a", "b", "c"])
     )
     result = op.evaluate(log_, "always:b", estimators=("IPW",), folds=np.int64(2), seed=np.int32(0))
     assert result["IPW"].interval(np.float32(0.9)).level == pytest.approx(0.9)

@@ -14,9 +14,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "reliability.md"
 CASES = list(cases())
 
 
-@pytest.mark.parametrize(
-    "case", CASES, ids=[f"{i}-{c.area}-{c.name}"[:60] for i, c in enumerate(CASES)]
-)
+@pytest.mark.parametrize("case", CASES, ids=[f"{i}-{c.area}-{c.name}"[:60] for i, c in enumerate(CASES)])
 @pytest.mark.filterwarnings("error")
 def test_row(case: Case, tmp_path):
     if case.expected == LEFT_OUT:

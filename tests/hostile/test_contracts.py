@@ -35,10 +35,7 @@ def test_a_budget_is_refused_also_where_it_is_given_as_probabilities(budget):
     with pytest.raises(PolicyError, match="may depend only on that row"):
         value(LOG, best(budget))
     for way in ("rows", "stream"):
-        with (
-            op.scan(FRAME, **ROLES, way=way) as log,
-            pytest.raises(PolicyError, match="only on that row"),
-        ):
+        with op.scan(FRAME, **ROLES, way=way) as log, pytest.raises(PolicyError, match="only on that row"):
             value(log, best(budget))
     steps = FRAME.assign(episode=np.repeat(range(150), 2), t=[0, 1] * 150)
     episodes = op.Trajectories.from_frame(
@@ -71,22 +68,13 @@ def test_analysis_weights_have_no_unit(extra, spread):
     for unit in (1.0, 1 / N, 0.001, 0.5, 2.0, 1e6):
         frame = FRAME.assign(w=unit * base, u=np.arange(N) // 2)
         ev = op.evaluate(
-            op.BanditLog.from_frame(frame, **ROLES, **extra, weight="w"),
-            "always:b",
-            estimators=["IPW", "DML"],
+            op.BanditLog.from_frame(frame, **ROLES, **extra, weight="w"), "always:b", estimators=["IPW", "DML"]
         )
         row = []
         for name in ("IPW", "DML"):
             interval = ev["policy", name].interval()
-            row += [
-                ev["policy", name].value,
-                ev["policy", name].std_error,
-                interval.low,
-                interval.high,
-            ]
-        found.append(
-            (row, interval.method, ev.verdict("policy").level, ev.gate("value > 0.5").outcome)
-        )
+            row += [ev["policy", name].value, ev["policy", name].std_error, interval.low, interval.high]
+        found.append((row, interval.method, ev.verdict("policy").level, ev.gate("value > 0.5").outcome))
     for row, *words in found[1:]:
         assert words == list(found[0][1:])
         np.testing.assert_allclose(row, found[0][0], rtol=1e-6)
@@ -127,12 +115,7 @@ def test_predictions_are_plain_numbers(kind):
 def test_arrays_for_every_kind_of_log_are_checked():
     prices = FRAME.assign(price=np.linspace(1, 2, N), density=1.0)
     log = op.BanditLog.from_frame(
-        prices,
-        context=["x"],
-        action="price",
-        reward="click",
-        propensity="density",
-        action_kind="continuous",
+        prices, context=["x"], action="price", reward="click", propensity="density", action_kind="continuous"
     )
     arrays = {"logged": SOUND[:, 0] + 1j, "policy": SOUND[:, 0]}
     with pytest.raises(ModelError, match="complex"):
@@ -173,12 +156,7 @@ def test_needs_are_words_that_are_known(needs):
 def test_a_policy_of_numbers_answers_about_the_rows_it_was_given():
     prices = FRAME.assign(price=np.linspace(1, 2, N), density=1.0)
     log = op.BanditLog.from_frame(
-        prices,
-        context=["x"],
-        action="price",
-        reward="click",
-        propensity="density",
-        action_kind="continuous",
+        prices, context=["x"], action="price", reward="click", propensity="density", action_kind="continuous"
     )
 
     def sorted_by_x(context):

@@ -115,10 +115,7 @@ def limited(task: str, tmp_path: Path, size: int) -> subprocess.Popen:
 
 @pytest.mark.parametrize(
     ("name", "task"),
-    [
-        ("report.html", "ev.report(folder + '/report.html')"),
-        ("result.json", "ev.to_json(folder + '/result.json')"),
-    ],
+    [("report.html", "ev.report(folder + '/report.html')"), ("result.json", "ev.to_json(folder + '/result.json')")],
 )
 def test_a_full_disk_leaves_the_good_report(tmp_path, name, task):
     (tmp_path / name).write_text("good")
@@ -285,15 +282,7 @@ MAKES_ONE = """
 
 
 @pytest.mark.parametrize(
-    "number",
-    [
-        signal.SIGTERM,
-        signal.SIGHUP,
-        signal.SIGINT,
-        signal.SIGQUIT,
-        signal.SIGUSR1,
-        signal.SIGXCPU,
-    ],
+    "number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGUSR1, signal.SIGXCPU]
 )
 def test_signals_clean_up(tmp_path, number):
     # What runs under nohup ignores SIGHUP, and so would a process that it starts.
@@ -478,10 +467,7 @@ def test_exported_tables_hold_no_formulas(tmp_path):
 
     line = '{"action": "=HYPERLINK(1)", "reward": 1, "act_prob": 0.5, "context": {"@x": "+cmd", "y": "-3"}}\n'
     (tmp_path / "log.jsonl").write_text(line)
-    assert (
-        main(["convert", str(tmp_path / "log.jsonl"), str(tmp_path / "out.csv"), "--from", "jsonl"])
-        == 0
-    )
+    assert main(["convert", str(tmp_path / "log.jsonl"), str(tmp_path / "out.csv"), "--from", "jsonl"]) == 0
     table = pd.read_csv(tmp_path / "out.csv", dtype=str)
     assert table["action"].tolist() == ["'=HYPERLINK(1)"]
     assert table["'@x"].tolist() == ["'+cmd"]
@@ -516,15 +502,10 @@ def test_too_little_memory_is_an_error_and_not_a_hang(tmp_path):
     path = tmp_path / "log.parquet"
     n = 400_000
     rng = np.random.default_rng(0)
-    frame = pd.DataFrame(
-        {"x": rng.normal(size=n), "u": [f"u{i}" for i in range(n)], "a": rng.integers(2, size=n)}
-    )
+    frame = pd.DataFrame({"x": rng.normal(size=n), "u": [f"u{i}" for i in range(n)], "a": rng.integers(2, size=n)})
     frame.assign(r=1.0 * frame.a, p=0.5).to_parquet(path)
     roles = {"context": ["x"], "action": "a", "reward": "r", "propensity": "p", "id": "u"}
-    with (
-        op.scan(str(path), memory_limit="1MB", **roles) as log,
-        pytest.raises(DataError, match="memory"),
-    ):
+    with op.scan(str(path), memory_limit="1MB", **roles) as log, pytest.raises(DataError, match="memory"):
         op.evaluate(log, lambda c: np.ones(len(c), dtype=int), estimators=["IPW"])
 
 
@@ -538,23 +519,15 @@ def test_a_thousand_evaluations_leave_nothing_behind(tmp_path, monkeypatch):
 
         gc.collect()
         pages = int(Path("/proc/self/statm").read_text().split()[1])
-        return (
-            pages * resource.getpagesize(),
-            threading.active_count(),
-            len(names_in(Path("/proc/self/fd"))),
-        )
+        return (pages * resource.getpagesize(), threading.active_count(), len(names_in(Path("/proc/self/fd"))))
 
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     before = None
     for i in range(1_000):
         small_evaluation()
         if i % 20 == 0:
-            frame = pd.DataFrame(
-                {"x": [1.0, 2.0] * 20, "a": [0, 1] * 20, "r": [0, 1, 1, 0] * 10, "p": 0.5}
-            )
-            with op.scan(
-                frame, context=["x"], action="a", reward="r", propensity="p", way="stream"
-            ) as log:
+            frame = pd.DataFrame({"x": [1.0, 2.0] * 20, "a": [0, 1] * 20, "r": [0, 1, 1, 0] * 10, "p": 0.5})
+            with op.scan(frame, context=["x"], action="a", reward="r", propensity="p", way="stream") as log:
                 op.evaluate(log, lambda c: np.ones(len(c), dtype=int), estimators=["IPW"])
         if i == 100:
             before = state()

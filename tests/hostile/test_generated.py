@@ -3,20 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from generated import (
-    CLEAR,
-    FEW,
-    KINDS,
-    OBSCURE,
-    READERS,
-    RIGHT,
-    WRONG,
-    Case,
-    cases,
-    outcome,
-    run,
-    sample,
-)
+from generated import CLEAR, FEW, KINDS, OBSCURE, READERS, RIGHT, WRONG, Case, cases, outcome, run, sample
 
 
 def test_a_sample_of_the_crossings():
@@ -56,11 +43,5 @@ def test_the_generator_can_fail(kind, tmp_path):
 
     assert outcome(case("number", kind.table), tmp_path)[0] == RIGHT
     assert outcome(case("error", kind.table), tmp_path)[0] == WRONG
-    assert (
-        outcome(case("number", {**other, roles["reward"]: ["x"] * len(other["x"])}), tmp_path)[0]
-        != RIGHT
-    )
-    assert (
-        outcome(case("number", {k: v for k, v in kind.table.items() if k != "x"}), tmp_path)[0]
-        == OBSCURE
-    )
+    assert outcome(case("number", {**other, roles["reward"]: ["x"] * len(other["x"])}), tmp_path)[0] != RIGHT
+    assert outcome(case("number", {k: v for k, v in kind.table.items() if k != "x"}), tmp_path)[0] == OBSCURE

@@ -153,9 +153,7 @@ def test_an_output_is_no_input_and_no_other_output(tmp_path, log, capsys, words)
         "dot": tmp_path / "." / "x.html", "run": tmp_path / "run.toml",
     }  # fmt: skip
     os.link(log, names["link"])
-    pd.DataFrame({"x": [0.0], "ad": ["b"], "probability": [1.0]}).to_csv(
-        names["table"], index=False
-    )
+    pd.DataFrame({"x": [0.0], "ad": ["b"], "probability": [1.0]}).to_csv(names["table"], index=False)
     names["run"].write_text(RUN_FILE.format("always:b"))
     before = {path: path.read_bytes() for path in names.values() if path.exists()}
     assert main([word.format(**names) for word in words]) == 1
@@ -233,8 +231,7 @@ def bomb(path: Path, text: str, rows: int = 600) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("length", "rows", "words"),
-    [(4_000_000, 600, "4,000,000 bytes"), (900_000, 600, "400 times as many in memory")],
+    ("length", "rows", "words"), [(4_000_000, 600, "4,000,000 bytes"), (900_000, 600, "400 times as many in memory")]
 )
 def test_texts_that_a_small_file_repeats_are_refused(tmp_path, capsys, length, rows, words):
     path = bomb(tmp_path / "log.parquet", "a" * length, rows)
@@ -278,30 +275,12 @@ def test_too_little_memory_is_said_in_a_sentence(log, capsys, monkeypatch):
 
 # -- 22: exports and terminals -------------------------------------------------------------------------------------
 
-LABELS = [
-    "=a",
-    "'=a",
-    "''=a",
-    "-1x",
-    "'-1x",
-    "-1",
-    "'-1",
-    "\r=1+1",
-    "＝1+1",
-    "＠x",
-    "a,b",
-    'say "x"',
-    "x\ny",
-    " x",
-    "",
-]
+LABELS = ["=a", "'=a", "''=a", "-1x", "'-1x", "-1", "'-1", "\r=1+1", "＝1+1", "＠x", "a,b", 'say "x"', "x\ny", " x", ""]
 
 
 def test_an_exported_table_keeps_labels_apart_and_quotes_them(tmp_path):
     n = len(LABELS) * 4
-    frame = pd.DataFrame(
-        {"x": range(n), "ad": LABELS * 4, "click": [0, 1] * (n // 2), "p": [1 / len(LABELS)] * n}
-    )
+    frame = pd.DataFrame({"x": range(n), "ad": LABELS * 4, "click": [0, 1] * (n // 2), "p": [1 / len(LABELS)] * n})
     trace, table = tmp_path / "trace.jsonl", tmp_path / "table.csv"
     write_jsonl(op.BanditLog.from_frame(frame, **ROLES), trace)
     assert main(["convert", str(trace), str(table), "--from", "jsonl"]) == 0

@@ -79,16 +79,12 @@ def test_what_was_learned_and_advised():
 def test_slates():
     rows = SLOTS.assign(item=EVIL + SLOTS.item.astype(str)).rename(columns=lambda c: EVIL + c)
     named = {"slate": "s", "position": "k", "action": "item", "reward": "r", "propensity": "p"}
-    log = op.Slates.from_frame(
-        rows, context=[f"{EVIL}x"], **{k: EVIL + v for k, v in named.items()}
-    )
+    log = op.Slates.from_frame(rows, context=[f"{EVIL}x"], **{k: EVIL + v for k, v in named.items()})
     ev = op.evaluate(log, {EVIL: "uniform"}, estimators=["IPW"])
     assert is_harmless(repr(log) + str(ev) + str(ev.diagnostics))
 
 
 def test_features_of_actions_are_read_only():
-    log = op.BanditLog.from_arrays(
-        np.arange(6.0), [0, 1, 2] * 2, [0.0, 1.0] * 3, action_features=[[0.0], [1.0], [2.0]]
-    )
+    log = op.BanditLog.from_arrays(np.arange(6.0), [0, 1, 2] * 2, [0.0, 1.0] * 3, action_features=[[0.0], [1.0], [2.0]])
     with pytest.raises(ValueError, match="read-only"):
         log.action_features.table.iloc[0, 0] = 99.0

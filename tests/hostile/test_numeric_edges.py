@@ -52,19 +52,13 @@ def test_numbers_that_cannot_be_computed_with(case, tmp_path):
     pd.DataFrame({"x": X, "action": A, **parts}).to_parquet(path)
     with pytest.raises(DataError, match=words.split("row 3")[-1].split(". are")[-1]):
         op.scan(
-            str(path),
-            context=["x"],
-            action="action",
-            reward="reward",
-            propensity="propensity",
-            weight="weight",
+            str(path), context=["x"], action="action", reward="reward", propensity="propensity", weight="weight"
         ).check()
 
 
 def test_a_large_constant_on_every_reward_moves_the_estimate_and_nothing_else():
     plain, moved = (
-        op.evaluate(op.BanditLog.from_arrays(X, A, R + c, P), mixed, estimators=["DML", "SNDR"])
-        for c in (0.0, 1e12)
+        op.evaluate(op.BanditLog.from_arrays(X, A, R + c, P), mixed, estimators=["DML", "SNDR"]) for c in (0.0, 1e12)
     )
     for name in ("DML", "SNDR"):
         low, high = plain["policy", name], moved["policy", name]
@@ -101,28 +95,17 @@ def test_extreme_propensities_are_computed_with_and_shown(p, tmp_path):
 @pytest.mark.parametrize("scale", [1e-20, 1e20, 1e29])
 def test_estimates_scale_with_rewards(scale):
     plain, scaled = (
-        op.evaluate(op.BanditLog.from_arrays(X, A, R * s, P), mixed, estimators=["IPW", "SNIPW"])
-        for s in (1.0, scale)
+        op.evaluate(op.BanditLog.from_arrays(X, A, R * s, P), mixed, estimators=["IPW", "SNIPW"]) for s in (1.0, scale)
     )
     for name in ("IPW", "SNIPW"):
         assert scaled["policy", name].value == pytest.approx(plain["policy", name].value * scale)
-        assert scaled["policy", name].std_error == pytest.approx(
-            plain["policy", name].std_error * scale
-        )
+        assert scaled["policy", name].std_error == pytest.approx(plain["policy", name].std_error * scale)
 
 
 @pytest.mark.parametrize("columns", [["x", "t"], ["t"], ["x", "o"], ["n"]])
 def test_columns_of_nothing_but_missing_values(columns):
     frame = pd.DataFrame(
-        {
-            "x": X,
-            "t": pd.Series([None] * N, dtype="str"),
-            "o": [None] * N,
-            "n": np.nan,
-            "a": A,
-            "r": R,
-            "p": P,
-        }
+        {"x": X, "t": pd.Series([None] * N, dtype="str"), "o": [None] * N, "n": np.nan, "a": A, "r": R, "p": P}
     )
     log = op.BanditLog.from_frame(frame, context=columns, action="a", reward="r", propensity="p")
     ev = op.evaluate(log, mixed, estimators=["DML", "DM"])

@@ -78,24 +78,18 @@ def test_a_key_twice_is_a_bad_line(tmp_path, capsys):
     reading = read_jsonl(tmp_path / "trace.jsonl")
     assert [bad.line for bad in reading.bad] == [2, 3]
     assert "'reward' is there twice" in reading.bad[0].reason
-    (tmp_path / "table.jsonl").write_text(
-        '{"ad": "a", "click": 1}\n{"ad": "a", "click": 1, "click": 0}\n'
-    )
+    (tmp_path / "table.jsonl").write_text('{"ad": "a", "click": 1}\n{"ad": "a", "click": 1, "click": 0}\n')
     with pytest.raises(DataError, match=r"table\.jsonl, line 2: the field 'click' is there twice"):
         read_table(tmp_path / "table.jsonl")
     router = '{"candidates": {"s": 0.5, "s": 0.2, "l": 0.5}, "model": "s", "quality": 1}'
-    (tmp_path / "router.jsonl").write_text(
-        f'{router}\n{{"candidates": ["s"], "model": "s", "quality": 1}}\n'
-    )
+    (tmp_path / "router.jsonl").write_text(f'{router}\n{{"candidates": ["s"], "model": "s", "quality": 1}}\n')
     assert "'s' is there twice" in read_router(tmp_path / "router.jsonl").bad[0].reason
 
 
 # -- 7: policy tables ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "labels", [("01", "1", "2"), ("NA", "null", "x"), (1, 2, 3), ("a,b", '"', " a")]
-)
+@pytest.mark.parametrize("labels", [("01", "1", "2"), ("NA", "null", "x"), (1, 2, 3), ("a,b", '"', " a")])
 @pytest.mark.parametrize("kind", ["csv", "csv.gz", "parquet"])
 def test_a_policy_table_is_read_as_the_log_is(tmp_path, labels, kind):
     named = dict(zip("abc", labels, strict=True))
@@ -158,31 +152,14 @@ def test_a_point_is_no_decimal_sign_where_the_comma_is(tmp_path, capsys):
 
 
 def test_every_spelling_of_success_is_named(tmp_path, capsys):
-    spelled = [
-        ["yes", "Yes", "YES"][i % 3] if c else ["no", "No"][i % 2]
-        for i, c in enumerate(FRAME["click"])
-    ]
+    spelled = [["yes", "Yes", "YES"][i % 3] if c else ["no", "No"][i % 2] for i, c in enumerate(FRAME["click"])]
     path = tmp_path / "log.csv"
     FRAME.assign(click=spelled).to_csv(path, index=False)
     for engine in ([], ["--engine", "duckdb"]):
         assert main(["evaluate", str(path), *FLAGS, "--policy", "new=always:b", *engine]) == 1
         said = capsys.readouterr().err
         assert all(f"--success {word}" in said for word in ("yes", "Yes", "YES"))
-        assert (
-            main(
-                [
-                    "evaluate",
-                    str(path),
-                    *FLAGS,
-                    "--policy",
-                    "new=always:b",
-                    "--success",
-                    "YES",
-                    *engine,
-                ]
-            )
-            == 1
-        )
+        assert main(["evaluate", str(path), *FLAGS, "--policy", "new=always:b", "--success", "YES", *engine]) == 1
         assert "which would count as 0" in capsys.readouterr().err
         three = ["--success", "yes", "--success", "Yes", "--success", "YES"]
         assert told(tmp_path, path, *three, *engine) == pytest.approx(TRUTH)
@@ -219,9 +196,7 @@ def test_a_label_keeps_its_blanks(tmp_path):
     )
     assert main(["evaluate", str(run)]) == 0
     result = json.loads((tmp_path / "run.json").read_text())
-    assert [r["value"] for r in result["estimates"] if r["estimator"] == "IPW"] == [
-        pytest.approx(TRUTH)
-    ]
+    assert [r["value"] for r in result["estimates"] if r["estimator"] == "IPW"] == [pytest.approx(TRUTH)]
 
 
 # -- 12, 13, 14: types and dialects --------------------------------------------------------------------------------
@@ -232,9 +207,7 @@ def test_a_label_keeps_its_blanks(tmp_path):
 def test_unsigned_hashes_and_uuids_tell_rows_apart(role, way):
     hashes = np.arange(300, dtype=np.uint64) * np.uint64(7919) + np.uint64(2**63 - 150 * 7919)
     frame = FRAME.assign(u=hashes)
-    here = op.evaluate(
-        op.BanditLog.from_frame(frame, **ROLES, **{role: "u"}), "always:b", estimators=["IPW-cf"]
-    )
+    here = op.evaluate(op.BanditLog.from_frame(frame, **ROLES, **{role: "u"}), "always:b", estimators=["IPW-cf"])
     table = pa.Table.from_pandas(frame, preserve_index=False)
     with op.scan(table, **ROLES, **{role: "u"}, way=way) as log:
         there = op.evaluate(log, "always:b", estimators=["IPW-cf"])
@@ -272,9 +245,7 @@ def test_nested_columns_are_computed_with_or_named(tmp_path, capsys, column):
         assert scanned(table, context=["x", column], way=way) == pytest.approx(TRUTH)
         with pytest.raises(DataError, match="not numbers"):
             scanned(table, reward=column, way=way)
-    assert told(tmp_path, tmp_path / "log.parquet", "--context", f"x,{column}") == pytest.approx(
-        TRUTH
-    )
+    assert told(tmp_path, tmp_path / "log.parquet", "--context", f"x,{column}") == pytest.approx(TRUTH)
     words = [*FLAGS, "--context", f"x,{column}", "--policy", "new=always:b"]
     assert main(["evaluate", str(tmp_path / "log.parquet"), *words]) == 1
     assert "Spread them over columns" in capsys.readouterr().err
@@ -289,11 +260,7 @@ def test_floats_are_no_labels_beyond_what_they_hold(kind):
     frame = FRAME.assign(ad=ids[["abc".index(a) for a in FRAME["ad"]]])
     log = op.BanditLog.from_frame(frame, **ROLES)
     assert value(log, lambda c: np.full(len(c), ids[1])) == pytest.approx(TRUTH)
-    for given in (
-        lambda c: np.full(len(c), 2.0**53 + 1),
-        np.full(300, 2.0**53 + 1),
-        [2.0**53] * 300,
-    ):
+    for given in (lambda c: np.full(len(c), 2.0**53 + 1), np.full(300, 2.0**53 + 1), [2.0**53] * 300):
         with pytest.raises((PolicyError, DataError), match=r"beyond 2\^53"):
             value(log, given)
 
@@ -356,13 +323,7 @@ def test_a_record_that_contradicts_itself_is_a_bad_line(tmp_path, changes, words
 
 
 def test_rounds_of_obp_are_counted():
-    feedback = {
-        "n_rounds": 7,
-        "n_actions": 2,
-        "context": [[0.0], [1.0]],
-        "action": [0, 1],
-        "reward": [0, 1],
-    }
+    feedback = {"n_rounds": 7, "n_actions": 2, "context": [[0.0], [1.0]], "action": [0, 1], "reward": [0, 1]}
     with pytest.raises(DataError, match="n_rounds is 7"):
         from_obp(feedback)
 
@@ -403,17 +364,8 @@ def test_small_ones():
     ev = op.evaluate(log, {"new": "always:b", "logged": "always:c"}, estimators=["IPW"])
     with pytest.raises(UsageError, match="names the logging policy"):
         ev.gate("new - logged > 0")
-    slots = pd.DataFrame(
-        {"q": [0, 0, 0, 1, 1, 1], "pos": [1, 2, 3] * 2, "item": list("abcbca"), "r": 1.0, "p": 0.5}
-    )
-    named = {
-        "slate": "q",
-        "position": "pos",
-        "context": None,
-        "action": "item",
-        "reward": "r",
-        "propensity": "p",
-    }
+    slots = pd.DataFrame({"q": [0, 0, 0, 1, 1, 1], "pos": [1, 2, 3] * 2, "item": list("abcbca"), "r": 1.0, "p": 0.5})
+    named = {"slate": "q", "position": "pos", "context": None, "action": "item", "reward": "r", "propensity": "p"}
     for number in (-1, 2, 1.5):
         with pytest.raises(UsageError, match="slots"):
             op.Slates.from_frame(slots, **named, slots=number)
@@ -426,9 +378,6 @@ def test_a_relation_that_changes_between_passes_is_refused():
     connection = duckdb.connect()
     connection.register("rows", FRAME)
     assert scanned(connection.sql("SELECT * FROM rows")) == pytest.approx(TRUTH)
-    for sql in (
-        "SELECT * REPLACE (random() AS x) FROM rows",
-        "SELECT * FROM rows USING SAMPLE 50% (bernoulli)",
-    ):
+    for sql in ("SELECT * REPLACE (random() AS x) FROM rows", "SELECT * FROM rows USING SAMPLE 50% (bernoulli)"):
         with pytest.raises(DataError, match="other rows each time"):
             scanned(connection.sql(sql))

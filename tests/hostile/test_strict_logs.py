@@ -116,9 +116,7 @@ def test_masked_probabilities_and_episodes_are_missing():
         op.Trajectories.from_arrays(np.zeros((2, 2)), [[0, 1], [1, 0]], rewards)
 
 
-@pytest.mark.parametrize(
-    "index", [np.arange(N)[::-1], np.arange(N) + 5, [f"r{i}" for i in range(N)]]
-)
+@pytest.mark.parametrize("index", [np.arange(N)[::-1], np.arange(N) + 5, [f"r{i}" for i in range(N)]])
 def test_series_of_other_rows_are_refused(index):
     with pytest.raises(DataError, match="'reward' has another index than 'action'"):
         op.BanditLog.from_arrays(X, pd.Series(A), pd.Series(R, index=index), P)
@@ -129,8 +127,7 @@ def test_series_of_other_rows_are_refused(index):
 
 def test_estimates_of_two_logs_are_not_paired():
     one, two = (
-        op.evaluate(op.BanditLog.from_arrays(X, A, r, P), A, estimators=["IPW"])["policy", "IPW"]
-        for r in (R, 1 - R)
+        op.evaluate(op.BanditLog.from_arrays(X, A, r, P), A, estimators=["IPW"])["policy", "IPW"] for r in (R, 1 - R)
     )
     for join in (lambda: one - two, lambda: one.lift(two)):
         with pytest.raises(UsageError, match="different logs"):
@@ -140,9 +137,7 @@ def test_estimates_of_two_logs_are_not_paired():
 # -- labels ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "labels", [[[1], [2]], [{"a": 1}, {"b": 2}], [np.array([1]), np.array([2])]]
-)
+@pytest.mark.parametrize("labels", [[[1], [2]], [{"a": 1}, {"b": 2}], [np.array([1]), np.array([2])]])
 def test_labels_that_cannot_be_labels(labels):
     column = pd.Series(labels * 20)
     with pytest.raises(DataError, match=r"row 0 .* cannot be a label"):
@@ -204,9 +199,7 @@ def test_labels_of_a_csv_are_text_as_written(tmp_path, one, two):
 
 
 def test_one_reader_for_every_size_and_way(tmp_path):
-    rows = "".join(
-        f"{i},{'a' if i % 2 else 'b'},{i % 3},0.5,{'NA' if i == 3 else i}\n" for i in range(30)
-    )
+    rows = "".join(f"{i},{'a' if i % 2 else 'b'},{i % 3},0.5,{'NA' if i == 3 else i}\n" for i in range(30))
     path = written(tmp_path, "x,ad,click,p,z\n" + rows)
     whole = read_csv(path, ["ad"])
     scanned = op.scan(path, **ROLES)
@@ -218,8 +211,7 @@ def test_one_reader_for_every_size_and_way(tmp_path):
 def test_rows_of_a_large_csv_keep_their_order(tmp_path):
     n = 400_000
     lines = (
-        f"{i},{'ab'[i % 2]},{i % 3},{'NA' if i % 7 == 0 else i / 8},{'null' if i % 5 == 0 else 'x'}\n"
-        for i in range(n)
+        f"{i},{'ab'[i % 2]},{i % 3},{'NA' if i % 7 == 0 else i / 8},{'null' if i % 5 == 0 else 'x'}\n" for i in range(n)
     )
     path = written(tmp_path, "x,ad,click,z,t\n" + "".join(lines))
     whole = read_csv(path, ["ad"])
@@ -227,9 +219,7 @@ def test_rows_of_a_large_csv_keep_their_order(tmp_path):
     assert whole["z"].isna().sum() == len(range(0, n, 7))
     log = op.scan(path, context=["x", "z"], action="ad", reward="click", way="stream")
     assert [
-        x
-        for block in log.opened(Plan.of(2, 1, 0), {}, None, None).blocks()
-        for x in block.context.column("x")
+        x for block in log.opened(Plan.of(2, 1, 0), {}, None, None).blocks() for x in block.context.column("x")
     ] == list(range(n))
     log.close()
 
@@ -301,18 +291,14 @@ def test_damaged_parquet(tmp_path):
 # -- DuckDB ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "limit", ["1GB'; COPY (SELECT 1) TO 'x.csv'; --", "lots", "", "80%; LOAD x", 3]
-)
+@pytest.mark.parametrize("limit", ["1GB'; COPY (SELECT 1) TO 'x.csv'; --", "lots", "", "80%; LOAD x", 3])
 def test_a_memory_limit_is_a_size_and_nothing_else(tmp_path, limit):
     path = written(tmp_path, "x,ad,click,p\n1,a,0,.5\n")
     with pytest.raises(UsageError, match="memory_limit= must be a size"):
         op.scan(path, memory_limit=limit, **ROLES)
 
 
-@pytest.mark.parametrize(
-    "url", ["https://example.org/log.parquet", "s3://bucket/log.csv", "http://x/l.csv"]
-)
+@pytest.mark.parametrize("url", ["https://example.org/log.parquet", "s3://bucket/log.csv", "http://x/l.csv"])
 def test_network_sources_must_be_asked_for(url):
     with pytest.raises(UsageError, match="network=True"):
         op.scan(url, **ROLES)
@@ -326,10 +312,7 @@ def test_the_connection_reads_its_files_and_nothing_else(tmp_path):
     duck = DuckDB(paths=[path])
     try:
         assert duck.query(f"SELECT count(*) FROM '{path}'").fetchall() == [(1,)]
-        for sql in (
-            f"SELECT * FROM '{tmp_path}/secret.csv'",
-            "SELECT * FROM read_text('/etc/hostname')",
-        ):
+        for sql in (f"SELECT * FROM '{tmp_path}/secret.csv'", "SELECT * FROM read_text('/etc/hostname')"):
             with pytest.raises(DataError, match="operations are disabled"):
                 duck.query(sql).fetchall()
         for sql in (f"COPY (SELECT 1) TO '{tmp_path}/out.csv'", "INSTALL httpfs", "LOAD httpfs",

@@ -35,9 +35,7 @@ class Stateful:
 
     def probabilities(self, x):
         self.calls += 1
-        return np.column_stack(
-            [np.full(len(x), 1 / (1 + self.calls)), np.full(len(x), 1 - 1 / (1 + self.calls))]
-        )
+        return np.column_stack([np.full(len(x), 1 / (1 + self.calls)), np.full(len(x), 1 - 1 / (1 + self.calls))])
 
 
 def drawn(x):
@@ -193,9 +191,7 @@ def test_checkers_pass_what_is_sound():
     op.testing.check_reward_model(LinearRegression())
     op.testing.check_reward_model(LogisticRegression())
     op.testing.check_policy(lambda x: half(len(x)), X, (0, 1))
-    op.testing.check_score(
-        op.Estimator("ipw", lambda d: d.sum(d.gamma * d.rho * d.reward), linear_in_reward=True)
-    )
+    op.testing.check_score(op.Estimator("ipw", lambda d: d.sum(d.gamma * d.rho * d.reward), linear_in_reward=True))
 
 
 class Writes(RegressorMixin, BaseEstimator):
@@ -222,8 +218,7 @@ class Ranks(Redraws):
 
 
 @pytest.mark.parametrize(
-    ("learner", "words"),
-    [(Redraws(), "fitted again with the same seed"), (Ranks(), "another order|two parts")],
+    ("learner", "words"), [(Redraws(), "fitted again with the same seed"), (Ranks(), "another order|two parts")]
 )
 def test_check_reward_model_finds(learner, words):
     with pytest.raises(ModelError, match=words):
@@ -244,9 +239,7 @@ def test_a_score_gets_only_what_it_declares(name):
 
 def test_a_score_without_behavior_gets_no_weights():
     with pytest.raises(UsageError, match=r"uses d.pi_b"):
-        op.testing.check_score(
-            op.Estimator("mine", lambda d: d.rho * d.reward, needs={"value"}), trajectories=False
-        )
+        op.testing.check_score(op.Estimator("mine", lambda d: d.rho * d.reward, needs={"value"}), trajectories=False)
 
 
 def test_a_score_of_single_decisions_is_told_what_it_works_for():
@@ -267,11 +260,7 @@ def test_a_score_of_single_decisions_is_told_what_it_works_for():
         (lambda d: np.where(np.arange(d.n) == 3, np.inf, d.sum(d.reward)), {}, "not finite"),
         (lambda d: d.sum(d.reward) + np.arange(d.n), {}, "another order"),
         (lambda d: d.sum(d.reward**2), {"linear_in_reward": True}, "twice the rewards"),
-        (
-            lambda d: d.sum(d.reward) - d.sum(d.reward).mean(),
-            {"linear_in_reward": True},
-            "half the units",
-        ),
+        (lambda d: d.sum(d.reward) - d.sum(d.reward).mean(), {"linear_in_reward": True}, "half the units"),
         (lambda d: d.reward.__setitem__(0, 1.0), {}, "read-only"),
         (lambda d: {}["missing"], {}, "the score of 'mine' on 60 units failed with KeyError"),
     ],
@@ -285,9 +274,7 @@ def test_check_score_finds(score, declared, words):
 def test_tensors_with_a_gradient_are_numbers():
     torch = pytest.importorskip("torch")
     shares = torch.full((N, 2), 0.5, requires_grad=True)
-    given = op.evaluate(
-        log(), {"array": shares, "function": lambda x: shares[: len(x)]}, estimators=["IPW"]
-    )
+    given = op.evaluate(log(), {"array": shares, "function": lambda x: shares[: len(x)]}, estimators=["IPW"])
     assert given["array", "IPW"].value == given["function", "IPW"].value
     rewards = torch.tensor(R, requires_grad=True)
     assert op.BanditLog.from_arrays(torch.tensor(X), A, rewards, P).reward.tolist() == R.tolist()

@@ -78,32 +78,12 @@ def _policies() -> Iterator[Row]:
         ("unknown labels", lambda x: ["z"] * len(x), "not an action"),
         ("missing labels", lambda x: [None] * len(x), "missing"),
         ("a frame of other names", lambda x: pd.DataFrame({"u": x, "v": x}), "Name its columns"),
-        (
-            "another index",
-            lambda x: pd.Series(np.ones(len(x), int), index=np.arange(len(x)) + 7),
-            "index|^$",
-        ),
+        ("another index", lambda x: pd.Series(np.ones(len(x), int), index=np.arange(len(x)) + 7), "index|^$"),
         ("raises KeyError", lambda x: {}["segment"], "failed on row 0 with KeyError"),
-        (
-            "raises MemoryError",
-            lambda x: (_ for _ in ()).throw(MemoryError("all of it")),
-            "MemoryError",
-        ),
-        (
-            "draws",
-            lambda x: np.random.default_rng().integers(2, size=len(x)),
-            "other probabilities",
-        ),
-        (
-            "ranks rows",
-            lambda x: (np.argsort(np.argsort(x)) >= len(x) / 2).astype(int),
-            "other probabilities",
-        ),
-        (
-            "scales over rows",
-            lambda x: np.column_stack([x / x.sum(), 1 - x / x.sum()]),
-            "other prob|negative",
-        ),
+        ("raises MemoryError", lambda x: (_ for _ in ()).throw(MemoryError("all of it")), "MemoryError"),
+        ("draws", lambda x: np.random.default_rng().integers(2, size=len(x)), "other probabilities"),
+        ("ranks rows", lambda x: (np.argsort(np.argsort(x)) >= len(x) / 2).astype(int), "other probabilities"),
+        ("scales over rows", lambda x: np.column_stack([x / x.sum(), 1 - x / x.sum()]), "other prob|negative"),
     ]:
         if name == "another index":
             continue  # arrays have no index; frames are tried in test_strict_logs
@@ -167,11 +147,7 @@ def _models() -> Iterator[Row]:
     half = np.full((N, 2), 0.5)
     dr = float(np.mean(0.25 + R - 0.25 + (0.5 / P - 1) * (R - 0.25)))
     yield "a constant", dr, lambda _: value(half, reward_model=Learner(lambda n: np.full(n, 0.25)))
-    yield (
-        "predictions as a column",
-        dr,
-        lambda _: value(half, reward_model=Learner(lambda n: np.full((n, 1), 0.25))),
-    )
+    yield ("predictions as a column", dr, lambda _: value(half, reward_model=Learner(lambda n: np.full((n, 1), 0.25))))
     yield "predictions as an array", dr, lambda _: value(half, reward_model=np.full((N, 2), 0.25))
     for name, model, words in [
         ("one too many", Learner(lambda n: np.zeros(n + 1)), "predict gave shape"),
@@ -207,27 +183,17 @@ def _models() -> Iterator[Row]:
 
 def _scores() -> Iterator[Row]:
     def run(score: Any, **declared: Any) -> Callable[[Path], Any]:
-        return lambda _: op.evaluate(
-            log(), np.full((N, 2), 0.5), estimators=[op.Estimator("mine", score, **declared)]
-        )
+        return lambda _: op.evaluate(log(), np.full((N, 2), 0.5), estimators=[op.Estimator("mine", score, **declared)])
 
     yield "d.q undeclared", "uses d.q", run(lambda d: d.reward - d.q, needs={"behavior"})
     yield "d.v undeclared", "uses d.v", run(lambda d: d.v + 0, needs={"behavior"})
     yield "d.pi_b undeclared", "uses d.pi_b", run(lambda d: d.rho * d.reward, needs={"value"})
     yield "one number", "gave shape", run(lambda d: d.reward.mean())
     yield "one too many", "gave shape", run(lambda d: np.append(d.reward, 0))
-    yield (
-        "NaN in a row",
-        "not finite",
-        run(lambda d: np.where(np.arange(d.n) == 3, np.nan, d.reward)),
-    )
+    yield ("NaN in a row", "not finite", run(lambda d: np.where(np.arange(d.n) == 3, np.nan, d.reward)))
     yield "raises", "failed with KeyError", run(lambda d: {}["x"])
     yield "writes into rewards", "read-only", run(lambda d: d.reward.__setitem__(0, 1.0))
-    yield (
-        "split unknown",
-        "split= must be",
-        lambda _: op.Estimator("mine", lambda d: d.reward, split="third"),
-    )
+    yield ("split unknown", "split= must be", lambda _: op.Estimator("mine", lambda d: d.reward, split="third"))
     yield "score is no function", "must be a function", lambda _: op.Estimator("mine", 3)
     for name, given, words in [
         ("unknown", ["DLM"], "Did you mean"),
@@ -235,11 +201,7 @@ def _scores() -> Iterator[Row]:
         ("none", [], "empty"),
         ("a number", [3], "takes names"),
     ]:
-        yield (
-            f"estimators {name}",
-            words,
-            lambda _, g=given: op.evaluate(log(), np.full((N, 2), 0.5), estimators=g),
-        )
+        yield (f"estimators {name}", words, lambda _, g=given: op.evaluate(log(), np.full((N, 2), 0.5), estimators=g))
     for name, options, words in [
         ("folds 1", {"folds": 1}, "folds"),
         ("folds 0", {"folds": 0}, "folds"),
@@ -252,26 +214,11 @@ def _scores() -> Iterator[Row]:
         ("n_jobs 0", {"n_jobs": 0}, "n_jobs="),
         ("value_model", {"value_model": 3}, "value_model= is for"),
     ]:
-        yield (
-            name,
-            words,
-            lambda _, o=options: op.evaluate(log(), np.full((N, 2), 0.5), estimators=["DML"], **o),
-        )
+        yield (name, words, lambda _, o=options: op.evaluate(log(), np.full((N, 2), 0.5), estimators=["DML"], **o))
 
 
 SOUND = "x,ad,click,p,new\n" + "".join(f"{i},{'ab'[i % 2]},{i % 3 % 2},.5,a\n" for i in range(30))
-FLAGS = [
-    "--context",
-    "x",
-    "--action",
-    "ad",
-    "--reward",
-    "click",
-    "--propensity",
-    "p",
-    "--policy",
-    "new=new",
-]
+FLAGS = ["--context", "x", "--action", "ad", "--reward", "click", "--propensity", "p", "--policy", "new=new"]
 
 
 def run_command(arguments: list[str]) -> str:
@@ -293,9 +240,7 @@ def _gates() -> Iterator[Row]:
     def run(gate: str) -> Callable[[Path], Any]:
         def check(folder: Path) -> Any:
             (folder / "log.csv").write_text(SOUND)
-            return run_command(
-                ["evaluate", str(folder / "log.csv"), *FLAGS, "--estimator", "IPW", "--gate", gate]
-            )
+            return run_command(["evaluate", str(folder / "log.csv"), *FLAGS, "--estimator", "IPW", "--gate", gate])
 
         return check
 
@@ -338,23 +283,13 @@ def _run_files() -> Iterator[Row]:
         ("policies are a list", base + 'policies = ["a"]\n', "policies|table"),
         (
             "memory_limit with SQL",
-            base
-            + "memory_limit = \"1GB'; COPY (SELECT 1) TO 'x.csv'; --\"\nengine = 'duckdb'\n"
-            + policies,
+            base + "memory_limit = \"1GB'; COPY (SELECT 1) TO 'x.csv'; --\"\nengine = 'duckdb'\n" + policies,
             "must be a size",
         ),
         ("an engine that is none", base + "engine = 'postgres; DROP'\n" + policies, "engine"),
         ("a log elsewhere", base.replace("log.csv", "none.csv") + policies, "no file"),
-        (
-            "a log on the network",
-            base.replace("log.csv", "https://example.org/log.csv") + policies,
-            "network|no file",
-        ),
-        (
-            "a reward model",
-            base + 'reward_model = "rf"\n' + policies,
-            "unknown setting|reward_model",
-        ),
+        ("a log on the network", base.replace("log.csv", "https://example.org/log.csv") + policies, "network|no file"),
+        ("a reward model", base + 'reward_model = "rf"\n' + policies, "unknown setting|reward_model"),
         ("context is a number", base.replace('["x"]', "3") + policies, "context|column|list|text"),
         ("action is a list", base.replace('"ad"', '["ad"]') + policies, "action|column|text"),
         ("estimators unknown", base + 'estimators = ["DLM"]\n' + policies, "Did you mean"),
@@ -363,11 +298,7 @@ def _run_files() -> Iterator[Row]:
         ("nothing", "", "which log"),
     ]:
         yield name, words, run(text)
-    yield (
-        "no such run file",
-        "no run file",
-        lambda f: run_command(["evaluate", "--config", str(f / "none.toml")]),
-    )
+    yield ("no such run file", "no run file", lambda f: run_command(["evaluate", "--config", str(f / "none.toml")]))
 
 
 def _commands() -> Iterator[Row]:
@@ -380,15 +311,7 @@ def _commands() -> Iterator[Row]:
         def run(folder: Path, content: Any = content, file: str = file) -> Any:
             (folder / file).write_bytes(content(folder) if callable(content) else content)
             return run_command(
-                [
-                    "evaluate",
-                    str(folder / file),
-                    *FLAGS[:-2],
-                    "--policy",
-                    "uniform",
-                    "--estimator",
-                    "IPW",
-                ]
+                ["evaluate", str(folder / file), *FLAGS[:-2], "--policy", "uniform", "--estimator", "IPW"]
             )
 
         yield f"evaluate: {name}", f"{words}|UTF-8|empty|cut off|damaged", run
@@ -397,10 +320,7 @@ def _commands() -> Iterator[Row]:
         ("no log", ["evaluate", *FLAGS]),
         ("a folder", ["evaluate", "/tmp", *FLAGS]),
         ("no such column", ["check", "LOG", *FLAGS[:4], "--reward", "clik"]),
-        (
-            "memory limit",
-            ["evaluate", "LOG", *FLAGS, "--engine", "duckdb", "--memory-limit", "much"],
-        ),
+        ("memory limit", ["evaluate", "LOG", *FLAGS, "--engine", "duckdb", "--memory-limit", "much"]),
         ("report elsewhere", ["evaluate", "LOG", *FLAGS, "--report", "/nowhere/x.html"]),
         ("unknown format", ["convert", "LOG", "out.xlsx", "--from", "jsonl"]),
     ]:

@@ -59,18 +59,13 @@ class Answers:
         asked: dict[str, Any] = {"estimators": ESTIMATORS, "reward_model": worlds.linear()}
         asked |= made.settings | settings
         policies = asked.pop("policies", made.policies)
-        return self._keep(
-            key, lambda: op.evaluate(self.log(route, world, id=id), policies, **asked)
-        )
+        return self._keep(key, lambda: op.evaluate(self.log(route, world, id=id), policies, **asked))
 
     def say(self, what: str, route: str, world: str, *, id: bool = True, **settings: Any) -> Any:  # noqa: A002
         """One aspect of an evaluation as plain values."""
         made = worlds.world(world)
         key = (what, route, world, id, repr(sorted(settings.items(), key=str)))
-        return self._keep(
-            key,
-            lambda: ASPECTS[what](self.evaluation(route, world, id=id, **settings), made),
-        )
+        return self._keep(key, lambda: ASPECTS[what](self.evaluation(route, world, id=id, **settings), made))
 
     def _keep(self, key: Any, make: Callable[[], Any]) -> Any:
         if key not in self._kept:
@@ -112,8 +107,7 @@ def values(ev: Any, world: World) -> Any:
     """Value, standard error, n and notes of every estimate."""
     table = {**ev.estimates, ("logged", "mean"): ev.logged}
     return {
-        key: {"value": e.value, "std_error": e.std_error, "n": e.n, "notes": list(e.notes)}
-        for key, e in table.items()
+        key: {"value": e.value, "std_error": e.std_error, "n": e.n, "notes": list(e.notes)} for key, e in table.items()
     }
 
 
@@ -249,9 +243,7 @@ def differences(ours: Any, theirs: Any, tolerance: float = EXACT, where: str = "
     return [] if ours == theirs else [f"{where}: {ours!r} ≠ {theirs!r}"]
 
 
-def _of_mappings(
-    ours: Mapping[Any, Any], theirs: Mapping[Any, Any], tolerance: float, where: str
-) -> list[str]:
+def _of_mappings(ours: Mapping[Any, Any], theirs: Mapping[Any, Any], tolerance: float, where: str) -> list[str]:
     out = [f"{_at(where, k)}: only here" for k in ours if k not in theirs]
     out += [f"{_at(where, k)}: only there" for k in theirs if k not in ours]
     # Ends of intervals count by the width, estimates by their standard error.
@@ -279,9 +271,7 @@ def _ruler(row: Mapping[Any, Any]) -> float:
     return float(error) if _is_number(error) and math.isfinite(error) else 0.0
 
 
-def _of_sequences(
-    ours: Sequence[Any], theirs: Sequence[Any], tolerance: float, where: str
-) -> list[str]:
+def _of_sequences(ours: Sequence[Any], theirs: Sequence[Any], tolerance: float, where: str) -> list[str]:
     if len(ours) != len(theirs):
         return [f"{where}: {len(ours)} entries ≠ {len(theirs)}: {ours!r} ≠ {theirs!r}"]
     pairs = enumerate(zip(ours, theirs, strict=True))
@@ -304,9 +294,7 @@ def same_text(ours: str, theirs: str) -> bool:
     if NUMBER.sub("#", ours) != NUMBER.sub("#", theirs):
         return False
     pairs = zip(NUMBER.findall(ours), NUMBER.findall(theirs), strict=True)
-    return all(
-        a == b or abs(_read(a) - _read(b)) <= 1.001 * max(_unit(a), _unit(b)) for a, b in pairs
-    )
+    return all(a == b or abs(_read(a) - _read(b)) <= 1.001 * max(_unit(a), _unit(b)) for a, b in pairs)
 
 
 def _read(text: str) -> float:

@@ -134,9 +134,7 @@ class Engines:
     def _source(self, kind: str, world: World) -> Any:
         made = self._keep(("world", id(world)), lambda: (world, f"log{len(self._kept)}"))
         name = made[1]  # the world is kept as well, so that its id() stays its own
-        return self._keep(
-            (kind, name), lambda: getattr(self, f"_{kind}".replace("-", "_"))(world, name)
-        )
+        return self._keep((kind, name), lambda: getattr(self, f"_{kind}".replace("-", "_"))(world, name))
 
     # Frames.
 
@@ -240,9 +238,7 @@ def start_postgres(stack: ExitStack) -> Any:
     subprocess.run([*prefix, *made], check=True, capture_output=True, cwd=folder, timeout=120)
     run = [str(programs / "postgres"), "-D", str(data), "-k", str(folder)]
     run += ["-c", "listen_addresses=", "-c", "fsync=off"]
-    server = subprocess.Popen(
-        [*prefix, *run], cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
+    server = subprocess.Popen([*prefix, *run], cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
     def stop() -> None:
         server.send_signal(signal.SIGINT)  # SIGTERM would wait for clients to leave

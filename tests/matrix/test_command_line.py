@@ -40,10 +40,7 @@ def run(engines, tmp_path_factory, request):
     return call
 
 
-WORLDS = [
-    "hours",
-    *(pytest.param(w, marks=pytest.mark.verify) for w in worlds.NAMES if w != "hours"),
-]
+WORLDS = ["hours", *(pytest.param(w, marks=pytest.mark.verify) for w in worlds.NAMES if w != "hours")]
 
 
 @pytest.mark.parametrize("world", WORLDS)

@@ -101,9 +101,7 @@ SUMMED = ("DML", "SNIPW", "IPW", "DM", "DR-half", "DR-full", "SNDR")
     ],
 )
 def test_scans_agree_with_each_other(answers, route, world):
-    ours, theirs = (
-        answers.say("values", r, world, estimators=SUMMED) for r in ("parquet-rows", route)
-    )
+    ours, theirs = (answers.say("values", r, world, estimators=SUMMED) for r in ("parquet-rows", route))
     assert_same(ours, theirs, what=f"{world}: parquet-rows ≠ {route}")
 
 

@@ -45,10 +45,7 @@ ROUTES = [
     pytest.param("spark-stream", marks=pytest.mark.spark),
     pytest.param("spark", marks=[pytest.mark.spark, pytest.mark.verify]),
 ]
-WORLDS = [
-    "money",
-    *(pytest.param(w, marks=pytest.mark.verify) for w in ("users", "weighted", "hours")),
-]
+WORLDS = ["money", *(pytest.param(w, marks=pytest.mark.verify) for w in ("users", "weighted", "hours"))]
 
 
 @pytest.fixture(autouse=True)
@@ -83,19 +80,14 @@ def test_a_score_that_ranks_rows_counts_cells_or_is_refused(answers, route):
     assert_same(ours, theirs, what=f"ranked: pandas ≠ {route}")
 
 
-@pytest.mark.parametrize(
-    "world", ["hours", "weighted", pytest.param("money", marks=pytest.mark.verify)]
-)
+@pytest.mark.parametrize("world", ["hours", "weighted", pytest.param("money", marks=pytest.mark.verify)])
 @pytest.mark.parametrize("way", ["cells", "rows", "stream"])
 def test_sqlite_through_ibis(engines, way, world):
     made = worlds.world(world)
     settings = {"estimators": ("auto", "DML", "SNIPW"), "reward_model": worlds.linear()}
     found = [
         ASPECTS["values"](op.evaluate(log, made.policies, **settings), made)
-        for log in (
-            engines.open("pandas", made),
-            engines.open("sqlite", made, way=way, chunk_rows=200),
-        )
+        for log in (engines.open("pandas", made), engines.open("sqlite", made, way=way, chunk_rows=200))
     ]
     assert_same(*found, what=f"{world} in SQLite, {way}")
 
@@ -110,6 +102,4 @@ def test_a_result_outlives_its_scan(engines, way):
         ev = op.evaluate(log, made.policies, **settings)
     ours = op.evaluate(engines.open("pandas", made), made.policies, **settings)
     for what in ("intervals", "contrasts", "verdicts", "findings", "document"):
-        assert_same(
-            ASPECTS[what](ours, made), ASPECTS[what](ev, made), what=f"{what} after close, {way}"
-        )
+        assert_same(ASPECTS[what](ours, made), ASPECTS[what](ev, made), what=f"{what} after close, {way}")

@@ -17,11 +17,7 @@ def boosted(**settings):
     return op.models.BoostedReward(rounds=8, threads=1, **settings)
 
 
-MODELS = {
-    "linear": worlds.linear,
-    "boosted": boosted,
-    "default": lambda: None,
-}
+MODELS = {"linear": worlds.linear, "boosted": boosted, "default": lambda: None}
 ROUTES = ("pandas", "polars", "parquet-rows", "parquet-cells", "parquet-stream", "glob-stream")
 CASES = [
     pytest.param(
@@ -49,10 +45,7 @@ def said(engines, route, world, **settings):
 @pytest.mark.parametrize(("model", "route", "world"), CASES)
 def test_shuffled_rows_give_the_same_bits(engines, model, route, world):
     made = worlds.world(world)
-    found = [
-        said(engines, route, w, reward_model=MODELS[model]())
-        for w in (made, worlds.shuffled(made, 1))
-    ]
+    found = [said(engines, route, w, reward_model=MODELS[model]()) for w in (made, worlds.shuffled(made, 1))]
     assert_same(found[0], found[1], tolerance=0, what=f"{world} in another order, {route}")
     assert str(found[0]) == str(found[1])
 
@@ -104,12 +97,7 @@ def test_a_cluster_makes_the_fold(engines):
     other = worlds.changed(made, id=np.arange(len(made.frame))[::-1] * 3)
     found = [
         ASPECTS["values"](
-            op.evaluate(
-                engines.open("pandas", world),
-                made.policies,
-                estimators=FEW,
-                reward_model=worlds.linear(),
-            ),
+            op.evaluate(engines.open("pandas", world), made.policies, estimators=FEW, reward_model=worlds.linear()),
             made,
         )
         for world in (made, other)
@@ -128,9 +116,7 @@ def test_ids_that_tell_no_rows_apart_are_refused(engines, route, repeated):
         said(engines, route, world, reward_model=worlds.linear())
 
 
-@pytest.mark.parametrize(
-    "world", ["rare", *(pytest.param(w, marks=pytest.mark.verify) for w in worlds.NAMES[1:])]
-)
+@pytest.mark.parametrize("world", ["rare", *(pytest.param(w, marks=pytest.mark.verify) for w in worlds.NAMES[1:])])
 @pytest.mark.parametrize("route", ["parquet-rows", "parquet-cells", "parquet-stream"])
 @pytest.mark.parametrize("validation", [0, 0.2])
 def test_trees_are_the_same_on_every_way(engines, route, world, validation):

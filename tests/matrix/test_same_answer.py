@@ -38,9 +38,7 @@ def cell(route, world, *, usual):
     return pytest.param(route, world, marks=marks, id=f"{route}-{world}")
 
 
-PAIRS = [
-    cell(r, w, usual=w in USUAL.get(r, ())) for r in ROUTES if r != REFERENCE for w in worlds.NAMES
-]
+PAIRS = [cell(r, w, usual=w in USUAL.get(r, ())) for r in ROUTES if r != REFERENCE for w in worlds.NAMES]
 pairs = pytest.mark.parametrize(("route", "world"), PAIRS)
 
 
@@ -86,9 +84,7 @@ VARIED = [
         variant,
         route,
         world,
-        marks=[]
-        if USUAL_VARIANTS[variant] == world and route in EVERY_WAY
-        else [pytest.mark.verify],
+        marks=[] if USUAL_VARIANTS[variant] == world and route in EVERY_WAY else [pytest.mark.verify],
         id=f"{variant}-{route}-{world}",
     )
     for variant in VARIANTS
@@ -111,9 +107,7 @@ def test_other_settings(answers, variant, route, world):
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_other_settings_on_spark(answers, variant):
     settings = VARIANTS[variant]
-    ours, theirs = (
-        answers.say("values", r, "hours", **settings) for r in (REFERENCE, "spark-stream")
-    )
+    ours, theirs = (answers.say("values", r, "hours", **settings) for r in (REFERENCE, "spark-stream"))
     assert_same(ours, theirs, what=f"hours, {variant}")
 
 
@@ -252,9 +246,7 @@ LOOSE += [pytest.param(r, marks=pytest.mark.spark) for r in ("spark", "spark-str
 @pytest.mark.parametrize(("route", "world"), ORDERED)
 def test_without_ids_rows_are_numbered(answers, route, world):
     for what in ("values", "table", "gates"):
-        ours, theirs = (
-            answers.say(what, r, world, id=False, estimators=FEW) for r in (REFERENCE, route)
-        )
+        ours, theirs = (answers.say(what, r, world, id=False, estimators=FEW) for r in (REFERENCE, route))
         assert_same(ours, theirs, what=f"{what} of {world} without id=: {REFERENCE} ≠ {route}")
 
 

@@ -14,11 +14,7 @@ pytestmark = WARNINGS
 REFERENCE, WORLD = "pandas", "several"
 FEW = ("auto", "DML", "SNIPW")
 USUAL = ("parquet-rows", "parquet-cells", "parquet-stream", "polars", "postgres-stream")
-GATES = (
-    "r lift > 0 and cost lift < 10%",
-    "earned lift > -50% and cost lift < 100%",
-    "sharp cost value < 0.9",
-)
+GATES = ("r lift > 0 and cost lift < 10%", "earned lift > -50% and cost lift < 100%", "sharp cost value < 0.9")
 
 
 def route(name):
@@ -75,9 +71,7 @@ def test_the_same_tree_is_learned(answers, route):
     """From scans that are read whole as well; the others are refused before anything is fitted."""
     trees = []
     for r in (REFERENCE, route):
-        found = op.learn_policy(
-            answers.log(r, WORLD), max_depth=1, reward_model=worlds.linear(), folds=2
-        )
+        found = op.learn_policy(answers.log(r, WORLD), max_depth=1, reward_model=worlds.linear(), folds=2)
         trees.append({"tree": json.loads(found.policy.to_json()), "value": found.value.value})
     assert_same(trees[0], trees[1], what=f"tree: {REFERENCE} ≠ {route}")
 

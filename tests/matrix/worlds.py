@@ -162,9 +162,7 @@ def hours(n: int = 1_000, seed: int = 5) -> World:
     frame["kind"] = frame["kind"].astype(object).where(frame["kind"] != "a", None)
     mixed = rng.permutation(n)
     roles = {**ROLES, "batch": "hour"}
-    return World(
-        "hours", frame.iloc[mixed].reset_index(drop=True), roles, weight_high=20.0, bar=0.3
-    )
+    return World("hours", frame.iloc[mixed].reset_index(drop=True), roles, weight_high=20.0, bar=0.3)
 
 
 def weighted(n: int = 800, seed: int = 6) -> World:
@@ -182,9 +180,7 @@ def unknown(n: int = 900, seed: int = 7) -> World:
     world = hours(n, seed)
     roles = {key: value for key, value in world.roles.items() if key != "propensity"}
     settings = {"behavior_model": "shares"}
-    return World(
-        "unknown", world.frame.drop(columns="p"), roles, settings, weight_high=25.0, bar=0.3
-    )
+    return World("unknown", world.frame.drop(columns="p"), roles, settings, weight_high=25.0, bar=0.3)
 
 
 def whole(n: int = 800, seed: int = 8) -> World:

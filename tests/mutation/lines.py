@@ -59,8 +59,7 @@ def note_lines(folder: Path, files: list[str]) -> None:
     noted = Noted(coverage)
     coverage.start()
     pytest.main(
-        ["-q", "-p", "no:xdist", "-m", "not verify", "--timeout", "120", *(files or every_file())],
-        plugins=[noted],
+        ["-q", "-p", "no:xdist", "-m", "not verify", "--timeout", "120", *(files or every_file())], plugins=[noted]
     )
     coverage.stop()
     coverage.save()
@@ -152,11 +151,7 @@ def _around(path: str, line: int) -> tuple[int, int, bool, tuple[str, ...]]:
     functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
     inside = [f for f in functions if f.body[0].lineno <= line <= f.end_lineno]
     if inside:
-        statements = [
-            n
-            for n in ast.walk(tree)
-            if isinstance(n, ast.stmt) and n.lineno <= line <= n.end_lineno
-        ]
+        statements = [n for n in ast.walk(tree) if isinstance(n, ast.stmt) and n.lineno <= line <= n.end_lineno]
         inner = max(statements, key=lambda n: n.lineno)
         last = inner.body[0].lineno - 1 if hasattr(inner, "body") else inner.end_lineno
         return inner.lineno, max(last, inner.lineno), True, ()

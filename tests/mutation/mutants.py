@@ -74,18 +74,14 @@ class Mutant:
 
     def code(self) -> str:
         """The module with the change."""
-        changed = mutate_code(
-            _text(self.path), get_operator(f"core/{self.operator}")(), self.occurrence
-        )
+        changed = mutate_code(_text(self.path), get_operator(f"core/{self.operator}")(), self.occurrence)
         assert changed is not None
         return changed
 
     def change(self, code: str) -> tuple[str, str]:
         """The line before and after."""
         before, after = _text(self.path).splitlines(), code.splitlines()
-        first = next(
-            i for i, pair in enumerate(zip(before, after, strict=False)) if len(set(pair)) > 1
-        )
+        first = next(i for i, pair in enumerate(zip(before, after, strict=False)) if len(set(pair)) > 1)
         return before[first].strip(), after[first].strip()
 
 
@@ -151,16 +147,11 @@ def _left_out(text: str) -> list[tuple[Place, Place]]:
             or (isinstance(node, ast.keyword) and node.arg == "strict")
         ):
             nodes.append(node)
-    spans = [
-        (_place(text, n.lineno, n.col_offset), _place(text, n.end_lineno, n.end_col_offset))
-        for n in nodes
-    ]
+    spans = [(_place(text, n.lineno, n.col_offset), _place(text, n.end_lineno, n.end_col_offset)) for n in nodes]
     return spans + [span for node in signatures for span in _around_defaults(text, node)]
 
 
-def _around_defaults(
-    text: str, node: ast.FunctionDef | ast.AsyncFunctionDef
-) -> list[tuple[Place, Place]]:
+def _around_defaults(text: str, node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[tuple[Place, Place]]:
     """A signature without its default values: names, annotations, the mark of arguments by name."""
     given = [d for d in (*node.args.defaults, *node.args.kw_defaults) if d is not None]
     ends = [_place(text, node.lineno, node.col_offset)]

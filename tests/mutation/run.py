@@ -42,9 +42,7 @@ LOADED = ("numpy", "pandas", "polars", "pyarrow", "scipy.stats", "scipy.optimize
 # -- one mutant --------------------------------------------------------------------------------------------
 
 
-def attempt(
-    mutant: Mutant, lines: Lines, limits: tuple[float, float], session: Collected | None = None
-) -> dict | None:
+def attempt(mutant: Mutant, lines: Lines, limits: tuple[float, float], session: Collected | None = None) -> dict | None:
     """Put it to the quick tests, then to the others, and say what became of it; None where a session cannot tell."""
     code, began = mutant.code(), time.time()
     before, after = mutant.change(code)
@@ -94,14 +92,10 @@ def show(chosen: list[Mutant], results: dict[str, dict], total: int) -> None:
     tried = itertools.takewhile(lambda m: m.key in results, chosen)
     rows = {m.key: results[m.key] for m in tried}
     same, why = reasons("equivalent.json"), reasons("survivors.json")
-    print(
-        "| room | mutants | killed | no test can tell | survived | score |\n|---|---:|---:|---:|---:|---:|"
-    )
+    print("| room | mutants | killed | no test can tell | survived | score |\n|---|---:|---:|---:|---:|---:|")
     survivors = []
     for room in (*ROOMS, "all"):
-        mine = [
-            r for k, r in rows.items() if room == "all" or k.startswith(f"src/offpolicy/{room}/")
-        ]
+        mine = [r for k, r in rows.items() if room == "all" or k.startswith(f"src/offpolicy/{room}/")]
         if not mine:
             continue
         dead = [r for r in mine if r["outcome"] in {"killed", "timeout"}]
@@ -110,9 +104,7 @@ def show(chosen: list[Mutant], results: dict[str, dict], total: int) -> None:
         n = len(mine) - len(alike)
         share = len(dead) / max(n, 1)
         error = math.sqrt(max(share * (1 - share), 1 / (n + 4)) / max(n, 1))
-        print(
-            f"| {room} | {len(mine)} | {len(dead)} | {len(alike)} | {len(left)} | {share:.1%} ± {error:.1%} |"
-        )
+        print(f"| {room} | {len(mine)} | {len(dead)} | {len(alike)} | {len(left)} | {share:.1%} ± {error:.1%} |")
         survivors = left
     print(f"\n{len(rows)} of {total:,} mutants tried.\n")
     for row in sorted(survivors, key=lambda r: (name_of(r) in why, r["key"])):
@@ -132,16 +124,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--size", type=int, default=400)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument(
-        "--rooms", default=",".join(ROOMS), help="folders or files of src/offpolicy"
-    )
+    parser.add_argument("--rooms", default=",".join(ROOMS), help="folders or files of src/offpolicy")
     parser.add_argument("--limit", type=float, default=20.0, help="seconds of quick tests")
     parser.add_argument("--last-limit", type=float, default=200.0, help="seconds of other tests")
     parser.add_argument("--folder", type=Path, default=ROOT / "out/mutation")
     parser.add_argument("--again", action="store_true", help="try the survivors again")
-    parser.add_argument(
-        "--note", nargs="*", default=[], help="test files that are new since the lines were noted"
-    )
+    parser.add_argument("--note", nargs="*", default=[], help="test files that are new since the lines were noted")
     parser.add_argument("--show", action="store_true", help="only the score")
     asked = parser.parse_args()
     asked.folder.mkdir(parents=True, exist_ok=True)
@@ -151,9 +139,7 @@ def main() -> None:
     rooms = tuple(f"src/offpolicy/{room}" for room in asked.rooms.split(","))
     mutants = [m for m in every_mutant() if m.path.startswith(rooms)]
     chosen = sample(mutants, asked.size, asked.seed)
-    random.Random(asked.seed).shuffle(
-        chosen
-    )  # so that a run that is stopped has tried a sample as well
+    random.Random(asked.seed).shuffle(chosen)  # so that a run that is stopped has tried a sample as well
     if not asked.show:
         if asked.note or not (asked.folder / "seconds.json").exists():
             child = os.fork()

@@ -44,10 +44,7 @@ def log_of(w, **parts):
 def run(w, names=NAMES, log=None, target=None, **how):
     options = {"reward_model": w["q"], "folds": w["folds"], **how}
     return evaluate(
-        log_of(w) if log is None else log,
-        w["pi_e"] if target is None else target,
-        estimators=names,
-        **options,
+        log_of(w) if log is None else log, w["pi_e"] if target is None else target, estimators=names, **options
     )
 
 
@@ -133,11 +130,7 @@ def test_the_order_and_names_of_actions_do_not_matter(w):
     k = w["q"].shape[1]
     to = w["rng"].permutation(k)
     back = np.argsort(to)
-    relabelled = {
-        **w,
-        "action": to[w["action"]],
-        **{name: w[name][:, back] for name in ("pi_b", "pi_e", "q")},
-    }
+    relabelled = {**w, "action": to[w["action"]], **{name: w[name][:, back] for name in ("pi_b", "pi_e", "q")}}
     before, after = run(w), run(relabelled)
     for name in NAMES:
         same(before[name], after[name])
@@ -169,10 +162,7 @@ def test_duplicates_inside_clusters_leave_the_standard_error_unchanged(w, copies
         same(before[name], after[name])
     models = {"reward_model": LinearRegression(), "behavior_model": "shares"}
     # Shares and least squares do not see copies; folds keep them together.
-    same(
-        run(w, ["DR-full"], **models)["DR-full"],
-        run(more, ["DR-full"], log=clustered, **models)["DR-full"],
-    )
+    same(run(w, ["DR-full"], **models)["DR-full"], run(more, ["DR-full"], log=clustered, **models)["DR-full"])
 
 
 @SETTINGS

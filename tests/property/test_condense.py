@@ -70,10 +70,7 @@ WEIGHTS = {
 REWARDS = {
     "clicks": (lambda g, w: 1.0 * (g.random(len(w)) < 0.01), (0.0, 1.0)),
     "uniform": (lambda g, w: g.random(len(w)), (0.0, 1.0)),
-    "with weight": (
-        lambda g, w: np.clip(g.random(len(w)) + 0.2 * np.minimum(w, 9) - 0.2, 0, 1),
-        (0.0, 1.0),
-    ),
+    "with weight": (lambda g, w: np.clip(g.random(len(w)) + 0.2 * np.minimum(w, 9) - 0.2, 0, 1), (0.0, 1.0)),
     "money": (lambda g, w: SCORES["money"](g, len(w)), None),
     "mixed signs": (lambda g, w: g.uniform(-3, 5, size=len(w)), (-3.0, 5.0)),
 }
@@ -144,9 +141,7 @@ def check(sample: Sample, evidence: Evidence, replicates: int) -> None:
     assert lumpiness(few, fewer) == pytest.approx(expected, rel=1e-6, abs=1e-8)
     if evidence.weights is not None:
         before = tail_index(evidence.weights, evidence.count)
-        assert tail_index(fewer.weights, fewer.count) == pytest.approx(
-            before, rel=1e-9, nan_ok=True
-        )
+        assert tail_index(fewer.weights, fewer.count) == pytest.approx(before, rel=1e-9, nan_ok=True)
 
 
 def test_there_are_many_worlds():

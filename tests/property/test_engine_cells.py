@@ -11,20 +11,7 @@ import offpolicy as op
 pytest.importorskip("duckdb")
 pytest.importorskip("ibis")
 
-ESTIMATORS = [
-    "IPW",
-    "SNIPW",
-    "DM",
-    "DR-full",
-    "DR-half",
-    "DML",
-    "SNDR",
-    "SWITCH",
-    "DRos",
-    "MRDR",
-    "MinVar",
-    "auto",
-]
+ESTIMATORS = ["IPW", "SNIPW", "DM", "DR-full", "DR-half", "DML", "SNDR", "SWITCH", "DRos", "MRDR", "MinVar", "auto"]
 
 
 class Table:
@@ -81,30 +68,14 @@ def columns(*, weight, clusters):
     }
 
 
-def both(
-    frame, *, way="cells", k=2, repeats=1, weight=False, clusters=False, estimators=ESTIMATORS
-):
+def both(frame, *, way="cells", k=2, repeats=1, weight=False, clusters=False, estimators=ESTIMATORS):
     named = columns(weight=weight, clusters=clusters)
     policies = {"soft": soft, "sharp": sharp, "column": "choice"}
     log = op.BanditLog.from_frame(frame, **named, id="key")
-    rows = op.evaluate(
-        log,
-        policies,
-        estimators=estimators,
-        reward_model=Table(),
-        folds=k,
-        repeats=repeats,
-        seed=5,
-    )
+    rows = op.evaluate(log, policies, estimators=estimators, reward_model=Table(), folds=k, repeats=repeats, seed=5)
     with op.scan(frame, **named, id="key", way=way) as scanned:
         cells = op.evaluate(
-            scanned,
-            policies,
-            estimators=estimators,
-            reward_model=Table(),
-            folds=k,
-            repeats=repeats,
-            seed=5,
+            scanned, policies, estimators=estimators, reward_model=Table(), folds=k, repeats=repeats, seed=5
         )
     return rows, cells
 
@@ -115,9 +86,7 @@ def assert_same(rows, cells, tolerance=1e-12):
         assert other.n == e.n
         for a, b in ((e, other), (e - rows.logged, other - cells.logged)):
             assert b.value == pytest.approx(a.value, rel=tolerance, abs=tolerance), key
-            assert b.std_error**2 * b.n == pytest.approx(
-                a.std_error**2 * a.n, rel=tolerance, abs=tolerance
-            ), key
+            assert b.std_error**2 * b.n == pytest.approx(a.std_error**2 * a.n, rel=tolerance, abs=tolerance), key
     assert cells.logged.value == pytest.approx(rows.logged.value, abs=tolerance)
 
 

@@ -116,9 +116,7 @@ def test_the_choice_is_that_of_the_repeated_rows(data, seed, binary):
 @settings(max_examples=40, deadline=None)
 def test_scale_and_shift_equivariance(method, s, scale, shift):
     moved = Sample(scale * s.numerator + shift * s.denominator, s.denominator, s.count)
-    np.testing.assert_allclose(
-        ends(method(moved)), scale * ends(method(s)) + shift, rtol=1e-6, atol=1e-6 * (1 + scale)
-    )
+    np.testing.assert_allclose(ends(method(moved)), scale * ends(method(s)) + shift, rtol=1e-6, atol=1e-6 * (1 + scale))
 
 
 @pytest.mark.parametrize("method", OF_SAMPLES)

@@ -125,9 +125,7 @@ def test_mixtures_are_linear(x, raw):
     actions = labels(x.shape[1])
     members = [Uniform(), Greedy(identity), Fixed(actions[-1])]
     p = Mixture(members, weights).bind(actions).probabilities(x)
-    by_hand = sum(
-        w * m.bind(actions).probabilities(x) for w, m in zip(weights, members, strict=True)
-    )
+    by_hand = sum(w * m.bind(actions).probabilities(x) for w, m in zip(weights, members, strict=True))
     np.testing.assert_allclose(p, by_hand, atol=1e-15)
 
 
@@ -199,21 +197,11 @@ def test_integer_beta_arms_against_exact_fractions(parameters):
 
 
 @relaxed
-@given(
-    st.integers(1, 60),
-    st.floats(0.05, 1e5),
-    st.floats(0.05, 1e5),
-    st.floats(0.05, 1e5),
-)
+@given(st.integers(1, 60), st.floats(0.05, 1e5), st.floats(0.05, 1e5), st.floats(0.05, 1e5))
 def test_two_beta_arms_have_a_known_sum(a, b, c, d):
     # P(X > Y), X ~ Beta(a, b), a an integer: 1 − F_X(y) is a finite sum, integrated against f_Y.
     k = np.arange(a)
-    log_terms = (
-        special.betaln(c + k, b + d)
-        - np.log(b + k)
-        - special.betaln(1 + k, b)
-        - special.betaln(c, d)
-    )
+    log_terms = special.betaln(c + k, b + d) - np.log(b + k) - special.betaln(1 + k, b) - special.betaln(c, d)
     p = beta_thompson_probabilities([a, c], [b, d])
     np.testing.assert_allclose(p[0], np.exp(log_terms).sum(), atol=2e-9)
 
@@ -243,7 +231,5 @@ def test_quadrature_and_draws_agree_for_55_arms(seed):
     share = drawn.probabilities(x)[0]
     # Binomial tail areas, Bonferroni over 55 arms: one false alarm in 10⁷ runs.
     counts = np.rint(share * draws)
-    two_sided = np.minimum(
-        stats.binom.cdf(counts, draws, exact), stats.binom.sf(counts - 1, draws, exact)
-    )
+    two_sided = np.minimum(stats.binom.cdf(counts, draws, exact), stats.binom.sf(counts - 1, draws, exact))
     assert two_sided.min() > 1e-7 / 55 / 2

@@ -148,10 +148,7 @@ def evaluated(frame, roles, model):
     if model == "linear":
         roles = {**roles, "context": ["x", "side"]}
     log = op.BanditLog.from_frame(frame, **roles)
-    policies = {
-        "lean": target if len(log.actions) == 3 else of_four,
-        "always u": op.policies.Fixed("u"),
-    }
+    policies = {"lean": target if len(log.actions) == 3 else of_four, "always u": op.policies.Fixed("u")}
     given = LinearRegression() if model == "linear" else predictions(frame, log.actions)
     behavior = None if "propensity" in roles else "shares"
     return op.evaluate(
@@ -198,9 +195,7 @@ def same_findings(one, other, path):
 @pytest.mark.parametrize("model", ["linear", "arrays"])
 @pytest.mark.parametrize("world", WORLDS, ids=lambda f: f.__name__)
 def test_checks_of_rows_shuffled_rows_and_counted_cells(world, model, seed):
-    first, *others = [
-        (name, evaluated(frame, roles, model)) for name, frame, roles in views_of(world, seed)
-    ]
+    first, *others = [(name, evaluated(frame, roles, model)) for name, frame, roles in views_of(world, seed)]
     for name, ev in others:
         same_findings(first[1].diagnostics, ev.diagnostics, name)
         for policy in ev.policies:
@@ -230,17 +225,13 @@ def pages(ev):
 @pytest.mark.parametrize("model", ["linear", "arrays"])
 @pytest.mark.parametrize("world", WORLDS, ids=lambda f: f.__name__)
 def test_reports_of_rows_shuffled_rows_and_counted_cells(world, model):
-    first, *others = [
-        (name, pages(evaluated(frame, roles, model))) for name, frame, roles in views_of(world, 3)
-    ]
+    first, *others = [(name, pages(evaluated(frame, roles, model))) for name, frame, roles in views_of(world, 3)]
     for name, said in others:
         same(first[1], said, name)
 
 
 @pytest.mark.parametrize("world", WORLDS, ids=lambda f: f.__name__)
 def test_checks_of_the_log_alone(world):
-    first, *others = [
-        (name, op.BanditLog.from_frame(frame, **roles)) for name, frame, roles in views_of(world, 1)
-    ]
+    first, *others = [(name, op.BanditLog.from_frame(frame, **roles)) for name, frame, roles in views_of(world, 1)]
     for name, log in others:
         same_findings(check_log(first[1]), check_log(log), name)

@@ -39,15 +39,11 @@ def logs(draw, max_states=4, max_actions=3, max_length=6):
 
 def build(parts, k, **changes):
     merged = {**parts, **changes}
-    return op.Trajectories.from_arrays(
-        **merged, labels=range(k), horizon=int(parts["lengths"].max())
-    )
+    return op.Trajectories.from_arrays(**merged, labels=range(k), horizon=int(parts["lengths"].max()))
 
 
 def values(log, target, folds, gamma, names=EVERY, **options):
-    ev = op.evaluate(
-        log, lambda s: target[s], estimators=names, folds=folds, discount=gamma, **options
-    )
+    ev = op.evaluate(log, lambda s: target[s], estimators=names, folds=folds, discount=gamma, **options)
     return np.array([ev["policy", name].value for name in names])
 
 
@@ -56,13 +52,7 @@ def values(log, target, folds, gamma, names=EVERY, **options):
 def test_the_logging_policy_returns_the_logged_mean(case):
     parts, _, folds, gamma, k, pi_b = case
     log = build(parts, k)
-    ev = op.evaluate(
-        log,
-        lambda s: pi_b[s],
-        estimators=["IPW", "TIS", "SNIPW", "WIS"],
-        folds=folds,
-        discount=gamma,
-    )
+    ev = op.evaluate(log, lambda s: pi_b[s], estimators=["IPW", "TIS", "SNIPW", "WIS"], folds=folds, discount=gamma)
     for name in ("IPW", "TIS", "SNIPW", "WIS"):
         assert ev["policy", name].value == pytest.approx(ev.logged.value, abs=1e-9)
         assert (ev["policy", name] - ev.logged).std_error == pytest.approx(0, abs=1e-9)
@@ -73,14 +63,7 @@ def test_the_logging_policy_returns_the_logged_mean(case):
 def test_a_zero_model_is_ipw(case):
     parts, target, folds, gamma, k, _ = case
     log = build(parts, k)
-    got = values(
-        log,
-        target,
-        folds,
-        gamma,
-        ["DML", "IPW", "WDR-cf", "SNIPW"],
-        value_model=np.zeros((log.rows, k)),
-    )
+    got = values(log, target, folds, gamma, ["DML", "IPW", "WDR-cf", "SNIPW"], value_model=np.zeros((log.rows, k)))
     assert got[0] == pytest.approx(got[1], abs=1e-9)
     assert got[2] == pytest.approx(got[3], abs=1e-9)
 
@@ -142,9 +125,7 @@ def test_the_order_of_episodes_does_not_matter(case, random):
     order = list(range(len(parts["lengths"])))
     random.shuffle(order)
     rows = Layout(parts["lengths"], len(order)).rows_of(np.array(order))
-    moved = {
-        name: x[np.array(order)] if name == "lengths" else x[rows] for name, x in parts.items()
-    }
+    moved = {name: x[np.array(order)] if name == "lengths" else x[rows] for name, x in parts.items()}
     # With one step per episode the default model is the bandit's, whose validation part follows the rows.
     model = op.Tabular()
     a = values(build(parts, k), target, folds, gamma, value_model=model)
@@ -157,11 +138,7 @@ def test_the_order_of_episodes_does_not_matter(case, random):
 def test_names_of_states_and_actions_do_not_matter(case):
     parts, target, folds, gamma, k, _ = case
     n_states = len(target)
-    flipped = {
-        **parts,
-        "states": n_states - 1 - parts["states"],
-        "actions": k - 1 - parts["actions"],
-    }
+    flipped = {**parts, "states": n_states - 1 - parts["states"], "actions": k - 1 - parts["actions"]}
     model = op.Tabular()
     a = values(build(parts, k), target, folds, gamma, value_model=model)
     b = values(build(flipped, k), target[::-1, ::-1], folds, gamma, value_model=model)
@@ -187,11 +164,7 @@ def test_clusters_and_repeats_and_differences(case):
     cluster = np.arange(n) // 2
     log = build(parts, k, cluster=cluster)
     ev = op.evaluate(
-        log,
-        {"a": lambda s: target[s], "b": lambda s: pi_b[s]},
-        estimators=["DML", "IPW"],
-        discount=gamma,
-        repeats=2,
+        log, {"a": lambda s: target[s], "b": lambda s: pi_b[s]}, estimators=["DML", "IPW"], discount=gamma, repeats=2
     )
     for row in ev.problem.folds.labels:
         assert all(len(set(row[cluster == c])) == 1 for c in np.unique(cluster))

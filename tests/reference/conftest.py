@@ -21,6 +21,4 @@ def ev():
     r = (rng.random(n) < 0.2 + 0.1 * a) * 2.0 + 0.5 * (rng.random(n) < 0.5)
     log = op.BanditLog.from_arrays(x, a, r, np.full(n, 1 / 3), batch=np.arange(n) // 100)
     targets = {"one": op.policies.Fixed(1), "two": op.policies.Fixed(2)}
-    return op.evaluate(
-        log, targets, estimators=["IPW", "SNIPW", "DML", "DR-half"], reward_model=None
-    )
+    return op.evaluate(log, targets, estimators=["IPW", "SNIPW", "DML", "DR-half"], reward_model=None)

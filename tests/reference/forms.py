@@ -24,14 +24,7 @@ def weighted(weights, mass=None, **known) -> Decisions:
     half, ones = np.full(2 * n, 0.5), np.ones(2 * n)
     pi_b = np.column_stack([half[:n], ones[:n]]).ravel()
     return Decisions(
-        Layout.ragged([2] * n),
-        half,
-        pi_e * np.tile([1.0, 2.0], n),
-        pi_b,
-        half,
-        half,
-        weight=mass,
-        **known,
+        Layout.ragged([2] * n), half, pi_e * np.tile([1.0, 2.0], n), pi_b, half, half, weight=mass, **known
     )
 
 

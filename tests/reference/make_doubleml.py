@@ -42,9 +42,7 @@ def main():
     ml_g, ml_m = learners()
     values = {}
     for level in (0, 1):
-        model = dml.DoubleMLAPO(
-            data, ml_g, ml_m, treatment_level=level, draw_sample_splitting=False
-        )
+        model = dml.DoubleMLAPO(data, ml_g, ml_m, treatment_level=level, draw_sample_splitting=False)
         model.set_sample_splitting([split])
         model.fit(store_predictions=True)
         fitted = model.predictions["ml_m"].ravel()

@@ -25,14 +25,7 @@ def inputs():
     pi_e = np.exp(-2 * logits) / np.exp(-2 * logits).sum(axis=1, keepdims=True)
     reward = x[:, 0] * action + rng.uniform(-1, 1, size=N)
     q = 0.5 * x[:, [0]] * np.arange(K) + 0.2
-    return {
-        "context": x,
-        "action": action,
-        "reward": reward,
-        "pi_b": pi_b,
-        "pi_e": pi_e,
-        "q": q,
-    }
+    return {"context": x, "action": action, "reward": reward, "pi_b": pi_b, "pi_e": pi_e, "q": q}
 
 
 def main():

@@ -19,11 +19,7 @@ def inputs():
     rng = np.random.default_rng(SEED)
     x = rng.uniform(-1, 1, size=(N, 2))
     logits = x @ rng.uniform(-1, 1, size=(2, K))
-    out = {
-        "x": x,
-        "q": rng.uniform(0, 1, size=(N, SLOTS, K)),
-        "reward": rng.uniform(-1, 1, size=(N, SLOTS)),
-    }
+    out = {"x": x, "q": rng.uniform(0, 1, size=(N, SLOTS, K)), "reward": rng.uniform(-1, 1, size=(N, SLOTS))}
     for name, distinct in (("distinct", True), ("factored", False)):
         action = np.empty((N, SLOTS), dtype=int)
         pi_b, pi_e = np.empty((N, SLOTS, K)), np.empty((N, SLOTS, K))
@@ -66,32 +62,21 @@ def peer_values(d, world, marginal):
         "full": obp.SlateStandardIPS(len_list=SLOTS).estimate_policy_value(
             **rows, pscore=spread(p_b), evaluation_policy_pscore=spread(p_e)
         ),
-        "cascade": obp.SlateRewardInteractionIPS(len_list=SLOTS).estimate_policy_value(
-            **rows, **cascade
-        ),
-        "cascade DR": obp.SlateCascadeDoublyRobust(
-            len_list=SLOTS, n_unique_action=K
-        ).estimate_policy_value(
-            **rows,
-            **cascade,
-            q_hat=d["q"].ravel(),
-            evaluation_policy_action_dist=world["pi_e"].ravel(),
+        "cascade": obp.SlateRewardInteractionIPS(len_list=SLOTS).estimate_policy_value(**rows, **cascade),
+        "cascade DR": obp.SlateCascadeDoublyRobust(len_list=SLOTS, n_unique_action=K).estimate_policy_value(
+            **rows, **cascade, q_hat=d["q"].ravel(), evaluation_policy_action_dist=world["pi_e"].ravel()
         ),
     }
     if marginal:
         values["independent"] = obp.SlateIndependentIPS(len_list=SLOTS).estimate_policy_value(
-            **rows,
-            pscore_item_position=p_b.ravel(),
-            evaluation_policy_pscore_item_position=p_e.ravel(),
+            **rows, pscore_item_position=p_b.ravel(), evaluation_policy_pscore_item_position=p_e.ravel()
         )
     return {name: float(value) for name, value in values.items()}
 
 
 def main():
     d = inputs()
-    values = {
-        name: peer_values(d, d[name], name == "factored") for name in ("distinct", "factored")
-    }
+    values = {name: peer_values(d, d[name], name == "factored") for name in ("distinct", "factored")}
     text = json.dumps({"obp": "0.5.7", "seed": SEED, "values": values}, indent=2)
     (Path(__file__).parent / "fixtures" / "obp_slates.json").write_text(text + "\n")
 

@@ -75,9 +75,7 @@ def gated(ev: Any, bar: str) -> list[Any]:
     return [result.passed, result.exit_code]
 
 
-def everything(
-    ev: Any, bars: tuple[str, ...] = BARS, headline: str | None = None
-) -> dict[str, Any]:
+def everything(ev: Any, bars: tuple[str, ...] = BARS, headline: str | None = None) -> dict[str, Any]:
     """All numbers of a result, and what its checks, verdicts and gates decide."""
     result = json.loads(ev.to_json())
     name = headline or result["headline"]
@@ -85,18 +83,13 @@ def everything(
         "headline": name,
         "logged": [ev.logged.value, ev.logged.std_error],
         "estimates": [{k: row.get(k) for k in ESTIMATE} for row in result["estimates"]],
-        "checks": {
-            f"{c['policy'] or 'log'}: {c['name']}": [c["value"], c["level"]]
-            for c in result["diagnostics"]
-        },
+        "checks": {f"{c['policy'] or 'log'}: {c['name']}": [c["value"], c["level"]] for c in result["diagnostics"]},
         "compared": [said(lambda v=level: compared(ev.compare(v))) for level in (0.9, 0.95)],
     }
     for policy in ev.policies:
         e = ev[policy, name]
         answer[policy] = {
-            "verdict": said(
-                lambda p=policy: [ev.verdict(p).level, [f.name for f in ev.verdict(p).findings]]
-            ),
+            "verdict": said(lambda p=policy: [ev.verdict(p).level, [f.name for f in ev.verdict(p).findings]]),
             "estimate": about(e),
             "difference": said(lambda e=e: about(e - ev.logged)),
             "lift": said(lambda e=e: about(e.lift(ev.logged))),
@@ -154,23 +147,16 @@ POLICIES = {"second": op.policies.Fixed(1), "tilted": tilted}
 
 def of(log: Any, policies: Any = None, **options: Any) -> dict[str, Any]:
     bars = options.pop("bars", BARS)
-    return everything(
-        op.evaluate(log, policies or POLICIES, **{"reward_model": LinearRegression(), **options}),
-        bars,
-    )
+    return everything(op.evaluate(log, policies or POLICIES, **{"reward_model": LinearRegression(), **options}), bars)
 
 
 def permuted(seed: int) -> Any:
     log = parts(seed, n=600, sharp=1.5)
-    return op.BanditLog.from_arrays(
-        **{**log, "propensity": np.random.default_rng(1).permutation(log["propensity"])}
-    )
+    return op.BanditLog.from_arrays(**{**log, "propensity": np.random.default_rng(1).permutation(log["propensity"])})
 
 
 def twice(seed: int) -> Any:
-    return op.BanditLog.from_arrays(
-        **{name: np.concatenate([v, v[:90]]) for name, v in parts(seed, n=300).items()}
-    )
+    return op.BanditLog.from_arrays(**{name: np.concatenate([v, v[:90]]) for name, v in parts(seed, n=300).items()})
 
 
 def learning(seed: int) -> Any:
@@ -187,9 +173,7 @@ def learning(seed: int) -> Any:
 def texts(seed: int) -> Any:
     rng = np.random.default_rng(seed)
     n = 500
-    frame = pd.DataFrame(
-        {"age": rng.integers(18, 70, n), "device": rng.choice(["phone", "desk", "tv"], n)}
-    )
+    frame = pd.DataFrame({"age": rng.integers(18, 70, n), "device": rng.choice(["phone", "desk", "tv"], n)})
     p = np.where(frame.device == "phone", 0.7, 0.3)
     frame["ad"] = np.where(rng.random(n) < p, "b", "a")
     frame["click"] = (rng.random(n) < 0.2 + 0.2 * (frame.ad == "b") + 0.003 * (frame.age - 18)) * 1
@@ -207,15 +191,8 @@ def estimated() -> dict[str, Any]:
 
 
 def metrics() -> dict[str, Any]:
-    log = op.BanditLog.from_frame(
-        texts(12), **{**TEXT_ROLES, "reward": ["click", "cost"]}, propensity="p"
-    )
-    bars = (
-        "b click lift > 0 and b cost lift < 50%",
-        "a cost value < 3",
-        "b click lift > 0",
-        "a cost value > 3",
-    )
+    log = op.BanditLog.from_frame(texts(12), **{**TEXT_ROLES, "reward": ["click", "cost"]}, propensity="p")
+    bars = ("b click lift > 0 and b cost lift < 50%", "a cost value < 3", "b click lift > 0", "a cost value > 3")
     return of(log, {"a": "always:a", "b": "always:b"}, minimize=["cost"], bars=bars)
 
 
@@ -235,16 +212,9 @@ def cells() -> dict[str, Any]:
     a = rng.integers(12, size=500)
     r = (0.3 * genre[a] + 0.3 * rng.normal(size=500)).round(4)
     log = op.BanditLog.from_arrays(
-        rng.normal(size=500).round(3),
-        a,
-        r,
-        np.full((500, 12), 1 / 12),
-        actions=range(12),
-        action_features=genre,
+        rng.normal(size=500).round(3), a, r, np.full((500, 12), 1 / 12), actions=range(12), action_features=genre
     )
-    return of(
-        log, {"third": op.policies.Fixed(2)}, ratio=op.CoarseRatio(), estimators=["IPW", "DML"]
-    )
+    return of(log, {"third": op.policies.Fixed(2)}, ratio=op.CoarseRatio(), estimators=["IPW", "DML"])
 
 
 def slates() -> dict[str, Any]:
@@ -256,13 +226,7 @@ def slates() -> dict[str, Any]:
             "x": np.repeat(rng.normal(size=n).round(3), slots), "r": click.ravel(),
             "p": np.tile([1 / 4, 1 / 3, 1 / 2], n)}  # fmt: skip
     log = op.Slates.from_frame(
-        pd.DataFrame(rows),
-        slate="s",
-        position="k",
-        context=["x"],
-        action="item",
-        reward="r",
-        propensity="p",
+        pd.DataFrame(rows), slate="s", position="k", context=["x"], action="item", reward="r", propensity="p"
     )
     ranked = op.policies.PlackettLuce(lambda x: np.tile([0.0, 0.2, 0.4, 0.8], (len(x), 1)))
     return of(log, {"ranked": ranked}, reward_model=None, estimators=["IPW", "SNIPW", "DML"])
@@ -285,12 +249,8 @@ def walked(seed: int) -> list[list[tuple[int, int, float, float]]]:
 
 
 def walk(seed: int, *, known: bool) -> Any:
-    states, actions, rewards, chances = (
-        [[step[j] for step in path] for path in walked(seed)] for j in range(4)
-    )
-    return op.Trajectories.from_arrays(
-        states, actions, rewards, propensities=chances if known else None
-    )
+    states, actions, rewards, chances = ([[step[j] for step in path] for path in walked(seed)] for j in range(4))
+    return op.Trajectories.from_arrays(states, actions, rewards, propensities=chances if known else None)
 
 
 def to_the_right(states: Any) -> Any:
@@ -302,22 +262,13 @@ def weighted_walk() -> Any:
     steps = [(e, t, *step) for e, path in enumerate(walked(37)) for t, step in enumerate(path)]
     rows = pd.DataFrame(steps, columns=["e", "t", "s", "a", "r", "p"])
     rows = rows.assign(w=1.0 + rows.e % 3, user=rows.e // 4)
-    roles = {
-        "episode": "e",
-        "step": "t",
-        "state": "s",
-        "action": "a",
-        "reward": "r",
-        "propensity": "p",
-    }
+    roles = {"episode": "e", "step": "t", "state": "s", "action": "a", "reward": "r", "propensity": "p"}
     return op.Trajectories.from_frame(rows, **roles, weight="w", cluster="user")
 
 
 def episodes_of(log: Any) -> dict[str, Any]:
     names = ["IPW", "SNIPW", "DML", "WDR", "MAGIC", "DRL", "auto"]
-    return of(
-        log, {"right": to_the_right}, reward_model=None, value_model=op.Tabular(), estimators=names
-    )
+    return of(log, {"right": to_the_right}, reward_model=None, value_model=op.Tabular(), estimators=names)
 
 
 def episodes(*, known: bool, **options: Any) -> dict[str, Any]:
@@ -328,10 +279,7 @@ def episodes(*, known: bool, **options: Any) -> dict[str, Any]:
 def known_range() -> dict[str, Any]:
     """Methods that hold for any sample, given the largest reward and weight."""
     ev = op.evaluate(
-        bandit(22, reward="binary"),
-        POLICIES,
-        estimators=["IPW", "SNIPW", "DML"],
-        reward_model=LinearRegression(),
+        bandit(22, reward="binary"), POLICIES, estimators=["IPW", "SNIPW", "DML"], reward_model=LinearRegression()
     )
     limits = {"reward_range": (0.0, 1.0), "weight_high": 12.0}
     found = {f"{p} {e}": about(ev[p, e], **limits) for p in ev.policies for e in ("IPW", "DML")}
@@ -342,10 +290,7 @@ def known_range() -> dict[str, Any]:
 
 
 def many() -> dict[str, Any]:
-    arms = {
-        f"p{j}": (lambda x, j=j: softmax(np.outer(0.2 * j * np.asarray(x)[:, 1], [0, 1, 2])))
-        for j in range(8)
-    }
+    arms = {f"p{j}": (lambda x, j=j: softmax(np.outer(0.2 * j * np.asarray(x)[:, 1], [0, 1, 2]))) for j in range(8)}
     ev = op.evaluate(bandit(23, n=800), arms, estimators=["SNIPW"])
     bars = ("p7 - p0 > 0", "p7 lift > 0", "p3 > 0.2", "p7 > p1", "value > 0.2")
     return {
@@ -379,9 +324,7 @@ def drifting() -> Any:
     batch = np.repeat(np.arange(8), 60)
     a = rng.integers(3, size=480)
     r = (rng.random(480) < 0.15 + 0.1 * a + 0.05 * batch * (batch < 7)) * 1.0
-    return op.BanditLog.from_arrays(
-        rng.normal(size=(480, 2)).round(3), a, r, np.full(480, 1 / 3), batch=batch
-    )
+    return op.BanditLog.from_arrays(rng.normal(size=(480, 2)).round(3), a, r, np.full(480, 1 / 3), batch=batch)
 
 
 def ids() -> dict[str, Any]:
@@ -389,10 +332,7 @@ def ids() -> dict[str, Any]:
     frame["session"] = [f"s{i % 180}" for i in range(len(frame))]
     roles = {**TEXT_ROLES, "context": ["age", "device", "session"], "propensity": "p"}
     return of(
-        op.BanditLog.from_frame(frame, **roles),
-        {"b": "always:b"},
-        reward_model=None,
-        estimators=["IPW", "SNIPW"],
+        op.BanditLog.from_frame(frame, **roles), {"b": "always:b"}, reward_model=None, estimators=["IPW", "SNIPW"]
     )
 
 
@@ -416,22 +356,11 @@ def large(kind: str) -> Any:
 def samples() -> dict[str, Any]:
     """Estimates of nothing but scores, and sums of them."""
     kinds = {kind: large(kind) for kind in ("heavy", "counts", "gains and losses", "few")}
-    found = {
-        kind: about(e, reward_range=(0.0, 1.0) if kind == "counts" else None)
-        for kind, e in kinds.items()
-    }
+    found = {kind: about(e, reward_range=(0.0, 1.0) if kind == "counts" else None) for kind, e in kinds.items()}
     ev = op.evaluate(bandit(35), POLICIES, estimators=["IPW", "SNIPW"])
     a, b = ev["tilted", "IPW"], ev["second", "IPW"]
-    sums = {
-        "2a - b": 2 * a - b,
-        "a + b": a + b,
-        "-a": -a,
-        "a/2 - logged": a / 2 - ev.logged,
-        "-a - 2b": -a - 2 * b,
-    }
-    return found | {
-        name: said(lambda e=e: about(e, ("auto", "normal", "t"))) for name, e in sums.items()
-    }
+    sums = {"2a - b": 2 * a - b, "a + b": a + b, "-a": -a, "a/2 - logged": a / 2 - ev.logged, "-a - 2b": -a - 2 * b}
+    return found | {name: said(lambda e=e: about(e, ("auto", "normal", "t"))) for name, e in sums.items()}
 
 
 def rules() -> dict[str, Any]:
@@ -460,38 +389,18 @@ def rules() -> dict[str, Any]:
     w, r = rng.gamma(1.5, 2 / 3, 80).round(3), (rng.random(80) < 0.3) * 1.0
     limits = {"reward_low": 0.0, "reward_high": 1.0}
     for high in (None, 12.0):
-        made[f"sequence {high}"] = said(
-            lambda h=high: ends(ci.confidence_sequence(w, r, **limits, weight_high=h))
-        )
+        made[f"sequence {high}"] = said(lambda h=high: ends(ci.confidence_sequence(w, r, **limits, weight_high=h)))
     made["cressie"] = said(lambda: ends(ci.cressie_read(w, r, **limits, weight_high=12.0)))
-    made["clopper"] = [
-        said(lambda k=k: ends(ci.clopper_pearson((np.arange(50) < k) * 1.0)))
-        for k in (0, 1, 20, 50)
-    ]
-    pairs = [
-        ci.Pair(0.12, 0.1, 1e-4, 2e-4, 5e-5),
-        ci.Pair(0.5, 0.1, 1e-4, 0.01),
-        ci.Pair(-0.3, 0.2, 1e-3, 1e-3),
-    ]
+    made["clopper"] = [said(lambda k=k: ends(ci.clopper_pearson((np.arange(50) < k) * 1.0))) for k in (0, 1, 20, 50)]
+    pairs = [ci.Pair(0.12, 0.1, 1e-4, 2e-4, 5e-5), ci.Pair(0.5, 0.1, 1e-4, 0.01), ci.Pair(-0.3, 0.2, 1e-3, 1e-3)]
     made["pairs"] = [
-        said(lambda f=f, p=p: ends(f(p, 0.9)))
-        for p in pairs
-        for f in (ci.delta, ci.fieller, ci.log_scale)
+        said(lambda f=f, p=p: ends(f(p, 0.9))) for p in pairs for f in (ci.delta, ci.fieller, ci.log_scale)
     ]
-    made["p"] = said(
-        lambda: ci.adjusted_p_values(np.array([1.0, 2.5, 3.0]), np.eye(3) * 0.5 + 0.5).tolist()
-    )
-    made["together"] = said(
-        lambda: [ends(i) for i in ci.simultaneous([0.1, 0.4], np.diag([0.01, 0.04]))]
-    )
-    made["sizes"] = [
-        ci.effective_size(w),
-        ci.tail_index(rng.pareto(1.2, 500) + 1),
-        *ci.generalized_pareto(w + 0.1),
-    ]
+    made["p"] = said(lambda: ci.adjusted_p_values(np.array([1.0, 2.5, 3.0]), np.eye(3) * 0.5 + 0.5).tolist())
+    made["together"] = said(lambda: [ends(i) for i in ci.simultaneous([0.1, 0.4], np.diag([0.01, 0.04]))])
+    made["sizes"] = [ci.effective_size(w), ci.tail_index(rng.pareto(1.2, 500) + 1), *ci.generalized_pareto(w + 0.1)]
     made["trial"] = [
-        said(lambda d=d: str(ci.trial_for_means(d, 0.16, 0.2, treatment_share=0.3)))
-        for d in (0.01, -0.05)
+        said(lambda d=d: str(ci.trial_for_means(d, 0.16, 0.2, treatment_share=0.3))) for d in (0.01, -0.05)
     ]
     b = ci.summarize(rng.normal(size=90), np.repeat([0, 1, 2], 30))
     made["batches"] = [ends(f(b).interval(0.9)) for f in (ci.pooled, ci.stabilized)]
@@ -512,11 +421,7 @@ WORLDS: dict[str, Callable[[], dict[str, Any]]] = {
     "rare losses": lambda: of(bandit(5, reward="losses", sharp=2.0)),
     "costs": lambda: of(bandit(6, reward="normal"), minimize=True),
     "clusters and weights": lambda: of(
-        bandit(
-            7,
-            cluster=lambda rng, n: np.arange(n) // 8,
-            weight=lambda rng, n: 1.0 + np.arange(n) % 3,
-        )
+        bandit(7, cluster=lambda rng, n: np.arange(n) // 8, weight=lambda rng, n: 1.0 + np.arange(n) % 3)
     ),
     "a logging policy that learns": lambda: of(learning(8)),
     "propensities of a model": estimated,
@@ -543,27 +448,13 @@ WORLDS: dict[str, Callable[[], dict[str, Any]]] = {
     ),
     "every estimator": lambda: of(
         bandit(21, n=250),
-        estimators=[
-            "DM",
-            "IPW",
-            "SNIPW",
-            "DR-full",
-            "DR-half",
-            "DML",
-            "SNDR",
-            "SWITCH",
-            "DRos",
-            "MRDR",
-            "auto",
-        ],
+        estimators=["DM", "IPW", "SNIPW", "DR-full", "DR-half", "DML", "SNDR", "SWITCH", "DRos", "MRDR", "auto"],
     ),
     "two metrics": metrics,
     "prices": prices,
     "cells of actions": cells,
     "slates": slates,
-    "episodes": lambda: episodes(
-        known=True, estimators=["DM", "IPW", "SNIPW", "DML", "WDR", "MAGIC", "DRL"]
-    ),
+    "episodes": lambda: episodes(known=True, estimators=["DM", "IPW", "SNIPW", "DML", "WDR", "MAGIC", "DRL"]),
     "episodes, propensities estimated": lambda: episodes(known=False, behavior_model="shares"),
     "episodes, weighted": lambda: episodes_of(weighted_walk()),
     "episodes, discounted": lambda: episodes(known=True, discount=0.9, estimators=["DML", "IPW"]),
@@ -601,11 +492,7 @@ def moved(old: Any, new: Any, at: str = "", relative: float = 1e-6) -> list[str]
         keys = dict.fromkeys([*old, *new])
         return [m for k in keys for m in moved(old.get(k), new.get(k), f"{at}/{k}", relative)]
     if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
-        return [
-            m
-            for i, pair in enumerate(zip(old, new, strict=True))
-            for m in moved(*pair, f"{at}/{i}", relative)
-        ]
+        return [m for i, pair in enumerate(zip(old, new, strict=True)) for m in moved(*pair, f"{at}/{i}", relative)]
     if isinstance(old, float | int) and isinstance(new, float | int):
         close = math.isclose(old, new, rel_tol=relative, abs_tol=1e-9)
         return [] if close else [f"{at}: {old} → {new}"]

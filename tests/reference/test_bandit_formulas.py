@@ -60,9 +60,7 @@ def sndr(world):
     ratio = math.fsum(w * (r - q) for w, r, q, _ in rows(world)) / total
     direct = math.fsum(v for _, _, _, v in rows(world)) / N
     # Influence of the ratio plus influence of the mean, on the same row.
-    square = math.fsum(
-        (N * w * (r - q - ratio) / total + v - direct) ** 2 for w, r, q, v in rows(world)
-    )
+    square = math.fsum((N * w * (r - q - ratio) / total + v - direct) ** 2 for w, r, q, v in rows(world))
     return ratio + direct, math.sqrt(square) / N
 
 
@@ -97,9 +95,7 @@ def test_half_sample_uses_only_its_half(world):
     pi_b, pi_e, action, reward, q = world
     log = BanditLog.from_arrays(None, action, reward, pi_b)
     labels = np.arange(N) % 2
-    e = evaluate(log, pi_e, estimators=["DR-half"], reward_model=q, folds=labels)[
-        "policy", "DR-half"
-    ]
+    e = evaluate(log, pi_e, estimators=["DR-half"], reward_model=q, folds=labels)["policy", "DR-half"]
     psi = [w * (r - qa) + v for w, r, qa, v in rows(world)]
     value, error = mean_and_error([p for p, label in zip(psi, labels, strict=True) if label == 0])
     assert e.value == pytest.approx(value, abs=1e-10)
@@ -116,11 +112,6 @@ def test_weights_and_clusters_by_loops(world):
     psi = [w * (r - qa) + v for w, r, qa, v in rows(world)]
     total = math.fsum(weight)
     value = math.fsum(o * p for o, p in zip(weight, psi, strict=True)) / total
-    sums = [
-        math.fsum(weight[i] * (psi[i] - value) for i in range(N) if cluster[i] == g)
-        for g in np.unique(cluster)
-    ]
+    sums = [math.fsum(weight[i] * (psi[i] - value) for i in range(N) if cluster[i] == g) for g in np.unique(cluster)]
     assert e.value == pytest.approx(value, abs=1e-10)
-    assert e.std_error == pytest.approx(
-        math.sqrt(math.fsum(s * s for s in sums)) / total, abs=1e-10
-    )
+    assert e.std_error == pytest.approx(math.sqrt(math.fsum(s * s for s in sums)) / total, abs=1e-10)

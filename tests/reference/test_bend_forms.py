@@ -34,9 +34,7 @@ def test_coefficients_of_a_break_by_least_squares():
             if cluster is not None:
                 score = np.array([score[cluster == g].sum(axis=0) for g in range(50)])
             assert covariance == pytest.approx(inverse @ (score.T @ score) @ inverse)
-            assert bend._z(found, covariance) == pytest.approx(
-                found[-1] / math.sqrt(covariance[-1, -1])
-            )
+            assert bend._z(found, covariance) == pytest.approx(found[-1] / math.sqrt(covariance[-1, -1]))
     assert bend._z(np.ones(2), np.zeros((2, 2))) == 0.0
 
 
@@ -51,9 +49,7 @@ def test_rows_inside_a_window():
     assert bend.width_of(np.linspace(2.0, 11.0, 1001)) == pytest.approx(9.0)
 
 
-@pytest.mark.parametrize(
-    ("kind", "shape", "size"), [("corner", np.abs, 2.0), ("jump", np.sign, 2.0)]
-)
+@pytest.mark.parametrize(("kind", "shape", "size"), [("corner", np.abs, 2.0), ("jump", np.sign, 2.0)])
 def test_breaks_and_their_sizes(kind, shape, size):
     u, rng = np.linspace(-3, 3, 6001), np.random.default_rng(6)
     y = 0.3 * u + shape(u) + 0.2 * rng.normal(size=6001)
@@ -76,21 +72,11 @@ def test_reaches_add_up():
     one = reach.Reach(2.0, np.array([1.0, 1.0]), np.array([0.5, 0.5]), True, 0.5, 3.0, 0.25)
     two = reach.Reach(3.0, np.array([0.0, 3.0]), np.array([0.0, 3.0]), True, 0.25, 2.0, 1.0)
     both = one + two
-    assert (both.total, both.mass.tolist(), both.square.tolist(), both.chooses) == (
-        5.0,
-        [1.0, 4.0],
-        [0.5, 3.5],
-        True,
-    )
+    assert (both.total, both.mass.tolist(), both.square.tolist(), both.chooses) == (5.0, [1.0, 4.0], [0.5, 3.5], True)
     assert (both.forbidden, both.largest, both.cut) == (0.75, 3.0, 1.25)
     assert (both.forbidden_share, both.cut_share, both.share.tolist()) == (0.15, 0.25, [0.2, 0.8])
     unknown = one + reach.Reach(1.0, np.zeros(2), np.zeros(2), False)
-    assert (unknown.forbidden, unknown.largest, unknown.forbidden_share, unknown.chooses) == (
-        None,
-        None,
-        None,
-        False,
-    )
+    assert (unknown.forbidden, unknown.largest, unknown.forbidden_share, unknown.chooses) == (None, None, None, False)
     m, s = reach.masses(Units(2, count=np.array([3.0, 1.0]), weight=np.array([2.0, 0.5])))
     assert (m.tolist(), s.tolist()) == ([6.0, 0.5], [12.0, 0.25])
     plain = reach.masses(Units(2))
@@ -98,9 +84,7 @@ def test_reaches_add_up():
 
 
 def test_the_largest_weight_that_can_occur():
-    log = op.BanditLog.from_arrays(
-        None, [0, 1, 1, 0], [1.0, 0, 0, 1], [0.5, 0.2, 0.2 + 5e-10, 0.5], actions=range(3)
-    )
+    log = op.BanditLog.from_arrays(None, [0, 1, 1, 0], [1.0, 0, 0, 1], [0.5, 0.2, 0.2 + 5e-10, 0.5], actions=range(3))
     assert reach.constant_propensities(log) == pytest.approx([0.5, 0.2, math.nan], nan_ok=True)
 
     def largest(mass, **known):
@@ -133,13 +117,7 @@ def test_columns_beyond_a_limit_are_files():
     c.put("none", 0, np.empty(0))
     assert not in_file("none", 0)
     assert (c["b"].tolist(), c.block("b", 1).tolist(), c.blocks) == ([0.0, 1.0, 2.0, 0.0], [0.0], 2)
-    assert (c.has("b", 1), c.has("b", 2), c.has("x", 0), c.get("x"), "a" in c) == (
-        True,
-        False,
-        False,
-        None,
-        True,
-    )
+    assert (c.has("b", 1), c.has("b", 2), c.has("x", 0), c.get("x"), "a" in c) == (True, False, False, None, True)
     c.alias("c", "a")
     assert c._shelf.held == 16
     c.drop(lambda name: name in {"a", "c"})

@@ -55,9 +55,7 @@ def test_ends_of_the_sequence():
     assert none.low == 0.0
     few = sequence.confidence_sequence([1.0, 1.0], [0.0, 1.0], reward_low=0, reward_high=1)
     assert (few.low, few.high) == pytest.approx((0.0, 1.0), abs=0.03)
-    heavy = sequence._lower(
-        np.full(2, 3.0), np.zeros(2), np.array([50.0, 50.0]), None, math.log(40)
-    )
+    heavy = sequence._lower(np.full(2, 3.0), np.zeros(2), np.array([50.0, 50.0]), None, math.log(40))
     assert heavy == 1.0
     above = sequence._lower(np.full(2, 1.6), np.zeros(2), np.full(2, 200.0), None, math.log(40))
     assert above == 1.0  # no value is above 1, whatever weights say
@@ -97,9 +95,7 @@ def test_bounds_by_betting_on_weight_and_reward(top):
         bets = []
         grid = [(s, k, 0.0) for k, s in joint_bets.STAKES.items()]
         if top is not None:
-            grid += [
-                (s, k, b) for k, s in joint_bets.JOINT_STAKES.items() for b in (1 / 3, 2 / 3, 1.0)
-            ]
+            grid += [(s, k, b) for k, s in joint_bets.JOINT_STAKES.items() for b in (1 / 3, 2 / 3, 1.0)]
         for share, stake, beta in grid:
             lam = stake / root
             if kind == "value":
@@ -108,13 +104,9 @@ def test_bounds_by_betting_on_weight_and_reward(top):
                 worst, x = max(beta * ((top or 1.0) - 1), 1.0), (w - 1) * (r - beta)
             bets.append((share, min(lam, 0.95 / worst) if worst else lam, x))
         made = joint_bets.value_lower_bound if kind == "value" else joint_bets.gain_lower_bound
-        assert made(w, r, 0.1, c, weight_high=top) == pytest.approx(
-            bound(bets, c, 0.1, low), abs=1e-9
-        )
+        assert made(w, r, 0.1, c, weight_high=top) == pytest.approx(bound(bets, c, 0.1, low), abs=1e-9)
         long = np.repeat(np.arange(4), c.astype(int))
-        assert made(w[long], r[long], 0.1, weight_high=top) == pytest.approx(
-            made(w, r, 0.1, c, weight_high=top)
-        )
+        assert made(w[long], r[long], 0.1, weight_high=top) == pytest.approx(made(w, r, 0.1, c, weight_high=top))
 
 
 def test_ends_of_bets():
@@ -125,14 +117,8 @@ def test_ends_of_bets():
     assert joint_bets._at_most(0.5, 2.0) == pytest.approx(0.475)
     w = np.array([1.0, 1.9])
     root = 10.0
-    won = sum(
-        s * np.prod(((1 + k / root * w) / (1 + k / root)) ** 50)
-        for k, s in joint_bets.STAKES.items()
-    )
-    assert [joint_bets.exceeds_one(w, f / won, np.full(2, 50.0)) for f in (0.99, 1.01)] == [
-        False,
-        True,
-    ]
+    won = sum(s * np.prod(((1 + k / root * w) / (1 + k / root)) ** 50) for k, s in joint_bets.STAKES.items())
+    assert [joint_bets.exceeds_one(w, f / won, np.full(2, 50.0)) for f in (0.99, 1.01)] == [False, True]
 
 
 # -- roots -------------------------------------------------------------------------------------------------

@@ -11,13 +11,7 @@ from forms import weighted, world
 from scipy import optimize
 
 from offpolicy.logs.layout import Layout
-from offpolicy.scores import (
-    blend,
-    formulas,
-    look_back,
-    magic,
-    missed,
-)
+from offpolicy.scores import blend, formulas, look_back, magic, missed
 from offpolicy.scores.decisions import Decisions
 
 # -- blends ------------------------------------------------------------------------------------------------
@@ -84,8 +78,7 @@ def test_who_takes_part():
     assert alone["DML"] == pytest.approx(formulas.doubly_robust(d))
     assert list(blend.candidates(d, missed.Floor(floor.plain, 0.0))[0]) == ["DRL", "DML", "WDR"]
     lost = replace(
-        weighted(np.r_[np.full(3, 20.0), np.zeros(57)], marginal=np.ones(120)),
-        reward=np.tile(rewards[:60], 2),
+        weighted(np.r_[np.full(3, 20.0), np.zeros(57)], marginal=np.ones(120)), reward=np.tile(rewards[:60], 2)
     )
     parts, why = blend.candidates(lost, None)
     assert (list(parts), why) == (["DRL"], blend.LOST)
@@ -218,9 +211,7 @@ def test_a_blend_is_fitted_on_other_folds():
     x, _ = blend._weights(table, names, d.mass, np.ones(80, dtype=bool), 1.0)
     assert whole.psi.mean() == pytest.approx((x @ table).mean())
     nothing = replace(d, marginal=None, pi_e=np.zeros_like(d.pi_e))
-    assert (
-        np.isfinite(blend.blended(nothing).psi).all() or np.isnan(blend.blended(nothing).psi).all()
-    )
+    assert np.isfinite(blend.blended(nothing).psi).all() or np.isnan(blend.blended(nothing).psi).all()
 
 
 # -- floors and look-backs ---------------------------------------------------------------------------------
@@ -288,15 +279,7 @@ def test_rungs_without_a_model_stand_before_those_with_it():
     rng = np.random.default_rng(13)
     one, half = np.ones(steps * n), np.full(steps * n, 0.5)
     noise = rng.normal(size=steps * n)
-    d = Decisions(
-        Layout.ragged([steps] * n),
-        rng.normal(size=steps * n),
-        half,
-        half,
-        3 * noise,
-        0 * one,
-        marginal=one,
-    )
+    d = Decisions(Layout.ragged([steps] * n), rng.normal(size=steps * n), half, half, 3 * noise, 0 * one, marginal=one)
     rungs = look_back.ladder(d)
     assert [rung.steps for rung in rungs] == [0, 1, 2, 4, 8, 16, 32]
     both = look_back.with_plain(d, rungs)
@@ -306,9 +289,7 @@ def test_rungs_without_a_model_stand_before_those_with_it():
     ]  # fmt: skip
     assert both[-2].psi == pytest.approx(look_back.normalized(d, look_back.ratios_back(d, 32)))
     # A model that explains the rewards is kept alone; of truncated episodes weights alone say nothing.
-    assert look_back.with_plain(replace(d, q=d.reward), look_back.ladder(replace(d, q=d.reward)))[
-        -2
-    ].modeled
+    assert look_back.with_plain(replace(d, q=d.reward), look_back.ladder(replace(d, q=d.reward)))[-2].modeled
     assert look_back.with_plain(replace(d, whole=False), rungs) == rungs
 
 
@@ -327,9 +308,7 @@ def test_ratios_that_look_back(k):
 def test_which_ratios_a_log_supports():
     def supported(weights, n_units=None):
         n = len(weights)
-        d = replace(
-            weighted(np.ones(n)), count=None if n_units is None else np.full(n, n_units / n)
-        )
+        d = replace(weighted(np.ones(n)), count=None if n_units is None else np.full(n, n_units / n))
         return look_back.is_supported(d, np.repeat(np.asarray(weights, dtype=float), 2))
 
     assert supported(np.ones(60))
@@ -353,11 +332,7 @@ def test_which_ratios_a_log_supports():
 def test_names_of_rungs():
     names = [look_back.Rung(k, np.zeros(1)).name for k in (0, 1, 2)]
     assert names == ["DRL", "DRL looking 1 step back", "DRL looking 2 steps back"]
-    d = Decisions(
-        Layout.ragged([6] * 80), *(np.full(480, 0.5) for _ in range(5)), marginal=np.ones(480)
-    )
+    d = Decisions(Layout.ragged([6] * 80), *(np.full(480, 0.5) for _ in range(5)), marginal=np.ones(480))
     assert [r.steps for r in look_back.ladder(d)] == [0, 1, 2, 4]
-    short = Decisions(
-        Layout.ragged([4] * 80), *(np.full(320, 0.5) for _ in range(5)), marginal=np.ones(320)
-    )
+    short = Decisions(Layout.ragged([4] * 80), *(np.full(320, 0.5) for _ in range(5)), marginal=np.ones(320))
     assert [r.steps for r in look_back.ladder(short)] == [0, 1, 2]

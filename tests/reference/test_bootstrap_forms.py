@@ -33,11 +33,7 @@ def drawn(sample, number, seed):
 def test_replicates_of_few_units():
     for s in (
         Sample.of_mean(RNG.gamma(1.0, size=30)),
-        Sample(
-            RNG.gamma(1.0, size=12),
-            RNG.integers(1, 5, 12).astype(float),
-            RNG.integers(1, 4, 12).astype(float),
-        ),
+        Sample(RNG.gamma(1.0, size=12), RNG.integers(1, 5, 12).astype(float), RNG.integers(1, 4, 12).astype(float)),
     ):
         values = resample.replicates(s, number=40, seed=3)
         expected = drawn(s, 40, 3)
@@ -74,10 +70,7 @@ def test_bootstraps_of_odd_samples():
     values = resample.replicates(lost, number=200)
     none = int(np.isnan(values).sum())
     assert 0 < none < 200
-    assert (
-        resample.bootstrap(lost, number=200).note
-        == f"{none} of 200 replicates had no weight and were left out"
-    )
+    assert resample.bootstrap(lost, number=200).note == f"{none} of 200 replicates had no weight and were left out"
     assert resample.acceleration(lost) == 0.0
     assert resample.acceleration(Sample.of_mean([1.0, 1.0])) == 0.0
     assert (
@@ -89,9 +82,7 @@ def test_bootstraps_of_odd_samples():
         "numerator and denominator."
     )
     assert [resample._whole(x) for x in (3.0 + 2e-6, 0.0)] == [3, 0]
-    one_side = resample._shifted(
-        Sample.of_mean([0.0, 1.0]), np.array([0.6, 0.7]), np.array([0.1, 0.9])
-    )
+    one_side = resample._shifted(Sample.of_mean([0.0, 1.0]), np.array([0.6, 0.7]), np.array([0.1, 0.9]))
     assert one_side is None
     s = Sample.of_mean([0.0, 1.0])
     half = resample._shifted(s, np.array([0.5, 0.5, 0.4, 0.6, 0.7]), np.array([0.1, 0.9]))
@@ -110,9 +101,7 @@ def test_the_middle_of_an_urn():
     e, d = long.T
     slope = np.cov(e, d, bias=True)[0, 1] / e.var()
     assert middle.mean == pytest.approx(long.mean(axis=0))
-    assert (middle.variance, middle.skewness, middle.slope) == pytest.approx(
-        (e.var(), stats.skew(e), slope)
-    )
+    assert (middle.variance, middle.skewness, middle.slope) == pytest.approx((e.var(), stats.skew(e), slope))
     assert middle.spread == pytest.approx((d - d.mean() - slope * (e - e.mean())).std())
     normals = np.array([[0.5, -1.0], [2.0, 0.3], [-1.0, 0.0]])
     number = np.array([25, 0, 1])
@@ -120,13 +109,9 @@ def test_the_middle_of_an_urn():
     for row, k, (z, y) in zip(sums, number, normals, strict=True):
         root = math.sqrt(max(k, 1))
         away = root * math.sqrt(middle.variance) * (z + middle.skewness * (z * z - 1) / (6 * root))
-        assert row == pytest.approx(
-            k * middle.mean + [away, slope * away + root * middle.spread * y]
-        )
+        assert row == pytest.approx(k * middle.mean + [away, slope * away + root * middle.spread * y])
     flat = resample._moments(np.column_stack([np.ones(4), np.arange(4.0)]), np.ones(4))
-    assert (flat.variance, flat.skewness, flat.slope, flat.spread) == pytest.approx(
-        (0.0, 0.0, 0.0, math.sqrt(1.25))
-    )
+    assert (flat.variance, flat.skewness, flat.slope, flat.spread) == pytest.approx((0.0, 0.0, 0.0, math.sqrt(1.25)))
 
 
 def test_units_at_either_end_of_counted_rows():

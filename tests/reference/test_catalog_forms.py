@@ -12,11 +12,7 @@ from forms import said, world
 from offpolicy.errors import UsageError
 from offpolicy.logs.layout import Layout
 from offpolicy.logs.link import Link
-from offpolicy.scores import (
-    catalog,
-    formulas,
-    normalized,
-)
+from offpolicy.scores import catalog, formulas, normalized
 from offpolicy.scores.catalog import Estimator, apply, named, resolve
 from offpolicy.scores.decisions import Decisions, Ledger, undeclared, variance_emphasis
 from offpolicy.scores.formulas import Scored
@@ -32,9 +28,7 @@ def test_what_estimators_say_of_themselves():
     assert uses == [False, True, True, False]
     assert [named(n).by_block for n in ("IPW", "SNIPW", "auto")] == [True, True, False]
     assert [named(n).counts for n in ("IPW", "SNIPW", "auto", "WIS")] == [True, True, True, False]
-    said_of = {
-        n: named(n).why_biased(weights_known=False) for n in ("DM", "SWITCH", "MinVar", "DML")
-    }
+    said_of = {n: named(n).why_biased(weights_known=False) for n in ("DM", "SWITCH", "MinVar", "DML")}
     assert said_of == {
         "DM": "its standard error leaves out the error of its model",
         "SWITCH": "its standard error leaves out the bias that it trades for variance",
@@ -42,22 +36,9 @@ def test_what_estimators_say_of_themselves():
         "DML": "",
     }
     assert named("MinVar").why_biased(weights_known=True) == ""
-    ranks = {
-        n: named(n).rank
-        for n in ("SNDR", "SNDR-cf", "SNDR-full", "IPW-full", "IPW-half", "SWITCH", "WDR")
-    }
-    assert ranks == {
-        "SNDR": 5,
-        "SNDR-cf": 5,
-        "SNDR-full": 6,
-        "IPW-full": 14,
-        "IPW-half": 15,
-        "SWITCH": 100,
-        "WDR": 6,
-    }
-    order = sorted(
-        (e for e in (named(n) for n in catalog.known_names()) if e.rank < 100), key=lambda e: e.rank
-    )
+    ranks = {n: named(n).rank for n in ("SNDR", "SNDR-cf", "SNDR-full", "IPW-full", "IPW-half", "SWITCH", "WDR")}
+    assert ranks == {"SNDR": 5, "SNDR-cf": 5, "SNDR-full": 6, "IPW-full": 14, "IPW-half": 15, "SWITCH": 100, "WDR": 6}
+    order = sorted((e for e in (named(n) for n in catalog.known_names()) if e.rank < 100), key=lambda e: e.rank)
     assert [e.name for e in order if "-" not in e.name] == [
         "auto", "DML", "MinVar", "DRL", "SNDR", "WDR", "SNIPW", "IPW", "DM",
     ]  # fmt: skip
@@ -65,18 +46,8 @@ def test_what_estimators_say_of_themselves():
     assert {"DML", "DR-half", "DR-cf", "SNDR", "MRDR", "WDR", "SNDR-half"} <= set(robust)
     assert not any(n.endswith("-full") for n in robust)
     assert "DR" not in catalog.known_names()
-    asked = (
-        "linear_in_reward",
-        "whole_log_means",
-        "takes_counts",
-        "is_product",
-        "biased",
-        "needs_known_weights",
-    )
-    flags = {
-        n: tuple(getattr(named(n), flag) for flag in asked)
-        for n in ("DM", "IPW", "SNIPW", "MinVar", "MAGIC")
-    }
+    asked = ("linear_in_reward", "whole_log_means", "takes_counts", "is_product", "biased", "needs_known_weights")
+    flags = {n: tuple(getattr(named(n), flag) for flag in asked) for n in ("DM", "IPW", "SNIPW", "MinVar", "MAGIC")}
     assert flags == {
         "DM": (True, False, False, False, True, False), "IPW": (True, False, False, True, False, False),
         "SNIPW": (False, True, False, False, False, False), "MinVar": (False, False, True, False, False, True),
@@ -130,16 +101,10 @@ def breaks(**declared):
 
 def test_promises_of_scores():
     calls = iter(range(100))
-    assert "gives other numbers in a second call" in breaks()(
-        lambda d: d.sum(d.reward) + next(calls)
-    )
-    assert "when units come in another order" in breaks()(
-        lambda d: d.sum(d.reward) + np.arange(d.n)
-    )
+    assert "gives other numbers in a second call" in breaks()(lambda d: d.sum(d.reward) + next(calls))
+    assert "when units come in another order" in breaks()(lambda d: d.sum(d.reward) + np.arange(d.n))
     linear = breaks(linear_in_reward=True)
-    assert "from twice the rewards, though linear_in_reward=True" in linear(
-        lambda d: d.sum(d.reward**2)
-    )
+    assert "from twice the rewards, though linear_in_reward=True" in linear(lambda d: d.sum(d.reward**2))
     assert "of half the units alone, though linear_in_reward=True" in linear(
         lambda d: d.sum(d.reward) - d.sum(d.reward).mean()
     )
@@ -148,53 +113,31 @@ def test_promises_of_scores():
     assert "the score uses d.q, but its needs= does not name 'value'" in breaks(needs={"behavior"})(
         lambda d: d.sum(d.rho * d.q)
     )
-    assert "the score uses d.pi_b, but its needs= does not name 'behavior'" in breaks(
-        needs={"value"}
-    )(lambda d: d.sum(d.pi_b))
+    assert "the score uses d.pi_b, but its needs= does not name 'behavior'" in breaks(needs={"value"})(
+        lambda d: d.sum(d.pi_b)
+    )
     assert "the score uses d.v, but" in breaks(needs={"behavior"})(lambda d: d.sum(d.rho * d.v))
     for fine in (
-        Estimator(
-            "s",
-            lambda d: d.sum(d.gamma * d.rho * (d.reward - d.q)) + d.sum(d.v),
-            linear_in_reward=True,
-        ),
+        Estimator("s", lambda d: d.sum(d.gamma * d.rho * (d.reward - d.q)) + d.sum(d.v), linear_in_reward=True),
         Estimator("s", lambda d: d.sum(d.reward) - d.mean(d.sum(d.reward)), takes_counts=True),
-        Estimator(
-            "s",
-            lambda d: d.sum(d.marginal * d.reward),
-            needs={"marginal"},
-            kinds=frozenset({"trajectories"}),
-        ),
+        Estimator("s", lambda d: d.sum(d.marginal * d.reward), needs={"marginal"}, kinds=frozenset({"trajectories"})),
     ):
         check_score(fine)
     seen = []
     check_score(Estimator("s", lambda d: seen.append(d.layout.is_single) or d.sum(d.reward)))
     assert set(seen) == {True, False}
-    for kinds, trajectories in (
-        (frozenset({"bandit"}), True),
-        (frozenset({"bandit", "trajectories"}), False),
-    ):
+    for kinds, trajectories in ((frozenset({"bandit"}), True), (frozenset({"bandit", "trajectories"}), False)):
         seen.clear()
-        score = Estimator(
-            "s", lambda d: seen.append(d.layout.is_single) or d.sum(d.reward), kinds=kinds
-        )
+        score = Estimator("s", lambda d: seen.append(d.layout.is_single) or d.sum(d.reward), kinds=kinds)
         check_score(score, trajectories=trajectories)
         assert set(seen) == {True}
     seen.clear()
     check_score(
-        Estimator(
-            "s",
-            lambda d: seen.append(d.layout.is_single) or d.sum(d.reward),
-            kinds=frozenset({"trajectories"}),
-        )
+        Estimator("s", lambda d: seen.append(d.layout.is_single) or d.sum(d.reward), kinds=frozenset({"trajectories"}))
     )
     assert set(seen) == {False}
     for split, has in (("crossfit", True), ("full", False)):
-        check_score(
-            Estimator(
-                "s", lambda d, has=has: d.sum(d.reward) + 0 * (1 / ((d.fold is None) != has)), split
-            )
-        )
+        check_score(Estimator("s", lambda d, has=has: d.sum(d.reward) + 0 * (1 / ((d.fold is None) != has)), split))
 
 
 # -- decisions ---------------------------------------------------------------------------------------------
@@ -212,9 +155,7 @@ def test_means_of_a_whole_log_from_its_blocks():
 
 def test_units_that_stand_for_several_unfold():
     half = np.full(2, 0.5)
-    d = Decisions(
-        Layout.single(2), np.array([1.0, 2.0]), half, half, half, half, count=np.array([2.0, 1.0])
-    )
+    d = Decisions(Layout.single(2), np.array([1.0, 2.0]), half, half, half, half, count=np.array([2.0, 1.0]))
     assert d.unfolded().reward.tolist() == [1.0, 1.0, 2.0]
     assert d.unfolded().weight.tolist() == [1.0, 1.0, 1.0]
     weighted = replace(d, weight=np.array([6.0, 1.0])).unfolded()
@@ -226,14 +167,7 @@ def test_units_that_stand_for_several_unfold():
 
 def test_weights_beyond_a_float_are_refused():
     for step, fine in ((349.9, True), (350.1, False)):
-        d = Decisions(
-            Layout.ragged([2]),
-            np.ones(2),
-            np.ones(2),
-            np.full(2, math.exp(-step)),
-            np.ones(2),
-            np.ones(2),
-        )
+        d = Decisions(Layout.ragged([2]), np.ones(2), np.ones(2), np.full(2, math.exp(-step)), np.ones(2), np.ones(2))
         if fine:
             assert np.log(d.rho) == pytest.approx([step, 2 * step])
         else:
@@ -273,7 +207,5 @@ def test_what_follows_the_end_of_an_episode():
     last, first = np.array([0.3, -0.2, 0.0]), np.array([0, 2, 4])
     found = normalized._after_the_end(log_sums, levels, last, first, 5.0)
     for i in range(3):
-        terms = [
-            levels[k] * (1 - 5.0 * math.exp(last[i] - log_sums[k])) for k in range(first[i], 4)
-        ]
+        terms = [levels[k] * (1 - 5.0 * math.exp(last[i] - log_sums[k])) for k in range(first[i], 4)]
         assert found[i] == pytest.approx(sum(terms))

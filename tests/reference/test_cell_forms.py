@@ -42,13 +42,9 @@ def test_sums_of_cells_by_loops():
 
 def test_two_points_of_given_moments():
     for variance, third in ((2.0, 3.0), (2.0, -3.0), (0.5, 0.0)):
-        low, high, share = (
-            float(x[0]) for x in quadrature.two_points(np.array([variance]), np.array([third]))
-        )
+        low, high, share = (float(x[0]) for x in quadrature.two_points(np.array([variance]), np.array([third])))
         for power, moment in ((1, 0.0), (2, variance), (3, third)):
-            assert share * low**power + (1 - share) * high**power == pytest.approx(
-                moment, abs=1e-12
-            )
+            assert share * low**power + (1 - share) * high**power == pytest.approx(moment, abs=1e-12)
     flat = [float(x[0]) for x in quadrature.two_points(np.array([-1e-20]), np.array([1.0]))]
     assert flat[2] == 1.0
     assert flat[:2] == pytest.approx([0.0, 0.0])
@@ -73,14 +69,8 @@ def test_points_of_a_table_have_its_sums():
         )
     assert few.x.min() >= x.min() - 1e-9
     assert (few.a * (few.x - 1)).max() <= (a * (x - 1)).max() * (1 + 1e-9)
-    merged = Table(
-        np.array([1.0, 2.0, 1.0, 1.0]), np.array([3.0, 3.0, 3.0, 4.0]), np.arange(4.0) + 1
-    ).merged()
-    assert (merged.a.tolist(), merged.x.tolist(), merged.count.tolist()) == (
-        [1, 1, 2],
-        [3, 4, 3],
-        [4.0, 4.0, 2.0],
-    )
+    merged = Table(np.array([1.0, 2.0, 1.0, 1.0]), np.array([3.0, 3.0, 3.0, 4.0]), np.arange(4.0) + 1).merged()
+    assert (merged.a.tolist(), merged.x.tolist(), merged.count.tolist()) == ([1, 1, 2], [3, 4, 3], [4.0, 4.0, 2.0])
 
 
 def test_many_cells_are_numbered_by_sorting(monkeypatch):
@@ -106,10 +96,7 @@ def test_the_smallest_keys():
             assert np.sort(key[rows]).tolist() == np.sort(key)[:number].tolist()
     assert sorted(condense._smallest(np.zeros(300), 7)) == list(range(7))  # of equal keys the first
     clustered = np.concatenate([np.full(4000, 5.0), np.arange(100.0) / 100])
-    assert (
-        np.sort(clustered[condense._smallest(clustered, 50)]).tolist()
-        == (np.arange(50) / 100).tolist()
-    )
+    assert np.sort(clustered[condense._smallest(clustered, 50)]).tolist() == (np.arange(50) / 100).tolist()
 
 
 def test_what_a_condensed_sample_keeps():
@@ -131,11 +118,7 @@ def test_what_a_condensed_sample_keeps():
     small = condense.condense_evidence(e, 10)
     assert small.units == pytest.approx(n)
     assert small.count @ (small.weights * small.rewards) == pytest.approx(w @ r)
-    assert (small.rewards.min(), small.rewards.max(), small.weights.max()) == (
-        r.min(),
-        r.max(),
-        w.max(),
-    )
+    assert (small.rewards.min(), small.rewards.max(), small.weights.max()) == (r.min(), r.max(), w.max())
     assert condense.condense_evidence(e, n) is e
     assert condense.condense_evidence(Evidence(w), 10).rewards is None
     assert condense.condense_evidence(Evidence(rewards=r), 10).weights is None

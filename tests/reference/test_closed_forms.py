@@ -77,9 +77,7 @@ def test_the_scale_of_a_batch_is_that_of_the_one_before():
     # Before the third: 0.125, or a hundredth of the mean (2·2 + 2·0.125) / 4 of all before, whichever is more.
     assert adaptive.past_scale(b) == pytest.approx([math.inf, math.sqrt(2.0), math.sqrt(0.125)])
     flat = adaptive.summarize([0.0, 4.0, 5.0, 5.0, 1.0, 2.0], [0, 0, 1, 1, 2, 2])
-    assert adaptive.past_scale(flat) == pytest.approx(
-        [math.inf, math.sqrt(8.0), math.sqrt(0.01 * 4.0)]
-    )
+    assert adaptive.past_scale(flat) == pytest.approx([math.inf, math.sqrt(8.0), math.sqrt(0.01 * 4.0)])
     long = adaptive.summarize([0.0, 4.0, 5.0, 5.0, 1.0, 1.0, 1.0, 2.0], [0, 0, 1, 1, 2, 2, 3, 3])
     assert adaptive.past_scale(long)[3] == pytest.approx(math.sqrt(0.01 * 16 / 6))
 
@@ -152,9 +150,7 @@ def test_sums_over_the_middle_have_its_moments():
         assert sums[:, j].mean() == pytest.approx(100 * x.mean(), abs=error * 10 * x.std())
         assert sums[:, j].std() == pytest.approx(10 * x.std(), rel=5 * error)
     assert np.corrcoef(sums.T)[0, 1] == pytest.approx(np.corrcoef(e, d)[0, 1], abs=error)
-    assert stats.skew(sums[:, 0]) == pytest.approx(
-        stats.skew(e) / 10, abs=5 * math.sqrt(6 / 40_000)
-    )
+    assert stats.skew(sums[:, 0]) == pytest.approx(stats.skew(e) / 10, abs=5 * math.sqrt(6 / 40_000))
 
 
 def test_what_is_not_drawn_one_by_one_is_neither_the_lowest_nor_the_highest():
@@ -181,9 +177,7 @@ def test_the_tail_is_three_roots_of_n_units():
         expected = tails.generalized_pareto(excess)[0]
         assert tails.tail_index(rng.permutation(w)) == pytest.approx(expected, rel=1e-12)
         half = n // 2
-        assert tails.tail_index(np.concatenate([w[:half], w[half:]]), np.ones(n)) == pytest.approx(
-            expected
-        )
+        assert tails.tail_index(np.concatenate([w[:half], w[half:]]), np.ones(n)) == pytest.approx(expected)
 
 
 def test_excesses_must_be_positive():
@@ -206,9 +200,7 @@ def test_pareto_shape_of_large_samples():
 
 def test_weights_that_contradict_every_value_are_shown():
     with pytest.raises(DataError, match=r"average 3\. Check the propensities"):
-        sequence.confidence_sequence(
-            [3.0, 3.0], [0.0, 1.0], [250, 250], reward_low=0, reward_high=1
-        )
+        sequence.confidence_sequence([3.0, 3.0], [0.0, 1.0], [250, 250], reward_low=0, reward_high=1)
 
 
 def test_a_negative_weight_is_named():
@@ -320,9 +312,7 @@ def test_step_down_p_values_of_independent_estimates():
 def test_a_sum_is_written_with_the_signs_of_its_terms():
     rng = np.random.default_rng(10)
     log = op.BanditLog.from_arrays(None, [0, 1] * 50, rng.random(100), [0.5] * 100)
-    ev = op.evaluate(
-        log, {"a": op.policies.Fixed(0), "b": op.policies.Fixed(1)}, estimators=["IPW"]
-    )
+    ev = op.evaluate(log, {"a": op.policies.Fixed(0), "b": op.policies.Fixed(1)}, estimators=["IPW"])
     a, b = ev["a", "IPW"], ev["b", "IPW"]
     assert " + " in str(a + 0.5 * b).split("=")[0]
     assert " − " in str(a - 0.5 * b).split("=")[0]
@@ -394,12 +384,8 @@ def test_a_share_of_units_is_drawn_below_its_limit():
 def test_labels_of_folds_are_counted():
     rng = np.random.default_rng(12)
     labels = np.arange(60) % 3
-    log = op.BanditLog.from_arrays(
-        rng.normal(size=60), np.arange(60) % 2, rng.random(60), [0.5] * 60
-    )
-    own = op.BanditLog.from_arrays(
-        rng.normal(size=60), np.arange(60) % 2, rng.random(60), [0.5] * 60, fold=labels
-    )
+    log = op.BanditLog.from_arrays(rng.normal(size=60), np.arange(60) % 2, rng.random(60), [0.5] * 60)
+    own = op.BanditLog.from_arrays(rng.normal(size=60), np.arange(60) % 2, rng.random(60), [0.5] * 60, fold=labels)
     given = op.evaluate(log, "uniform", estimators=["IPW"], folds=labels)
     column = op.evaluate(own, "uniform", estimators=["IPW"])
     for ev in (given, column):

@@ -36,9 +36,7 @@ def loop(name):
     scores = []
     for i in range(N):
         model = sum(D["pi_e"][i, a] * q[i, a] for a in range(K))
-        scores.append(
-            w[i] * r[i] if name == "IPW" else model + w[i] * (r[i] - q[i, D["action"][i]])
-        )
+        scores.append(w[i] * r[i] if name == "IPW" else model + w[i] * (r[i] - q[i, D["action"][i]]))
     mean = sum(scores) / N
     return mean, (sum((s - mean) ** 2 for s in scores) / N / N) ** 0.5
 
@@ -63,8 +61,7 @@ def test_coarse_scores_are_the_loops(name, propensity, behavior):
 
 
 @pytest.mark.parametrize(
-    ("name", "world", "features"),
-    [("IPW", "features", None), ("SNIPW", "one feature", ["feature0"])],
+    ("name", "world", "features"), [("IPW", "features", None), ("SNIPW", "one feature", ["feature0"])]
 )
 def test_coarse_ratios_are_mips_of_obp(name, world, features):
     ratio = op.CoarseRatio(features)
@@ -76,8 +73,6 @@ def test_embeddings_that_are_drawn_are_actions_of_a_log():
     """Σ_a p(e|a) π(a|x) is a policy that chooses embeddings: its exact ratio is MIPS with drawn embeddings."""
     joint = np.einsum("kc,kd->kcd", *np.moveaxis(D["chances"], 2, 0)).reshape(K, -1)
     taken = D["drawn"][:, 0] * MADE["CATEGORIES"] + D["drawn"][:, 1]
-    log = op.BanditLog.from_arrays(
-        D["context"], taken, D["reward"], D["pi_b"] @ joint, actions=range(joint.shape[1])
-    )
+    log = op.BanditLog.from_arrays(D["context"], taken, D["reward"], D["pi_b"] @ joint, actions=range(joint.shape[1]))
     ev = op.evaluate(log, D["pi_e"] @ joint, estimators=["IPW"])
     assert ev["policy", "IPW"].value == pytest.approx(PEER["drawn"], abs=1e-10)

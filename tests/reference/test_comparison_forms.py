@@ -34,27 +34,19 @@ def test_the_largest_gap_of_all_pairs():
     errors = multiple.gap_errors(sigma)
     for j in range(3):
         for k in range(3):
-            assert errors[j, k] == pytest.approx(
-                math.sqrt(max(sigma[j, j] + sigma[k, k] - 2 * sigma[j, k], 0))
-            )
+            assert errors[j, k] == pytest.approx(math.sqrt(max(sigma[j, j] + sigma[k, k] - 2 * sigma[j, k], 0)))
     values, vectors = np.linalg.eigh(sigma)
     z = np.random.default_rng(4).standard_normal((500, 3)) @ (vectors * np.sqrt(values)).T
     gaps = [(z[:, j] - z[:, k]) / errors[j, k] for j in range(3) for k in range(3) if j != k]
     expected = np.max(gaps, axis=0)
     assert multiple.largest_gap(sigma, draws=500, seed=4) == pytest.approx(expected)
     shrink = np.sqrt(np.random.default_rng([4, 1]).chisquare(7, 500) / 7)
-    assert multiple.largest_gap(sigma, degrees=7, draws=500, seed=4) == pytest.approx(
-        expected / shrink
-    )
+    assert multiple.largest_gap(sigma, degrees=7, draws=500, seed=4) == pytest.approx(expected / shrink)
     found = multiple.best_policy(["a", "b", "c"], [0.0, 3.0, 1.0], sigma * 0.1, draws=500, seed=4)
     factor = np.quantile(multiple.largest_gap(sigma * 0.1, draws=500, seed=4), 0.95)
-    low = [
-        3.0 - other - factor * errors[1, k] * math.sqrt(0.1) for k, other in ((0, 0.0), (2, 1.0))
-    ]
+    low = [3.0 - other - factor * errors[1, k] * math.sqrt(0.1) for k, other in ((0, 0.0), (2, 1.0))]
     assert (found.leader, found.margin) == ("b", pytest.approx(min(low)))
-    assert found.names == tuple(
-        n for n, k in (("a", 0), ("b", None), ("c", 1)) if k is None or low[k] <= 0
-    )
+    assert found.names == tuple(n for n, k in (("a", 0), ("b", None), ("c", 1)) if k is None or low[k] <= 0)
 
 
 def test_joint_limits_of_estimates():
@@ -73,21 +65,12 @@ def test_joint_limits_of_estimates():
     assert said(lambda: multiple.adjusted_p_values([1.0, 2.0], sigma)) == (
         "an estimate has variance 0, so it has no test statistic."
     )
-    assert (
-        said(lambda: multiple.simultaneous([1.0], sigma))
-        == "the covariance of 1 estimates has shape (2, 2)."
-    )
-    assert (
-        said(lambda: multiple.simultaneous([1.0], [[math.nan]]))
-        == "the covariance of 1 estimates has shape (1, 1)."
-    )
+    assert said(lambda: multiple.simultaneous([1.0], sigma)) == "the covariance of 1 estimates has shape (2, 2)."
+    assert said(lambda: multiple.simultaneous([1.0], [[math.nan]])) == "the covariance of 1 estimates has shape (1, 1)."
     assert said(lambda: multiple.simultaneous([1.0], [[1.0]], draws=0)) == (
         "The 'draws' parameter must be at least 1. Got 0."
     )
-    assert (
-        said(lambda: multiple.best_policy(["a"], [1.0, 2.0], np.eye(2)))
-        == "1 names for 2 estimates."
-    )
+    assert said(lambda: multiple.best_policy(["a"], [1.0, 2.0], np.eye(2))) == "1 names for 2 estimates."
     one = multiple.best_policy(["a"], [1.0], [[1.0]])
     assert (one.names, one.leader, one.margin, one.settled) == (("a",), "a", math.inf, True)
 
@@ -181,10 +164,7 @@ def test_few_to_compare():
 def test_who_beats_whom_in_every_metric():
     units = Units(400)
     none = Estimate.from_scores(np.zeros(400), units=units)
-    at = {
-        z: Estimate.from_scores(normal_scores(400, z / 20), units=units)
-        for z in (-4.0, 0.9, 1.5, 4.0)
-    }
+    at = {z: Estimate.from_scores(normal_scores(400, z / 20), units=units) for z in (-4.0, 0.9, 1.5, 4.0)}
 
     def beats(first, second, minimized=()):
         own = {"m": at.get(first, none), "k": at.get(second, none)}
@@ -205,10 +185,7 @@ def test_who_beats_whom_in_every_metric():
 
 
 def test_changes():
-    low, high = (
-        Estimate.from_scores([1.0, 1.2] * 200),
-        Estimate.from_scores([2.0, 2.4, 2.1, 2.3] * 100),
-    )
+    low, high = (Estimate.from_scores([1.0, 1.2] * 200), Estimate.from_scores([2.0, 2.4, 2.1, 2.3] * 100))
     made = change(high, low)
     assert (made.is_lift, made.sign, made.better(), made.better(minimize=True)) == (True, 1, 1, -1)
     assert change(low, high).sign == -1
@@ -221,16 +198,21 @@ def test_changes():
     ends = [(0.1, 0.2, 1), (-0.2, -0.1, -1), (-0.1, 0.1, 0), (0.0, 0.1, 0), (-0.1, 0.0, 0)]
     for a, b, sign in ends:
         assert Change(made.estimate, Interval(a, b, 0.9, "t"), is_lift=True).sign == sign
-    assert (
-        Change(made.estimate, Interval(0.1, 0.2, 0.9, "t", sufficient=False), is_lift=True).sign
-        == 0
-    )
+    assert Change(made.estimate, Interval(0.1, 0.2, 0.9, "t", sufficient=False), is_lift=True).sign == 0
 
 
 def test_numbers_as_people_read_them():
-    assert [
-        figures.decimals(x) for x in (1e-20, 0.00012, 0.01, 0.0999, 0.1, 1.0, 9.9, 10.0, 1e5)
-    ] == [12, 5, 3, 3, 2, 1, 1, 0, 0]
+    assert [figures.decimals(x) for x in (1e-20, 0.00012, 0.01, 0.0999, 0.1, 1.0, 9.9, 10.0, 1e5)] == [
+        12,
+        5,
+        3,
+        3,
+        2,
+        1,
+        1,
+        0,
+        0,
+    ]
     assert [figures.plain(x) for x in (-math.inf, 1e13, 9.9e12, -0.00001, 123.4, 0.999)] == [
         "−∞", "1.00e+13", "9,900,000,000,000", "-0.00001", "123", "0.999",
     ]  # fmt: skip
@@ -253,19 +235,11 @@ def test_numbers_as_people_read_them():
         "users",
         "boxs",
     ]
-    assert [figures.capitalized(x) for x in ("ok!", "why?", "", "éa")] == [
-        "Ok!",
-        "Why?",
-        ".",
-        "éa.",
-    ]
+    assert [figures.capitalized(x) for x in ("ok!", "why?", "", "éa")] == ["Ok!", "Why?", ".", "éa."]
     e = Estimate.from_scores([0.1234, 0.2345] * 50)
     assert display.interval_text(e, Interval(0.1, 0.25, 0.9, "t")) == "0.1000 to 0.2500"
     assert display.interval_text(e, Interval(0.1, 0.25, 0.9, "t", sufficient=False)) == "refused"
-    assert (
-        display.interval_text(Estimate.from_scores([math.nan]), Interval(0.1, 0.2, 0.9, "t"))
-        == "not identified"
-    )
+    assert display.interval_text(Estimate.from_scores([math.nan]), Interval(0.1, 0.2, 0.9, "t")) == "not identified"
     table = display.small_table(["a", "b"], [["x", "1"]], left=1)
     assert table.count(display.TEXT) == table.count(display.NUMBER) == 2
     assert table.index(display.TEXT) < table.index(display.NUMBER)

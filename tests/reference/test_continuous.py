@@ -11,9 +11,7 @@ from tests.reference.make_obp_continuous import BANDWIDTHS, KERNELS, inputs
 import offpolicy as op
 
 D = inputs()
-FIXTURE = json.loads(
-    (Path(__file__).parent / "fixtures" / "obp_continuous.json").read_text("utf-8")
-)
+FIXTURE = json.loads((Path(__file__).parent / "fixtures" / "obp_continuous.json").read_text("utf-8"))
 LOOPS = {
     "gaussian": lambda u: math.exp(-u * u / 2) / math.sqrt(2 * math.pi),
     "epanechnikov": lambda u: 0.75 * (1 - u * u) if abs(u) <= 1 else 0.0,
@@ -24,16 +22,12 @@ LOOPS = {
 
 
 def log():
-    return op.BanditLog.from_arrays(
-        D["context"], D["action"], D["reward"], D["density"], action_kind="continuous"
-    )
+    return op.BanditLog.from_arrays(D["context"], D["action"], D["reward"], D["density"], action_kind="continuous")
 
 
 def evaluated(kernel, h, model, names, **settings):
     ratio = op.KernelRatio(h, kernel, **{"edge": "none", **settings})
-    return op.evaluate(
-        log(), {"new": D["policy"]}, reward_model=model, estimators=names, ratio=ratio
-    )
+    return op.evaluate(log(), {"new": D["policy"]}, reward_model=model, estimators=names, ratio=ratio)
 
 
 def inside(kernel, center, h, low, high, steps=4000):
@@ -68,13 +62,7 @@ def test_plain_loops(kernel):
         weighted += w * D["reward"][i]
         residual += w * (D["reward"][i] - D["q"][i])
         direct += D["v"][i] / n
-    loops = {
-        "DM": direct,
-        "IPW": ipw,
-        "SNIPW": weighted / weight,
-        "DML": dr,
-        "SNDR": direct + residual / weight,
-    }
+    loops = {"DM": direct, "IPW": ipw, "SNIPW": weighted / weight, "DML": dr, "SNDR": direct + residual / weight}
     for name, value in loops.items():
         assert ev["new", name].value == pytest.approx(value, rel=1e-10)
 
@@ -121,16 +109,9 @@ def test_a_grid_of_numbers_is_a_bandit():
     rows = np.arange(n)
     names = ["DM", "IPW", "SNIPW", "DML", "SNDR"]
     bandit = op.BanditLog.from_arrays(x, code, reward, p[rows, code])
-    one = op.evaluate(
-        bandit, {"new": lambda x: (x[:, 0] > 0).astype(int) + 1}, estimators=names, reward_model=q
-    )
+    one = op.evaluate(bandit, {"new": lambda x: (x[:, 0] > 0).astype(int) + 1}, estimators=names, reward_model=q)
     numbers = op.BanditLog.from_arrays(
-        x,
-        grid[code],
-        reward,
-        p[rows, code] / spacing,
-        action_kind="continuous",
-        actions=(0.75, 2.75),
+        x, grid[code], reward, p[rows, code] / spacing, action_kind="continuous", actions=(0.75, 2.75)
     )
     two = op.evaluate(
         numbers,

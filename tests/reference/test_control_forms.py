@@ -47,10 +47,7 @@ def test_coefficients_without_each_unit():
         psi[i] = plain[i] - controls[i] @ slopes(plain[others], controls[others], mass[others])
     found = cv.optimal_control(d)
     assert found.psi == pytest.approx(psi)
-    assert (
-        found.note
-        == f"α = {fitted[0]:.3g}, β = {fitted[1]:.3g}, each unit's fitted on all other units"
-    )
+    assert found.note == f"α = {fitted[0]:.3g}, β = {fitted[1]:.3g}, each unit's fitted on all other units"
     assert found.model_share == pytest.approx(fitted[1])
     # A unit that stands for two leaves with one of them: the other stays.
     counted = replace(d, weight=None, count=np.full(40, 2.0))
@@ -156,9 +153,7 @@ def test_auto_by_plain_formulas(steps):
     plain, robust = formulas.self_normalized(d), formulas.self_normalized_dr(d)
     weight = d.sum(d.gamma * (d.rho - d.rho_before))
     base = plain - mean(plain)
-    beta, delta, left, leverage = mixed(
-        base, base - (robust - mean(robust)), weight - mean(weight), d.mass, d.mass
-    )
+    beta, delta, left, leverage = mixed(base, base - (robust - mean(robust)), weight - mean(weight), d.mass, d.mass)
     center = mean(plain) - beta * (mean(plain) - mean(robust)) - delta * mean(weight)
     share = np.zeros(50)
     for t in range(steps):
@@ -178,25 +173,13 @@ def test_auto_by_plain_formulas(steps):
 def test_weights_that_leave_the_range_of_floats():
     half = np.full(4, 0.5)
     for log, lost in ((700.0, False), (701.0, True)):
-        d = Decisions(
-            Layout.single(4),
-            half,
-            half,
-            np.array([0.5 * math.exp(-log), 0.5, 0.5, 0.25]),
-            half,
-            half,
-        )
+        d = Decisions(Layout.single(4), half, half, np.array([0.5 * math.exp(-log), 0.5, 0.5, 0.25]), half, half)
         assert (not cv._weight_control(d).any()) is lost
     gone = replace(world(6, 8), pi_e=np.zeros(8))
     assert not cv.weight_share(gone).any()
     assert np.isnan(cv.best_combination(gone).psi).all()
     heavy = Decisions(
-        Layout.single(4),
-        half,
-        np.array([0.9, 0.1, 0.1, 0.1]),
-        np.array([0.001, 0.9, 0.9, 0.9]),
-        half,
-        half,
+        Layout.single(4), half, np.array([0.9, 0.1, 0.1, 0.1]), np.array([0.001, 0.9, 0.9, 0.9]), half, half
     )
     assert np.isfinite(cv.best_combination(heavy).psi).all()
 

@@ -64,11 +64,7 @@ def test_open_bandit_sample(campaign):
         pytest.skip("the Open Bandit sample is not in ../shared/data/obd")
     pd = pytest.importorskip("pandas")
     log = op.BanditLog.from_frame(
-        pd.read_csv(path),
-        context=["position"],
-        action="item_id",
-        reward="click",
-        propensity="propensity_score",
+        pd.read_csv(path), context=["position"], action="item_id", reward="click", propensity="propensity_score"
     )
     ev = op.evaluate(log, op.policies.Uniform(), estimators=["SNIPW", "IPW"])
     size = float(ev.diagnostics["effective_sample_size"])

@@ -49,10 +49,7 @@ def test_repetitions_are_averaged_unit_by_unit():
 def test_units_by_weights_counts_and_clusters():
     psi = np.array([1.0, 2.0, 4.0, 8.0])
     u = Units(
-        4,
-        count=np.array([2.0, 1.0, 1.0, 3.0]),
-        weight=np.array([1.0, 2.0, 1.0, 0.5]),
-        cluster=np.array([5, 5, 9, 9]),
+        4, count=np.array([2.0, 1.0, 1.0, 3.0]), weight=np.array([1.0, 2.0, 1.0, 0.5]), cluster=np.array([5, 5, 9, 9])
     )
     mass = np.array([2.0, 2.0, 1.0, 1.5])
     assert u.mean(psi) == pytest.approx(psi @ mass / mass.sum())
@@ -71,10 +68,7 @@ def test_units_by_weights_counts_and_clusters():
     assert u.part(np.array([3, 0])).weight.tolist() == [0.5, 1.0]
     assert Units(4, weight=u.weight).mass is u.weight
     scored = u.sample(psi, np.array([True, True, False, False]))
-    assert (scored.numerator.tolist(), scored.denominator.tolist()) == (
-        [4.5],
-        [3.0],
-    )  # of three units
+    assert (scored.numerator.tolist(), scored.denominator.tolist()) == ([4.5], [3.0])  # of three units
 
 
 def test_smoothing_widens_every_interval():
@@ -102,9 +96,7 @@ def test_smoothing_widens_every_interval():
     z = 2.5
     null = e.value - room - z * e.score_error
     assert e.p_value(null) == pytest.approx(2 * stats.norm.sf(z), rel=1e-6)
-    assert e.p_value(e.value + room + z * e.score_error) == pytest.approx(
-        2 * stats.norm.sf(z), rel=1e-6
-    )
+    assert e.p_value(e.value + room + z * e.score_error) == pytest.approx(2 * stats.norm.sf(z), rel=1e-6)
 
 
 def test_scores_of_some_units_as_scores_of_all():
@@ -141,10 +133,7 @@ def test_lifts_of_any_sign():
     units = Units(200)
     for a, b in ((3.0, 2.0), (-1.5, -2.0), (1.0, -2.0)):
         x, y = scores(200, a, 0.1), scores(200, b, 0.1)
-        e, base = (
-            Estimate.from_scores(x, units=units, label="e"),
-            Estimate.from_scores(y, units=units, label="b"),
-        )
+        e, base = (Estimate.from_scores(x, units=units, label="e"), Estimate.from_scores(y, units=units, label="b"))
         found = e.lift(base)
         assert found.value == pytest.approx((x.mean() - y.mean()) / abs(y.mean()))
         linear = (x - x.mean() / y.mean() * y) / abs(y.mean())
@@ -179,14 +168,7 @@ def test_texts_and_terms_of_sums():
         assert (factor * a).std_error == abs(factor) * a.std_error
     assert said(lambda: a * math.inf) == "an estimate cannot be multiplied by inf."
     assert said(lambda: a / 0) == "an estimate cannot be divided by 0."
-    for wrong in (
-        lambda: a * True,
-        lambda: a / True,
-        lambda: a * "x",
-        lambda: a + 1,
-        lambda: a - 1,
-        lambda: 1 + a,
-    ):
+    for wrong in (lambda: a * True, lambda: a / True, lambda: a * "x", lambda: a + 1, lambda: a - 1, lambda: 1 + a):
         with pytest.raises(TypeError):
             wrong()
 
@@ -211,17 +193,10 @@ def test_intervals_of_multiples_and_sums():
     one, two = a.interval(0.95), few.interval(0.95)
     assert tuple(made) == pytest.approx((2 * one.low - 3 * two.high, 2 * one.high - 3 * two.low))
     assert (made.method, made.level) == ("bonferroni", 0.9)
-    assert made.note == (
-        f"few large scores carry a term; from the intervals of all 2 terms (normal, {two.method})"
-    )
+    assert made.note == (f"few large scores carry a term; from the intervals of all 2 terms (normal, {two.method})")
     lone = Estimate.from_scores(np.eye(300)[0], units=units, label="lone")
     refused = (a + 2 * lone).interval(0.9)
-    assert (refused.low, refused.high, refused.method, refused.sufficient) == (
-        -math.inf,
-        math.inf,
-        "none",
-        False,
-    )
+    assert (refused.low, refused.high, refused.method, refused.sufficient) == (-math.inf, math.inf, "none", False)
     assert refused.note == f"lone has no interval: {lone.interval(0.95).reason}"
     assert [arithmetic.is_plentiful(e, 0.9) for e in (a, few, lone)] == [True, False, False]
 
@@ -230,26 +205,17 @@ def test_evidence_of_differences(ev):
     a, b = ev["one", "IPW"], ev["two", "IPW"]
     joint = (a - b).evidence
     heavier = min((a, b), key=lambda e: e.table.effective_size(e.evidence.weight))
-    assert (joint.weight, joint.scale, joint.is_value, joint.is_product) == (
-        heavier.evidence.weight,
-        1.0,
-        False,
-        False,
-    )
+    assert (joint.weight, joint.scale, joint.is_value, joint.is_product) == (heavier.evidence.weight, 1.0, False, False)
     assert joint.weight_high == max(a.evidence.weight_high, b.evidence.weight_high)
     carried = a.table.scores(joint.carried)
     w = [e.table.columns[e.evidence.weight] for e in (a, b)]
     assert carried == pytest.approx(w[0] - w[1])
     lifted = a.lift(b).evidence
     assert lifted.scale == pytest.approx(abs(b.value))
-    assert a.table.scores(lifted.carried) == pytest.approx(
-        (w[0] - a.value / b.value * w[1]) / abs(b.value)
-    )
+    assert a.table.scores(lifted.carried) == pytest.approx((w[0] - a.value / b.value * w[1]) / abs(b.value))
     unknown = replace(b, evidence=replace(b.evidence, weight_high=None))
     assert (a - unknown).evidence.weight_high is None
-    assert (
-        _joint_evidence(replace(a, evidence=None), replace(b, evidence=None), "difference") is None
-    )
+    assert _joint_evidence(replace(a, evidence=None), replace(b, evidence=None), "difference") is None
     single = _joint_evidence(a, replace(b, evidence=None), "difference")
     assert single.carried == a.evidence.carried
     assert not a.is_same_as(b)

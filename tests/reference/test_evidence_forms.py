@@ -48,9 +48,7 @@ def test_the_fit_of_a_tail(n):
     assert tails.generalized_pareto(x, c) == pytest.approx(zhang_stephens(long), rel=1e-9)
 
 
-@pytest.mark.parametrize(
-    ("n", "size"), [(21, 5), (25, 5), (100, 20), (224, 45), (225, 45), (226, 46), (900, 90)]
-)
+@pytest.mark.parametrize(("n", "size"), [(21, 5), (25, 5), (100, 20), (224, 45), (225, 45), (226, 46), (900, 90)])
 def test_the_units_of_a_tail(n, size):
     w = np.sort(RNG.pareto(1.5, size=n)) + 1
     expected = zhang_stephens(w[-size:] - w[-size - 1])[0]
@@ -72,14 +70,9 @@ def test_tails_without_a_shape():
     few = np.concatenate([np.ones(96), [2.0, 3.0, 4.0, 5.0]])  # four beyond the threshold
     assert math.isnan(tails.tail_index(few))
     assert math.isfinite(tails.tail_index(np.append(few, 6.0)))
-    rounded = np.concatenate(
-        [np.ones(80), np.repeat([2.0, 3.0, 4.0, 5.0], 5) * (1 + 1e-12 * np.arange(20))]
-    )
+    rounded = np.concatenate([np.ones(80), np.repeat([2.0, 3.0, 4.0, 5.0], 5) * (1 + 1e-12 * np.arange(20))])
     assert math.isnan(tails.tail_index(rounded))
-    assert (
-        said(lambda: tails.tail_index([1.0, -1.0]))
-        == "weights: 1 of 2 values (first: row 1 = -1.0) are negative."
-    )
+    assert said(lambda: tails.tail_index([1.0, -1.0])) == "weights: 1 of 2 values (first: row 1 = -1.0) are negative."
 
 
 def test_when_a_tail_is_visible():
@@ -90,10 +83,7 @@ def test_when_a_tail_is_visible():
             assert tails.tail_is_visible([1.0, largest], [n - 1, 1]) is seen
             assert tails.tail_is_visible([1.0, largest, 1e9], [n - 1, 1, 0]) is seen
     assert not tails.tail_is_visible([0.0, 0.0])
-    assert (tails.effective_size([0.0, 0.0]), tails.effective_size([1.0, 3.0], [2, 1])) == (
-        0.0,
-        25 / 11,
-    )
+    assert (tails.effective_size([0.0, 0.0]), tails.effective_size([1.0, 3.0], [2, 1])) == (0.0, 25 / 11)
 
 
 # -- what the whole log shows ------------------------------------------------------------------------------
@@ -118,9 +108,7 @@ def test_moments_leave_out_what_is_not_predicted():
 def test_moments_of_very_large_and_of_equal_residuals():
     for size, finite in ((0.99e100, True), (1.01e100, False)):
         found = Moments.of(np.array([size, -size, size]))
-        assert [math.isfinite(v) for v in (found.second, found.third, found.absolute)] == [
-            finite
-        ] * 3
+        assert [math.isfinite(v) for v in (found.second, found.third, found.absolute)] == [finite] * 3
         assert (found.low, found.high) == pytest.approx((-4 / 3 * size, 2 / 3 * size))
     for apart, flat in ((1e-9, True), (3e-9, False)):  # half of it against 1e-9 of the largest
         found = Moments.of(np.array([1.0, 1.0 + apart]))
@@ -137,9 +125,7 @@ def test_pools():
         found = Pool.of(moments, scale * w, m)
         assert found.skewness == pytest.approx(skew * cube / square**1.5)
         typical = scale * cube / square
-        assert (found.low, found.high) == pytest.approx(
-            (typical * moments.low, typical * moments.high)
-        )
+        assert (found.low, found.high) == pytest.approx((typical * moments.low, typical * moments.high))
     mixed = Pool.of(moments, np.array([1.0, -2.0]))
     typical = 9 / 5
     assert (mixed.low, mixed.high) == pytest.approx((-typical * 5.0, typical * 5.0))
@@ -159,40 +145,23 @@ def test_pools():
 def test_what_evidence_knows():
     w, r = np.array([1.0, 2.0, 3.0]), np.array([5.0, 7.0, 5.0])
     e = Evidence(w, r, np.array([1.0, 0.0, 2.0]))
-    assert (e.weights.tolist(), e.rewards.tolist(), e.count.tolist(), e.units) == (
-        [1, 3],
-        [5, 5],
-        [1, 2],
-        3.0,
-    )
+    assert (e.weights.tolist(), e.rewards.tolist(), e.count.tolist(), e.units) == ([1, 3], [5, 5], [1, 2], 3.0)
     assert Evidence(w).units == Evidence(rewards=r).units == 3.0
     assert Evidence().units == 0.0
     full = Evidence(w, r, reward_low=5.0, reward_high=7.0, weight_high=4.0)
-    assert (full.bounded_rewards, full.bounded_weights, full.binary, full.bounded_scores) == (
-        True,
-        True,
-        True,
-        False,
-    )
+    assert (full.bounded_rewards, full.bounded_weights, full.binary, full.bounded_scores) == (True, True, True, False)
     for lost in ({"weights": None}, {"rewards": None}, {"reward_low": None}, {"reward_high": None}):
-        other = Evidence(
-            **({"weights": w, "rewards": r, "reward_low": 5.0, "reward_high": 7.0} | lost)
-        )
+        other = Evidence(**({"weights": w, "rewards": r, "reward_low": 5.0, "reward_high": 7.0} | lost))
         assert not (other.bounded_rewards)
         assert not (other.binary)
-    assert not Evidence(
-        w, r, reward_low=5.0, reward_high=7.0, weight_high=4.0, is_value=False
-    ).bounded_weights
+    assert not Evidence(w, r, reward_low=5.0, reward_high=7.0, weight_high=4.0, is_value=False).bounded_weights
     assert not Evidence(w, r, reward_low=5.0, reward_high=7.0).bounded_weights
     assert not Evidence(w, r, reward_low=5.0, reward_high=8.0).binary
     assert Evidence(score_low=0.0, score_high=1.0).bounded_scores
     assert not Evidence(score_low=0.0).bounded_scores
     assert not Evidence(score_high=0.0).bounded_scores
     assert said(lambda: Evidence(w, r[:2])) == "2 rewards for 3 weights; give one each."
-    assert (
-        said(lambda: Evidence(count=w))
-        == "Counts of units without weights or rewards mean nothing."
-    )
+    assert said(lambda: Evidence(count=w)) == "Counts of units without weights or rewards mean nothing."
 
 
 def test_ranges_that_are_understood():
@@ -224,17 +193,11 @@ def test_lumpiness_with_the_worst_unit_that_can_occur():
     top = (3 * 0.5**3 + 2.0**3) / (3 * 0.5**2 + 2.0**2)  # a typical weight, whatever may occur
     for high in (None, 7.0):
         for is_value, center in ((True, s.estimate), (False, (1.5 * 1 + 2 * 4) / 3.5)):
-            given = Evidence(
-                w, r, m, reward_low=0.5, reward_high=4.5, weight_high=high, is_value=is_value
-            )
+            given = Evidence(w, r, m, reward_low=0.5, reward_high=4.5, weight_high=high, is_value=is_value)
             inside = min(max(center, 0.5), 4.5)
             ends = top * (4.5 - inside), top * (0.5 - inside)
-            assert ev.lumpiness(s, given) == pytest.approx(
-                max(kappa(e, c, x) for x in (0.0, *ends))
-            )
-    nothing = Evidence(
-        np.zeros(2), r, m, reward_low=0.5, reward_high=4.5, weight_high=9.0, is_value=False
-    )
+            assert ev.lumpiness(s, given) == pytest.approx(max(kappa(e, c, x) for x in (0.0, *ends)))
+    nothing = Evidence(np.zeros(2), r, m, reward_low=0.5, reward_high=4.5, weight_high=9.0, is_value=False)
     ends = 9 * (4.5 - 2.5), 9 * (0.5 - 2.5)
     assert ev.lumpiness(s, nothing) == pytest.approx(max(kappa(e, c, x) for x in (0.0, *ends)))
     heavy = Evidence(w, np.array([-8.0, 30.0]), m, heavy=True, is_complete=True)

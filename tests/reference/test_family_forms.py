@@ -85,9 +85,9 @@ def test_the_search_for_a_crossing():
     assert root == pytest.approx(2 ** (1 / 3), abs=1e-6)
     assert asked[0] == pytest.approx(0.5)  # along the chord
     assert len(asked) <= 12
-    assert inversion.crossing(
-        lambda x: -1.0 if x > 0.3 else 1.0, (0.0, 1.0), (1.0, -1.0)
-    ) == pytest.approx(0.3, abs=1e-6)
+    assert inversion.crossing(lambda x: -1.0 if x > 0.3 else 1.0, (0.0, 1.0), (1.0, -1.0)) == pytest.approx(
+        0.3, abs=1e-6
+    )
     steep = inversion.crossing(lambda x: math.exp(-9 * x) - 0.5, (0.0, 20.0), (0.5, -0.5))
     assert steep == pytest.approx(math.log(2) / 9, abs=1e-6)
 
@@ -116,15 +116,11 @@ def test_intervals_that_share_a_critical_value(n):
     factor = min(critical(1 - 0.1 / 3, n), np.quantile(maxima, 0.9))
     made = family.together(es, 0.9, tested=True)
     for e, i, p in zip(es, made.intervals, made.p_values, strict=True):
-        assert (i.low, i.high) == pytest.approx(
-            (e.value - factor * e.std_error, e.value + factor * e.std_error)
-        )
+        assert (i.low, i.high) == pytest.approx((e.value - factor * e.std_error, e.value + factor * e.std_error))
         assert (i.method, i.level) == ("max-t", 0.9)
         assert i.note == f"holds together with 2 others; {n} independent units with balanced scores"
         larger = (maxima >= abs(e.value) / e.std_error).sum()
-        assert p == pytest.approx(
-            min((1 + larger) / (1 + len(maxima)), max(min(1.0, 3 * e.p_value()), 0))
-        )
+        assert p == pytest.approx(min((1 + larger) / (1 + len(maxima)), max(min(1.0, 3 * e.p_value()), 0)))
     assert np.isnan(family.together(es, 0.9).p_values).all()
     alone = family.together(es[:1], 0.9, tested=True)
     assert tuple(alone.intervals[0]) == tuple(es[0].interval(0.9))
@@ -169,8 +165,6 @@ def test_bonferronis_p_value_is_looked_for_only_where_it_is_below_one():
     e = Estimate.from_scores(normal_scores(400, 0.0))
     for z, number in ((3.0, 5), (1.7, 5), (0.9, 1), (2.0, 2)):
         at = Estimate.from_scores(normal_scores(400, z / 20))
-        assert family._p_value(at, number) == pytest.approx(
-            min(1.0, number * 2 * stats.norm.sf(z)), rel=1e-6
-        )
+        assert family._p_value(at, number) == pytest.approx(min(1.0, number * 2 * stats.norm.sf(z)), rel=1e-6)
     assert family._p_value(e, 3) == 1.0
     assert [family.adjusted(0.9, k) for k in (0, 1, 4)] == [0.9, 0.9, 0.975]

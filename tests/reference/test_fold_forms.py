@@ -54,11 +54,7 @@ def test_as_many_units_as_folds_are_enough():
     two = Plan.of([0, 0, 1, 1]).folds(np.arange(4), cluster=np.array([1, 1, 0, 0]))
     assert two.labels.tolist() == [[0, 0, 1, 1]]
     assert f.Part(("full",), np.array([3]), np.arange(2)).training.tolist() == [3]
-    assert (KFold(np.int64(2)).k, Plan.of(np.int64(5)).k, Plan.of(KFold(3, "reward")).stratify) == (
-        2,
-        5,
-        "reward",
-    )
+    assert (KFold(np.int64(2)).k, Plan.of(np.int64(5)).k, Plan.of(KFold(3, "reward")).stratify) == (2, 5, "reward")
     assert (Plan().k, Plan().repeats, Plan().seed, KFold().k) == (2, 1, 0, 2)
     assert (Plan.of(2).repeats, Plan.of(2, 3, 7).repeats, Plan.of(2, 3, 7).seed) == (1, 3, 7)
 
@@ -86,11 +82,7 @@ def test_drawn_folds_and_their_halves(k, seed):
             assert part.score.tolist() == [i for i in range(12) if labels[i] == j]
             assert part.train.tolist() == [i for i in range(12) if labels[i] != j]
         (full,) = made.parts("full", r)
-        assert (full.key, full.train.tolist(), full.score.tolist()) == (
-            ("full",),
-            list(range(12)),
-            list(range(12)),
-        )
+        assert (full.key, full.train.tolist(), full.score.tolist()) == (("full",), list(range(12)), list(range(12)))
 
 
 def test_halves_of_given_labels():
@@ -100,14 +92,10 @@ def test_halves_of_given_labels():
         assert made.half[0].tolist() == [label < k // 2 for label in labels]
     odd = [0, 1, 2, 2, 1, 0]
     made = Plan.of(odd, seed=5).folds(units)
-    assert made.half[0].tolist() == [
-        fold_of(u, 2, hash_constants(5, 0, HALF)) == 0 for u in range(6)
-    ]
+    assert made.half[0].tolist() == [fold_of(u, 2, hash_constants(5, 0, HALF)) == 0 for u in range(6)]
     rows = np.array([odd, odd[::-1]])
     two = Plan.of(rows, seed=5).folds(units)
-    assert two.half[1].tolist() == [
-        fold_of(u, 2, hash_constants(5, 1, HALF)) == 0 for u in range(6)
-    ]
+    assert two.half[1].tolist() == [fold_of(u, 2, hash_constants(5, 1, HALF)) == 0 for u in range(6)]
     # Labels that the log carries split no further: of three the first two are scored.
     carried = Plan.of(2).block(units, labels=np.array([odd]))
     assert (carried.k, carried.half[0].tolist()) == (3, [label < 2 for label in odd])
@@ -162,9 +150,7 @@ def test_constants_of_the_hash():
         words = np.random.SeedSequence([seed, repeat, 0xF01D, stream]).generate_state(4, np.uint64)
         assert hash_constants(seed, repeat, stream) == tuple(int(w) % 67108835 + 1 for w in words)
     ids = np.array([5, 6, 7, 8, -3])
-    assert hash_folds(ids, 3, 4, repeat=2).tolist() == [
-        fold_of(int(i), 3, hash_constants(4, 2)) for i in ids
-    ]
+    assert hash_folds(ids, 3, 4, repeat=2).tolist() == [fold_of(int(i), 3, hash_constants(4, 2)) for i in ids]
     assert hash_folds(ids).tolist() == hash_folds(ids, 2, 0, repeat=0).tolist()
     numbers = np.arange(5000)
     hashed = scrambled(numbers, hash_constants(9, 0, 0xFA17)) % 2**20

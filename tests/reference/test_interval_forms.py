@@ -145,9 +145,7 @@ def test_wald_intervals():
     assert ends(wald.normal(s, 0.9)) == pytest.approx((2 - Z90 * error, 2 + Z90 * error))
     half = stats.t.ppf(0.95, 3) * stats.sem(x)
     assert ends(wald.student(s, 0.9)) == pytest.approx((2 - half, 2 + half))
-    assert wald.student(Sample.of_mean([0.0, 1.0])).width == pytest.approx(
-        2 * stats.t.ppf(0.975, 1) / 2
-    )
+    assert wald.student(Sample.of_mean([0.0, 1.0])).width == pytest.approx(2 * stats.t.ppf(0.975, 1) / 2)
     assert (wald.normal(s).note, wald.normal(s).sufficient) == ("", True)
     flat = wald.normal(Sample.of_mean([1.0, 1.0]))
     assert (flat.note, flat.sufficient) == (wald.NO_VARIATION, False)
@@ -157,15 +155,11 @@ def test_bounds_of_bounded_scores():
     x = np.array([0.5, 1.0, 2.0, 2.5] * 30)
     s = Sample.of_mean(x)
     half = 3.0 * math.sqrt(math.log(2 / 0.1) / 240)
-    assert ends(concentration.hoeffding(s, 0.9, low=0, high=3)) == pytest.approx(
-        (1.5 - half, 1.5 + half)
-    )
+    assert ends(concentration.hoeffding(s, 0.9, low=0, high=3)) == pytest.approx((1.5 - half, 1.5 + half))
     log = math.log(4 / 0.1)
     half = math.sqrt(2 * x.var(ddof=1) * log / 120) + 7 * 3.0 * log / (3 * 119)
     assert half < 1.5
-    assert ends(concentration.empirical_bernstein(s, 0.9, low=0, high=3)) == pytest.approx(
-        (1.5 - half, 1.5 + half)
-    )
+    assert ends(concentration.empirical_bernstein(s, 0.9, low=0, high=3)) == pytest.approx((1.5 - half, 1.5 + half))
     for bound in (concentration.hoeffding, concentration.empirical_bernstein):
         cut = bound(Sample.of_mean([0.1, 2.9]), low=0, high=3)
         assert (*ends(cut), cut.note) == (0, 3, concentration.GUARANTEE)
@@ -174,9 +168,7 @@ def test_bounds_of_bounded_scores():
     assert concentration.hoeffding(halves, 0.9, low=0, high=3).width == pytest.approx(
         6.0 * math.sqrt(math.log(20) / 240)
     )
-    concentration.hoeffding(
-        Sample.of_mean([0.0 - 2e-9, 3.0 + 2e-9]), low=0, high=3
-    )  # rounding is no breach
+    concentration.hoeffding(Sample.of_mean([0.0 - 2e-9, 3.0 + 2e-9]), low=0, high=3)  # rounding is no breach
     for outside in ([0.0, 3.0 + 4e-9], [-4e-9, 1.0]):
         with pytest.raises(DataError):
             concentration.hoeffding(Sample.of_mean(outside), low=0, high=3)
@@ -197,9 +189,7 @@ def test_implicit_exploration():
 
 @pytest.mark.parametrize(("won", "n"), [(0, 30), (1, 30), (7, 30), (29, 30), (30, 30)])
 def test_clopper_pearson_is_scipys(won, n):
-    found = binary.clopper_pearson(
-        (np.arange(n) < won) * 5.0 + 2.0, level=0.9, reward_low=2, reward_high=7
-    )
+    found = binary.clopper_pearson((np.arange(n) < won) * 5.0 + 2.0, level=0.9, reward_low=2, reward_high=7)
     exact = stats.binomtest(won, n).proportion_ci(0.9, "exact")
     assert ends(found) == pytest.approx((2 + 5 * exact.low, 2 + 5 * exact.high), abs=1e-12)
     assert found.note == "exact given the 30 units with positive weight, all of one weight"
@@ -235,22 +225,14 @@ def test_gamma_interval_of_weighted_successes():
         np.array([1.0, 20.0, 20.0, 2.0, 3.0]),
     )
     found = binary.clopper_pearson(*apart, 0.95)
-    assert ends(found) == pytest.approx(
-        gamma_ends(apart[1][1:], apart[0][1:], apart[2][1:], 6.0, 0.95), rel=1e-9
-    )
+    assert ends(found) == pytest.approx(gamma_ends(apart[1][1:], apart[0][1:], apart[2][1:], 6.0, 0.95), rel=1e-9)
     nothing = binary.clopper_pearson([0.0, 1.0], [0.0, 0.0])
-    assert (*ends(nothing), nothing.note) == (
-        0.0,
-        1.0,
-        "no unit has a positive weight: the data say nothing",
-    )
+    assert (*ends(nothing), nothing.note) == (0.0, 1.0, "no unit has a positive weight: the data say nothing")
 
 
 def test_one_weight_below_the_largest_possible_is_not_exact():
     won = (np.arange(30) < 4) * 1.0
-    exact, loose = (
-        binary.clopper_pearson(won, np.full(30, 2.0), weight_high=h) for h in (2.0, 2.1)
-    )
+    exact, loose = (binary.clopper_pearson(won, np.full(30, 2.0), weight_high=h) for h in (2.0, 2.1))
     assert exact.note.startswith("exact") and loose.note.startswith("gamma")  # noqa: PT018
     assert ends(loose) == pytest.approx(gamma_ends(np.full(30, 2.0), won, np.ones(30), 2.1, 0.95))
     assert binary.clopper_pearson([1.0, 0.0], [2.0, 2.1]).note.startswith("gamma")

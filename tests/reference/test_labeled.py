@@ -36,13 +36,7 @@ def world(seed=0, n=600, share=0.3, binary=False):
 
 def log_of(frame, reward="label", outcome=None, **more):
     return op.BanditLog.from_frame(
-        frame,
-        context=["x"],
-        action="action",
-        reward=reward,
-        propensity="p",
-        outcome=outcome,
-        **more,
+        frame, context=["x"], action="action", reward=reward, propensity="p", outcome=outcome, **more
     )
 
 
@@ -66,20 +60,14 @@ def same(left, right):
 def test_with_every_reward_seen_it_is_the_plain_estimator(probability, repeats):
     frame = world()
     seen = op.Labeled(proxies=["judge"], probability=probability)
-    same(
-        scores(log_of(frame, "truth", seen), repeats=repeats),
-        scores(log_of(frame, "truth"), repeats=repeats),
-    )
+    same(scores(log_of(frame, "truth", seen), repeats=repeats), scores(log_of(frame, "truth"), repeats=repeats))
 
 
 @pytest.mark.parametrize("folds", [2, 3])
 def test_a_judge_that_is_the_reward_gives_the_score_of_all_labels(folds):
     frame = world().assign(judge=lambda f: f["truth"])
     outcome = op.Labeled(proxies=["judge"], probability="p_label", model="given")
-    same(
-        scores(log_of(frame, outcome=outcome), folds=folds),
-        scores(log_of(frame, "truth"), folds=folds),
-    )
+    same(scores(log_of(frame, outcome=outcome), folds=folds), scores(log_of(frame, "truth"), folds=folds))
 
 
 def loop(frame, target, proxies=(), labels=None):

@@ -104,9 +104,7 @@ def test_likelihoods_of_equal_scores():
     flat = Sample.of_mean([2.0] * 30)
     slack = stats.f.ppf(0.9, 1, 29) / 60
     found = likelihood.empirical_likelihood(flat, 0.9, low=0.0, high=7.0)
-    assert (found.low, found.high) == pytest.approx(
-        (2 * math.exp(-slack), 7 - 5 * math.exp(-slack))
-    )
+    assert (found.low, found.high) == pytest.approx((2 * math.exp(-slack), 7 - 5 * math.exp(-slack)))
     for rule in (likelihood.empirical_likelihood, likelihood.cautious_likelihood):
         none = rule(flat, 0.9)
         assert (none.low, none.high, none.note, none.sufficient) == (2.0, 2.0, NO_VARIATION, False)
@@ -124,13 +122,9 @@ def test_what_likelihoods_refuse():
     assert said(lambda: likelihood.empirical_likelihood(s, low=0.1)) == (
         "scores: 1 of 3 values (first: row 0 = 0.0) are below the stated bound 0.1."
     )
-    likelihood.empirical_likelihood(
-        s, low=5e-9, high=5 - 5e-9
-    )  # rounding is no breach: 6e-9 are allowed
+    likelihood.empirical_likelihood(s, low=5e-9, high=5 - 5e-9)  # rounding is no breach: 6e-9 are allowed
     for breach in ({"low": 7e-9}, {"high": 5 - 7e-9}):
-        assert "the stated bound" in said(
-            lambda breach=breach: likelihood.empirical_likelihood(s, **breach)
-        )
+        assert "the stated bound" in said(lambda breach=breach: likelihood.empirical_likelihood(s, **breach))
     assert said(lambda: likelihood.cautious_likelihood(s, reach=0.9)) == (
         "The 'reach' parameter must be at least 1. Got 0.9 instead."
     )
@@ -148,9 +142,7 @@ def test_what_likelihoods_refuse():
 
 
 def least(f, high):
-    return optimize.minimize_scalar(
-        f, bounds=(0.0, high), method="bounded", options={"xatol": 1e-11}
-    )
+    return optimize.minimize_scalar(f, bounds=(0.0, high), method="bounded", options={"xatol": 1e-11})
 
 
 def least_value(p: dual.Program) -> float:
@@ -184,32 +176,21 @@ def test_the_program_in_two_numbers(seed):
         slope = made.slope(x)
         assert np.where(x > 0, np.abs(slope) < 1e-5, slope > -1e-9).all()
     d = 0.7 * made.p + 0.2 * made.q + made.y
-    assert made.geometric(np.array([0.7, 0.2]))[0] == pytest.approx(
-        math.exp(made.share @ np.log(d) - made.cost)
-    )
+    assert made.geometric(np.array([0.7, 0.2]))[0] == pytest.approx(math.exp(made.share @ np.log(d) - made.cost))
     step = 1e-6
     for j, e in enumerate(np.eye(2)):
-        ends = [
-            made.line(x) - made.geometric(x)[0]
-            for x in (np.array([0.7, 0.2]) + s * step * e for s in (1, -1))
-        ]
-        assert made.slope(np.array([0.7, 0.2]))[j] == pytest.approx(
-            (ends[0] - ends[1]) / (2 * step), abs=1e-7
-        )
+        ends = [made.line(x) - made.geometric(x)[0] for x in (np.array([0.7, 0.2]) + s * step * e for s in (1, -1))]
+        assert made.slope(np.array([0.7, 0.2]))[j] == pytest.approx((ends[0] - ends[1]) / (2 * step), abs=1e-7)
 
 
 def test_steps_of_the_program():
     made = program(12, 4.0, np.random.default_rng(0), 0.1)
     x, hessian = np.array([0.5, 0.4]), np.array([[3.0, 1.0], [1.0, 2.0]])
     slope = np.array([1.0, -2.0])
-    assert dual._direction(x, slope, hessian) == pytest.approx(
-        -np.linalg.solve(hessian, slope), rel=1e-9
-    )
+    assert dual._direction(x, slope, hessian) == pytest.approx(-np.linalg.solve(hessian, slope), rel=1e-9)
     assert dual._direction(x, np.array([0.0, -2.0]), hessian) == pytest.approx([0.0, 1.0])
     # Coupled steps that would push a coordinate at 0 out are taken one by one.
-    assert dual._direction(np.array([0.5, 0.0]), np.array([-9.0, -1.0]), hessian) == pytest.approx(
-        [3.0, 0.5]
-    )
+    assert dual._direction(np.array([0.5, 0.0]), np.array([-9.0, -1.0]), hessian) == pytest.approx([3.0, 0.5])
     moved = dual._descend(made, x, np.array([-1.0, -0.1]), made.slope(x))
     at = made.line(x) - made.geometric(x)[0]
     if moved is not None:
@@ -255,19 +236,13 @@ def test_cressie_read(top):
         return -(c @ np.log1p(beta * (w - 1))) / total
 
     low, high = -1 / (top - 1), 1.0
-    cost = -optimize.minimize_scalar(
-        spent, bounds=(low, high), method="bounded", options={"xatol": 1e-12}
-    ).fun
+    cost = -optimize.minimize_scalar(spent, bounds=(low, high), method="bounded", options={"xatol": 1e-12}).fun
     assert weight_likelihood._normalization_cost(w, c / total, top) == pytest.approx(cost, rel=1e-9)
     cost += stats.f.ppf(0.9, 1, total - 1) / (2 * total)
-    found = weight_likelihood.cressie_read(
-        w, r, c, 0.9, weight_high=top, reward_low=-1, reward_high=2
-    )
+    found = weight_likelihood.cressie_read(w, r, c, 0.9, weight_high=top, reward_low=-1, reward_high=2)
     ends = []
     for gap in (2 - r, r + 1):
-        made = dual.Program(
-            1 - w / top, w / top, w * gap / 3, c / total, (1 - 1 / top, 1 / top), cost
-        )
+        made = dual.Program(1 - w / top, w / top, w * gap / 3, c / total, (1 - 1 / top, 1 / top), cost)
         ends.append(least_value(made))
     assert found.high == pytest.approx(2 + 3 * ends[0], abs=1e-6)
     assert found.low == pytest.approx(-1 - 3 * ends[1], abs=1e-6)
@@ -282,23 +257,16 @@ def test_what_intervals_of_weights_refuse():
 
     assert asked([1.0], [1.0]) == "A likelihood interval needs at least 2 independent units."
     assert (
-        asked([1.0, 1.0], [1.0, 1.0], reward_low=1.0)
-        == "The reward range must be finite, low < high. Got [1.0, 1.0]."
+        asked([1.0, 1.0], [1.0, 1.0], reward_low=1.0) == "The reward range must be finite, low < high. Got [1.0, 1.0]."
     )
     assert asked([1.0, 1.0], [1.0, 1.0], reward_low=-math.inf) == (
         "The reward range must be finite, low < high. Got [-inf, 1.0]."
     )
-    assert (
-        asked([-1.0, 1.0], [1.0, 1.0])
-        == "weights: 1 of 2 values (first: row 0 = -1.0) are negative."
-    )
+    assert asked([-1.0, 1.0], [1.0, 1.0]) == "weights: 1 of 2 values (first: row 0 = -1.0) are negative."
     assert asked([1.0, 1.0, 1.0], [-0.1, 1.0, 1.1]) == (
         "rewards: 2 of 3 values (first: row 0 = -0.1, row 2 = 1.1) are outside the range [0.0, 1.0]."
     )
-    assert (
-        asked([1.0, 2.5], [1.0, 1.0])
-        == "weights: 1 of 2 values (first: row 1 = 2.5) are above weight_high = 2.0."
-    )
+    assert asked([1.0, 2.5], [1.0, 1.0]) == "weights: 1 of 2 values (first: row 1 = 2.5) are above weight_high = 2.0."
     for high in (0.9, math.inf):
         assert asked([1.0, 1.0], [1.0, 1.0], weight_high=high) == (
             f"The 'weight_high' parameter must be a finite float of at least 1. Got {high}."

@@ -10,10 +10,7 @@ import pytest
 from forms import world
 
 from offpolicy.logs.layout import Layout
-from offpolicy.scores import (
-    magic,
-    tuning,
-)
+from offpolicy.scores import magic, tuning
 from offpolicy.scores.decisions import Decisions
 
 # -- returns of several steps ------------------------------------------------------------------------------
@@ -49,9 +46,7 @@ def test_magic_by_hand():
     means = table @ share
     away = (table - means[:, None]) * np.sqrt(share)
     omega = away @ away.T / 60
-    bias = np.maximum(
-        np.abs(means - means[-1]) - 0.6744897501960817 * math.sqrt(omega[-1, -1]), 0.0
-    )
+    bias = np.maximum(np.abs(means - means[-1]) - 0.6744897501960817 * math.sqrt(omega[-1, -1]), 0.0)
     x = magic.simplex_minimum(omega + np.outer(bias, bias))
     found = magic.magic(d)
     assert found.psi == pytest.approx(x @ table)
@@ -70,15 +65,7 @@ def test_magic_by_hand():
 def test_grids_of_constants():
     w = np.array([0.0, 0.5, 1.0, 2.0, 4.0])
     half = np.full(5, 0.5)
-    d = Decisions(
-        Layout.single(5),
-        half,
-        w / 2,
-        half,
-        half,
-        half,
-        count=np.array([9.0, 50.0, 30.0, 15.0, 5.0]),
-    )
+    d = Decisions(Layout.single(5), half, w / 2, half, half, half, count=np.array([9.0, 50.0, 30.0, 15.0, 5.0]))
     assert tuning.switch_grid(d) == [0.5, 1.0, 2.0, 4.0, math.inf]
     assert tuning.switch_grid(replace(d, count=None)) == [1.0, 2.0, 4.0, math.inf]
     mean = np.average(w[1:] ** 2, weights=[50, 30, 15, 5])

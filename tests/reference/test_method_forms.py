@@ -41,20 +41,15 @@ def test_what_methods_ask_for(ev):
         "out leaves them too sure. Use IPW or DML, or the default interval.": (ev["one", "SNIPW"], "adaptive"),
         "method='batch-pooled' is not for half-sample estimates.": (ev["one", "DR-half"], "batch-pooled"),
     }  # fmt: skip
-    assert {said(lambda c=case: c[0].interval(method=c[1])) for case in cases.values()} == set(
-        cases
-    )
-    assert said(lambda: e.interval(method="magic")).startswith(
-        "method='magic': no interval is called so. Known: "
-    )
+    assert {said(lambda c=case: c[0].interval(method=c[1])) for case in cases.values()} == set(cases)
+    assert said(lambda: e.interval(method="magic")).startswith("method='magic': no interval is called so. Known: ")
     ranges = {"reward_range": (0.0, 3.0)}
     open_ended = replace(e, evidence=replace(e.evidence, weight_high=None))
     assert said(lambda: open_ended.interval(method="cressie-read", **ranges)) == (
         "method='cressie-read' needs the largest weight that can occur: weight_high=…."
     )
     assert (
-        said(lambda: gap.interval(method="hoeffding", **ranges))
-        == "method='hoeffding' is for the value of one policy."
+        said(lambda: gap.interval(method="hoeffding", **ranges)) == "method='hoeffding' is for the value of one policy."
     )
     assert said(lambda: e.interval(reward_range=(0.0, 1.0))).startswith(
         "reward_range=(0, 1): the reward lies outside in "
@@ -69,10 +64,7 @@ def test_what_methods_ask_for(ev):
     assert said(lambda: e - Estimate.from_scores(scores(400), label="q")).endswith(
         "Evaluate both in one call, or use ev.add(…)."
     )
-    twice, thrice = (
-        Estimate.from_scores(RNG.normal(size=(k, 300)), units=plain.units, label=f"r{k}")
-        for k in (2, 3)
-    )
+    twice, thrice = (Estimate.from_scores(RNG.normal(size=(k, 300)), units=plain.units, label=f"r{k}") for k in (2, 3))
     assert said(lambda: twice - thrice) == "r2 has 2 repetitions where 3 are needed."
 
 
@@ -81,9 +73,7 @@ def test_bounds_of_weighted_rewards(ev):
     w, r = e.table.columns[e.evidence.weight], e.table.columns[e.evidence.reward]
     found = e.interval(0.9, "hoeffding", reward_range=(0.0, 3.0))
     half = 9.0 * math.sqrt(math.log(20) / 800)
-    assert (found.low, found.high) == pytest.approx(
-        (max((w * r).mean() - half, 0.0), (w * r).mean() + half)
-    )
+    assert (found.low, found.high) == pytest.approx((max((w * r).mean() - half, 0.0), (w * r).mean() + half))
     assert found.note.endswith("; of the importance-weighted mean")
     other = e.interval(0.9, "bernstein", reward_range=(-1.0, 3.0), weight_high=4.0)
     log, x = math.log(40), w * r
@@ -95,22 +85,12 @@ def test_lifts_over_bases_near_zero():
     base = Estimate.from_scores([-1.0, 1.1] * 200, label="b")
     why = confidence.no_base(base, 0.9)
     i = base.interval(0.9)
-    assert (
-        why == f"the lift is undefined: the 90% interval of b ({i.low:.4g} to {i.high:.4g}) holds 0"
-    )
+    assert why == f"the lift is undefined: the 90% interval of b ({i.low:.4g} to {i.high:.4g}) holds 0"
     flat = Estimate.from_scores([1.0] * 20, label="f")
-    assert (
-        confidence.no_base(flat, 0.9)
-        == f"the lift is undefined: f has no interval ({flat.interval(0.9).reason})"
-    )
+    assert confidence.no_base(flat, 0.9) == f"the lift is undefined: f has no interval ({flat.interval(0.9).reason})"
     assert confidence.no_base(Estimate.from_scores([1.0, 1.2] * 200), 0.9) is None
     refused = Estimate.from_scores([1.0, 2.0] * 200).lift(base).interval(0.9)
-    assert (refused.low, refused.high, refused.note, refused.sufficient) == (
-        -math.inf,
-        math.inf,
-        why,
-        False,
-    )
+    assert (refused.low, refused.high, refused.note, refused.sufficient) == (-math.inf, math.inf, why, False)
 
 
 def test_brackets_of_rare_parts():
@@ -125,10 +105,7 @@ def test_brackets_of_rare_parts():
         corners = [(x - y) / abs(y) for x in i for y in j]
         made = confidence._bracket(near, 0.9)
         assert tuple(made) == pytest.approx((min(corners), max(corners)))
-        assert (
-            made.note
-            == f"few large scores carry it; from the intervals of both parts ({i.method}, {j.method})"
-        )
+        assert made.note == f"few large scores carry it; from the intervals of both parts ({i.method}, {j.method})"
         gap = confidence._bracket(few - base, 0.9)
         assert tuple(gap) == pytest.approx((i.low - j.high, i.high - j.low))
     lone = Estimate.from_scores(np.eye(400)[0], units=units)
@@ -136,29 +113,19 @@ def test_brackets_of_rare_parts():
     around = Estimate.from_scores(scores(400, 0.0), units=units)
     assert confidence._bracket(few.lift(around), 0.9) is None
     nothing = confidence._near_zero(few.lift(around), 0.9)
-    assert (nothing.note, nothing.sufficient) == (
-        "the base may be 0 at the level that both parts need",
-        False,
-    )
+    assert (nothing.note, nothing.sufficient) == ("the base may be 0 at the level that both parts need", False)
     assert confidence._near_zero(lone.lift(few), 0.9).note == lone.interval(0.95).reason
 
 
 def test_biased_estimates_take_the_interval_of_their_reference():
     units = Units(300)
     good = Estimate.from_scores(scores(), units=units, label="DML")
-    off = replace(
-        Estimate.from_scores(scores(mean=3.0), units=units, label="DM"),
-        bias="it leans",
-        reference=good,
-    )
+    off = replace(Estimate.from_scores(scores(mean=3.0), units=units, label="DM"), bias="it leans", reference=good)
     made, own = off.interval(0.9), good.interval(0.9)
     assert (made.low, made.high, made.method) == (own.low, off.value, "bias-aware")
     assert made.note == "it leans; the interval is that of DML, widened to hold this value"
     none = replace(off, reference=None).interval(0.9)
-    assert (none.low, none.note) == (
-        -math.inf,
-        "it leans. Compute DML as well, whose interval bounds it",
-    )
+    assert (none.low, none.note) == (-math.inf, "it leans. Compute DML as well, whose interval bounds it")
     lone = Estimate.from_scores(np.eye(300)[0], units=units, label="L")
     refused = replace(off, reference=lone).interval(0.9)
     assert refused.note == f"it leans, and L: {lone.interval(0.9).reason}"
@@ -196,11 +163,7 @@ def test_scores_of_tables():
     assert not two.bounded_scores
     table.put("s", np.array([True, False, True]))
     some = table.evidence(EvidenceColumns("w", "b", scored="s"))
-    assert (some.weights.tolist(), some.rewards.tolist(), some.reward_high) == (
-        [1.0, 0.0],
-        [0.0, 0.0],
-        4.0,
-    )
+    assert (some.weights.tolist(), some.rewards.tolist(), some.reward_high) == ([1.0, 0.0], [0.0, 0.0], 4.0)
     table.put("c", np.full(3, 7.0))
     assert table.evidence(EvidenceColumns("w", "c", is_plain=False)).constant
     assert table.evidence(EvidenceColumns("w", "c", is_plain=False)).weights is None

@@ -25,9 +25,7 @@ def test_estimators_equal_obp(name):
     assert ev["policy", name].value == pytest.approx(PEER[name], abs=1e-10)
 
 
-@pytest.mark.parametrize(
-    ("name", "constant"), [("switched", "SWITCH_TAU"), ("shrunk", "SHRINK_LAMBDA")]
-)
+@pytest.mark.parametrize(("name", "constant"), [("switched", "SWITCH_TAU"), ("shrunk", "SHRINK_LAMBDA")])
 def test_scores_with_a_given_constant_equal_obp(name, constant):
     d = MADE["inputs"]()
     rows = np.arange(len(d["action"]))

@@ -56,11 +56,6 @@ def test_weighted_estimates_equal_obp(world, interaction):
 def test_cascade_dr_equals_obp(world):
     d = MADE["inputs"]()
     log = log_of(d, d[world], "cascade")
-    ev = op.evaluate(
-        log,
-        d[world]["pi_e"].reshape(-1, K),
-        estimators=["DML", "TIS"],
-        value_model=d["q"].reshape(-1, K),
-    )
+    ev = op.evaluate(log, d[world]["pi_e"].reshape(-1, K), estimators=["DML", "TIS"], value_model=d["q"].reshape(-1, K))
     assert ev["policy", "DML"].value == pytest.approx(PEER[world]["cascade DR"], abs=1e-10)
     assert ev["policy", "TIS"].value == pytest.approx(PEER[world]["full"], abs=1e-10)

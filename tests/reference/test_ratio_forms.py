@@ -31,9 +31,7 @@ def test_sizes_of_trials():
     assert (found.difference, found.level, found.power) == (0.1, 0.9, 0.7)
     assert found.total == found.control + found.treatment
     z = Z95 + stats.norm.ppf(0.8)
-    assert power.trial_for_means(-0.1, 0.5).control == math.ceil(
-        z**2 * (0.5 / 0.5 + 0.5 / 0.5) / 0.01 / 2
-    )
+    assert power.trial_for_means(-0.1, 0.5).control == math.ceil(z**2 * (0.5 / 0.5 + 0.5 / 0.5) / 0.01 / 2)
     tiny = power.trial_for_means(100.0, 0.0, treatment_share=0.3)
     assert (tiny.control, tiny.treatment) == (2, 1)
 
@@ -45,12 +43,8 @@ def test_lifts_by_hand():
     half = Z90 * error / 2
     assert ends(ratio.delta(pair, 0.9)) == pytest.approx((0.5 - half, 0.5 + half))
     log = Z90 * error / 2 / 1.5
-    assert ends(ratio.log_scale(pair, 0.9)) == pytest.approx(
-        (1.5 * math.exp(-log) - 1, 1.5 * math.exp(log) - 1)
-    )
-    assert ratio.Pair(3.0, -2.0, 0.09, 0.04, 0.02).std_error == pytest.approx(
-        math.sqrt(0.09 + 0.06 + 0.09) / 2
-    )
+    assert ends(ratio.log_scale(pair, 0.9)) == pytest.approx((1.5 * math.exp(-log) - 1, 1.5 * math.exp(log) - 1))
+    assert ratio.Pair(3.0, -2.0, 0.09, 0.04, 0.02).std_error == pytest.approx(math.sqrt(0.09 + 0.06 + 0.09) / 2)
     ratio.Pair(1.0, 1.0, 1.0, 4.0, 2.0)  # as one
     assert ratio.Pair(1.0, 1.0, 1.0, 1.0, 1.0).std_error == 0.0
     for quantile in (None, 2.5):
@@ -60,9 +54,7 @@ def test_lifts_by_hand():
         assert ends(found) == pytest.approx(tuple(sorted(roots)))
     note = "unbounded: the baseline is not distinguishable from 0 at level 0.9; no lift can be excluded"
     assert ratio.fieller(ratio.Pair(0.1, 0.1, 1.0, 1.0), 0.9).note == note
-    edge = ratio.fieller(
-        ratio.Pair(3.0, 2.0, 0.09, 1.0), 0.9, 2.0
-    )  # the baseline is exactly 2 errors from 0
+    edge = ratio.fieller(ratio.Pair(3.0, 2.0, 0.09, 1.0), 0.9, 2.0)  # the baseline is exactly 2 errors from 0
     assert edge.note == note
 
 
@@ -79,9 +71,7 @@ def test_batches_combined_with_a_known_scale():
         "weights from a scale known before each batch; assumes that the value is the same in every batch, "
         "which nothing here contradicts"
     )
-    by_past = adaptive.stabilized(
-        adaptive.summarize([0.0, 4.0, 5.0, 6.0, 1.0, 2.0], [0, 0, 1, 1, 2, 2])
-    )
+    by_past = adaptive.stabilized(adaptive.summarize([0.0, 4.0, 5.0, 6.0, 1.0, 2.0], [0, 0, 1, 1, 2, 2]))
     assert by_past.weights == pytest.approx([0.0, 1 / (1 + 4), 4 / 5])
     assert (by_past.method, adaptive.pooled(b).method) == ("batch-stabilized", "batch-pooled")
 

@@ -33,15 +33,11 @@ UNITS = [1e-18, 1e-9, 1e12]
 def test_intervals(rule, unit):
     for den in (np.ones(50), SIZE):
         plain, scaled = rule(Sample(X, den)), rule(Sample(unit * X, den))
-        assert (scaled.low / unit, scaled.high / unit) == pytest.approx(
-            (plain.low, plain.high), rel=1e-9
-        )
+        assert (scaled.low / unit, scaled.high / unit) == pytest.approx((plain.low, plain.high), rel=1e-9)
         assert scaled.note == plain.note
         if rule is not wald.student:
             resized = rule(Sample(X, den * unit))
-            assert (resized.low * unit, resized.high * unit) == pytest.approx(
-                (plain.low, plain.high), rel=1e-9
-            )
+            assert (resized.low * unit, resized.high * unit) == pytest.approx((plain.low, plain.high), rel=1e-9)
 
 
 @pytest.mark.parametrize("unit", UNITS)
@@ -50,9 +46,7 @@ def test_rewards_and_ranges(unit):
     known = {"weight_high": 2.5, "reward_low": 0.0}
     plain = cressie_read(w, r, reward_high=1.0, **known)
     scaled = cressie_read(w, unit * r, reward_high=unit, **known)
-    assert (scaled.low / unit, scaled.high / unit) == pytest.approx(
-        (plain.low, plain.high), rel=1e-6
-    )
+    assert (scaled.low / unit, scaled.high / unit) == pytest.approx((plain.low, plain.high), rel=1e-6)
     p, q, share = 1 - w / 2.5, w / 2.5, np.full(40, 1 / 40)
     one = dual.minimum(dual.Program(p, q, w * r, share, (0.6, 0.4), 0.1))
     other = dual.minimum(dual.Program(p, q, unit * w * r, share, (0.6, 0.4), 0.1))
@@ -85,16 +79,10 @@ def test_several_at_once(unit):
     root = RNG.normal(size=(3, 5))
     sigma = root @ root.T
     scaled = unit * unit * sigma
-    assert multiple.largest_t(scaled, draws=50) == pytest.approx(
-        multiple.largest_t(sigma, draws=50), rel=1e-6
-    )
-    assert multiple.largest_gap(scaled, draws=50) == pytest.approx(
-        multiple.largest_gap(sigma, draws=50), rel=1e-6
-    )
+    assert multiple.largest_t(scaled, draws=50) == pytest.approx(multiple.largest_t(sigma, draws=50), rel=1e-6)
+    assert multiple.largest_gap(scaled, draws=50) == pytest.approx(multiple.largest_gap(sigma, draws=50), rel=1e-6)
     assert magic.simplex_minimum(scaled) == pytest.approx(magic.simplex_minimum(sigma), abs=1e-6)
-    pair, other = (
-        ratio.fieller(ratio.Pair(3 * u, 2 * u, 0.04 * u * u, 0.09 * u * u)) for u in (1.0, unit)
-    )
+    pair, other = (ratio.fieller(ratio.Pair(3 * u, 2 * u, 0.04 * u * u, 0.09 * u * u)) for u in (1.0, unit))
     assert tuple(other) == pytest.approx(tuple(pair))
     units = Units(300)
     psi = RNG.normal(0.3, 1.0, size=(2, 300))
@@ -108,9 +96,7 @@ def test_several_at_once(unit):
     table.put("y", unit * np.array([1.0, 1.0, 3.0]))
     gap = table.scores(Affine(0.0, (("x", 1.0), ("y", -1.0))))
     assert gap / unit == pytest.approx(np.array([0.0, 1.0, 1.0]), rel=1e-9)
-    assert table.scores(Affine(unit, (("x", 1.0),))) / unit == pytest.approx(
-        np.array([2.0, 3.0, 5.0])
-    )
+    assert table.scores(Affine(unit, (("x", 1.0),))) / unit == pytest.approx(np.array([2.0, 3.0, 5.0]))
 
 
 @pytest.mark.parametrize("unit", UNITS)
@@ -120,9 +106,7 @@ def test_scores(unit):
     r, q, v = rng.random((3, n))
     pi_e, pi_b = rng.uniform(0.2, 0.8, (2, n))
     for score in (control_variates.best_combination, control_variates.optimal_control):
-        one, other = (
-            score(Decisions(Layout.single(n), u * r, pi_e, pi_b, u * q, u * v)) for u in (1.0, unit)
-        )
+        one, other = (score(Decisions(Layout.single(n), u * r, pi_e, pi_b, u * q, u * v)) for u in (1.0, unit))
         assert other.psi / unit == pytest.approx(one.psi, rel=1e-6)
         assert other.model_share == pytest.approx(one.model_share)
 

@@ -112,9 +112,7 @@ def test_weighted_and_doubly_robust_scores(slates, interaction):
     for name, loop in (("IPW", weighted), ("DML", robust)):
         psi = np.array([loop(slate, interaction) for slate in slates])
         assert ev["policy", name].value == pytest.approx(psi.mean(), abs=1e-10)
-        assert ev["policy", name].std_error == pytest.approx(
-            psi.std(ddof=0) / math.sqrt(N), rel=0.02
-        )
+        assert ev["policy", name].std_error == pytest.approx(psi.std(ddof=0) / math.sqrt(N), rel=0.02)
     whole = np.mean([product(s, range(MOST)) * s[1].sum() for s in slates])
     assert ev["policy", "TIS"].value == pytest.approx(whole, abs=1e-10)
 
@@ -151,9 +149,7 @@ def test_self_normalized_scores(slates, interaction):
     plain = normalized(slates, interaction, lambda s, k: s[1][k], members)
     assert ev["policy", "SNIPW"].value == pytest.approx(plain, abs=1e-10)
     left = normalized(slates, interaction, lambda s, k: s[1][k] - s[4][k, s[0][k]], members)
-    assert ev["policy", "SNDR"].value == pytest.approx(
-        left + normalized(slates, interaction, v, before), abs=1e-10
-    )
+    assert ev["policy", "SNDR"].value == pytest.approx(left + normalized(slates, interaction, v, before), abs=1e-10)
 
 
 def test_direct_estimates(slates):
@@ -197,23 +193,14 @@ def test_slates_of_one_slot_are_a_bandit(interaction):
     n = 300
     x, action = rng.normal(size=n), rng.integers(3, size=n)
     frame = pd.DataFrame(
-        {
-            "s": np.arange(n),
-            "k": 1,
-            "x": x,
-            "a": action,
-            "r": x * action + rng.normal(size=n),
-            "p": 1 / 3,
-        }
+        {"s": np.arange(n), "k": 1, "x": x, "a": action, "r": x * action + rng.normal(size=n), "p": 1 / 3}
     )
     pi = rng.dirichlet(np.ones(3), n)
     slates = op.Slates.from_frame(
         frame, slate="s", position="k", context=["x"], action="a", reward="r", propensity="p",
         interaction=interaction,
     )  # fmt: skip
-    bandit = op.BanditLog.from_frame(
-        frame, context=["x", "k"], action="a", reward="r", propensity="p", id="s"
-    )
+    bandit = op.BanditLog.from_frame(frame, context=["x", "k"], action="a", reward="r", propensity="p", id="s")
     ours, theirs = op.evaluate(slates, pi), op.evaluate(bandit, pi)
     assert [e.name for e in ours.estimators] == [e.name for e in theirs.estimators]
     for e in theirs.estimators:

@@ -45,10 +45,7 @@ def splits(labels, split):
         # Of an odd number of labels no half is made of whole folds: it is a draw of its own.
         scored = np.flatnonzero(in_half(np.array(labels), np.arange(n), len(folds), 0, 0)).tolist()
         return [([i for i in range(n) if i not in scored], scored)]
-    return [
-        ([i for i in range(n) if labels[i] != k], [i for i in range(n) if labels[i] == k])
-        for k in folds
-    ]
+    return [([i for i in range(n) if labels[i] != k], [i for i in range(n) if labels[i] == k]) for k in folds]
 
 
 class Means:
@@ -98,11 +95,7 @@ def tabular(train, horizon, pi_e, time, weight=None):
             if time == "step":
                 q[t, s, a] = means(s, a)
             else:
-                later = (
-                    sum(onward[s2](s, a) * v[s2] for s2 in range(n_states))
-                    if t < horizon - 1
-                    else 0
-                )
+                later = sum(onward[s2](s, a) * v[s2] for s2 in range(n_states)) if t < horizon - 1 else 0
                 q[t, s, a] = mu(s, a) + GAMMA * later
         v = [sum(pi_e[s, a] * q[t, s, a] for a in range(k)) for s in range(n_states)]
     return q
@@ -164,10 +157,7 @@ def state_ratios(train, horizon, pi_e, time):
                     moves[s, s2] += pi_e[s, a] * plain[s, s2]
 
     def moved(d, mass):
-        return [
-            sum(d[s] * mass[s, s2] / each[s] for s in range(n_states) if each[s])
-            for s2 in range(n_states)
-        ]
+        return [sum(d[s] * mass[s, s2] / each[s] for s in range(n_states) if each[s]) for s2 in range(n_states)]
 
     target = [sum(e[0][0] == s for _, e in train) / len(train) for s in range(n_states)]
     logging = list(target)
@@ -300,12 +290,7 @@ def check(estimate, psi):
 
 def evaluated(log, pi_e, labels, names, time):
     return op.evaluate(
-        log,
-        lambda s: pi_e[s],
-        estimators=names,
-        value_model=op.Tabular(time=time),
-        folds=labels,
-        discount=GAMMA,
+        log, lambda s: pi_e[s], estimators=names, value_model=op.Tabular(time=time), folds=labels, discount=GAMMA
     )
 
 
@@ -372,10 +357,7 @@ def test_tuned_scores(world, name, split):
     positive = [w for e in H for w in weights(e, pi_e) if w > 0]
     if name == "SWITCH-full":
         quantiles = [0.5, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995]
-        grid = [
-            *sorted(set(np.quantile(positive, quantiles, method="inverted_cdf").tolist())),
-            np.inf,
-        ]
+        grid = [*sorted(set(np.quantile(positive, quantiles, method="inverted_cdf").tolist())), np.inf]
     else:
         scale = sum(w * w for w in positive) / len(positive)
         grid = [*[scale * 10.0**p for p in range(-2, 4)], np.inf]

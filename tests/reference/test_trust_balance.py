@@ -10,12 +10,7 @@ from scipy import stats
 from trust_logs import drawn, table
 
 import offpolicy as op
-from offpolicy.trust.balance import (
-    balance_sums,
-    design_effects,
-    features,
-    finding,
-)
+from offpolicy.trust.balance import balance_sums, design_effects, features, finding
 from offpolicy.trust.bins import binned
 from offpolicy.trust.draws import decision_mass, draws_of
 from offpolicy.trust.hashes import column_hashes, table_columns
@@ -78,9 +73,7 @@ def test_out_of_balance_by_a_loop(kind, spoil):
     given = whole if kind == "whole" else p
     log = op.BanditLog.from_arrays(x, a, d["r"], given, eligible=able, weight=weight)
     found = asked(log)
-    table_of = loop(
-        np.arcsinh(x), a, 3, p, whole=whole if kind == "whole" else None, able=able, weight=weight
-    )
+    table_of = loop(np.arcsinh(x), a, 3, p, whole=whole if kind == "whole" else None, able=able, weight=weight)
     worst = max(table_of, key=lambda key: table_of[key][0])
     (side, label), (z, off) = worst, table_of[worst]
     tests = found.details["tests"]
@@ -128,17 +121,13 @@ def test_where_there_is_nothing_to_balance():
     a, r = np.arange(80) % 2, np.zeros(80)
     half = np.full(80, 0.5)
     assert asked(op.BanditLog.from_arrays(None, a, r)).sentence == "propensities were not logged."
-    assert (
-        asked(op.BanditLog.from_arrays(None, a, r, half)).sentence == "the context has no columns."
-    )
+    assert asked(op.BanditLog.from_arrays(None, a, r, half)).sentence == "the context has no columns."
     same = asked(op.BanditLog.from_arrays(np.full(80, 3.0), a, r, half))
     assert same.sentence == "no column varies enough to compare it between actions."
     x = np.arange(80.0) % 7
     assert asked(op.BanditLog.from_arrays(x, a, r, half)).ran
     few = asked(op.BanditLog.from_arrays(x[:59], a[:59], r[:59], half[:59]))
-    assert (
-        few.details["tests"] == 2
-    )  # an excess on either side: thirty rows of one action, 29 of the other
+    assert few.details["tests"] == 2  # an excess on either side: thirty rows of one action, 29 of the other
     assert not asked(op.BanditLog.from_arrays(x[:58], a[:58], r[:58], half[:58])).ran
     assert asked(op.BanditLog.from_arrays(1e4 + 1e-9 * x, a, r, half)).ran is False
     small, usual = (asked(op.BanditLog.from_arrays(unit * x, a, r, half)) for unit in (1e-9, 1e-6))
@@ -181,9 +170,7 @@ def test_design_effects_by_a_loop():
     d = drawn(11, 120)
     user = np.arange(120) // 4
     weight = np.arange(120) % 2 + 1.0
-    log = op.BanditLog.from_arrays(
-        d["x"], np.repeat(d["a"][:30], 4), d["r"], d["p"], cluster=user, weight=weight
-    )
+    log = op.BanditLog.from_arrays(d["x"], np.repeat(d["a"][:30], 4), d["r"], d["p"], cluster=user, weight=weight)
     effects, units = design_effects(log)
     for a in range(3):
         g = (log.action == a) / d["p"] - 1
@@ -215,9 +202,7 @@ def test_users_who_keep_their_action_are_one_draw():
     draws = draws_of(log)
     assert draws.number.tolist() == [0.5, 0.5, 0.0, 1.0, 0.0, 1.0]
     assert not draws.are_rows
-    no_batch = draws_of(
-        op.BanditLog.from_arrays(None, a, np.zeros(6), cluster=user, weight=[2.0] * 6)
-    )
+    no_batch = draws_of(op.BanditLog.from_arrays(None, a, np.zeros(6), cluster=user, weight=[2.0] * 6))
     assert no_batch.number == pytest.approx([1 / 3] * 3 + [0.5] * 2 + [1.0])
     assert no_batch.mass == pytest.approx([2 / 3] * 3 + [1.0] * 2 + [2.0])
     assert no_batch.square == pytest.approx([4 / 3] * 3 + [2.0] * 2 + [4.0])

@@ -24,16 +24,7 @@ def cells(exact=None, leaning=None, shift=0.0, **options):
     return (
         d,
         r,
-        view_of(
-            np.full((400, 3), 1 / 3),
-            d["p"],
-            d["a"],
-            r,
-            cells=CELLS,
-            exact=exact,
-            leaning=leaning,
-            **options,
-        ),
+        view_of(np.full((400, 3), 1 / 3), d["p"], d["a"], r, cells=CELLS, exact=exact, leaning=leaning, **options),
     )
 
 

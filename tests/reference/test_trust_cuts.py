@@ -22,9 +22,7 @@ SHARES = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999, 1.0)
 
 def weighted(w, reward, **options):
     n = len(w)
-    return view_of(
-        np.full((n, 2), 0.5), np.full(n, 0.5), np.arange(n) % 2, reward, ratio=w, **options
-    )
+    return view_of(np.full((n, 2), 0.5), np.full(n, 0.5), np.arange(n) % 2, reward, ratio=w, **options)
 
 
 def quantile(values, share):
@@ -120,11 +118,7 @@ def test_the_bias_of_a_window(shift):
     bias = 4 / 3 * (e.value - e.finer.value)
     error = 4 / 3 * (e.psi[0] - e.finer.psi[0]).std() / math.sqrt(200)
     z, size = bias / error, abs(bias) / (BASE.std() / math.sqrt(200))
-    assert found.details == {
-        "z": pytest.approx(z),
-        "bias": pytest.approx(bias),
-        "error": pytest.approx(error),
-    }
+    assert found.details == {"z": pytest.approx(z), "bias": pytest.approx(bias), "error": pytest.approx(error)}
     if abs(z) > 3.3:
         assert shift != 0
         assert found.value == pytest.approx(size)
@@ -135,10 +129,7 @@ def test_the_bias_of_a_window(shift):
     else:
         assert shift == 0
         assert found.value == 0.0
-        assert (
-            found.sentence
-            == f"halving the bandwidth moves SNDR by no more than noise (z = {z:.2g})."
-        )
+        assert found.sentence == f"halving the bandwidth moves SNDR by no more than noise (z = {z:.2g})."
 
 
 def test_where_nothing_is_smoothed():
@@ -146,9 +137,7 @@ def test_where_nothing_is_smoothed():
     assert smoothing.finding({"IPW": plain}, [named("IPW")]) is None
     assert smoothing.finding({}, [named("IPW")]) is None
     still = replace(plain, finer=plain)
-    assert smoothing.finding({"IPW": still}, [named("IPW")]).sentence == (
-        "the scores do not vary with the bandwidth."
-    )
+    assert smoothing.finding({"IPW": still}, [named("IPW")]).sentence == ("the scores do not vary with the bandwidth.")
     constant = replace(Estimate.from_scores(np.ones(200), units=UNITS), finer=plain)
     assert not smoothing.finding({"IPW": constant}, [named("IPW")]).ran
     lost = replace(Estimate.from_scores(np.full(200, np.nan), units=UNITS), finer=plain)
@@ -165,10 +154,7 @@ def test_breaks_where_a_policy_sits(value_split):
             return found
 
         view = SimpleNamespace(
-            value_split=value_split,
-            split="crossfit",
-            target=None,
-            problem=SimpleNamespace(bend=bend),
+            value_split=value_split, split="crossfit", target=None, problem=SimpleNamespace(bend=bend)
         )
         return smoothing.break_finding(view)
 
@@ -176,9 +162,7 @@ def test_breaks_where_a_policy_sits(value_split):
     assert asked[0] == ({"behavior"} if value_split is None else {"value", "behavior"})
     none = says(Bend())
     assert (none.value, none.level) == (0.0, "ok")
-    assert (
-        none.sentence == "no sign of a corner or a jump of the mean reward at the policy's number."
-    )
+    assert none.sentence == "no sign of a corner or a jump of the mean reward at the policy's number."
     assert none.details == {"kind": "none", "size": 0.0}
     corner = says(Bend("corner", -0.75, -5.25))
     assert (corner.value, corner.level) == (5.25, "caution")

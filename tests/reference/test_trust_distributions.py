@@ -11,14 +11,7 @@ from trust_logs import asked, drawn, table
 
 import offpolicy as op
 from offpolicy.trust.balance import design_effects
-from offpolicy.trust.propensities import (
-    calibration,
-    decimals,
-    deterministic,
-    distribution_sums,
-    mismatch,
-    rounded,
-)
+from offpolicy.trust.propensities import calibration, decimals, deterministic, distribution_sums, mismatch, rounded
 from offpolicy.trust.thresholds import PROPENSITIES, THRESHOLDS
 
 EDGES = [0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9, 1.0]
@@ -47,9 +40,7 @@ def test_sums_of_the_distribution_by_a_loop(weighted):
     rows = [[0.5, 0.3, 0.1, 0.1], [0.05, 0.05, 0.2, 0.7], [0.01, 0.02, 0.07, 0.9], [0.25] * 4]
     d, whole = drawn(1, 60, k=4), np.array(rows)[np.arange(60) % 4]
     weight = np.arange(60) % 3 + 1.0 if weighted else np.ones(60)
-    log = op.BanditLog.from_arrays(
-        d["x"], d["a"], d["r"], whole, weight=weight if weighted else None
-    )
+    log = op.BanditLog.from_arrays(d["x"], d["a"], d["r"], whole, weight=weight if weighted else None)
     actions, levels = loops(whole, d["a"], weight)
     made = distribution_sums(log, weight, weight**2)
     assert made.expected == pytest.approx(actions[0])
@@ -79,18 +70,13 @@ def test_counts_against_the_sum_of_propensities():
     assert found.value == pytest.approx(value)
     assert found.details["method"] == "counts against the sum of propensities"
     assert found.details["deviation"] == pytest.approx(1 / 6)
-    assert (
-        found.sentence
-        == f"action 1 was logged 16.7% more often than its propensities say (p = {value:.2g})."
-    )
+    assert found.sentence == f"action 1 was logged 16.7% more often than its propensities say (p = {value:.2g})."
     assert found.level == "caution"
     fewer = asked(mismatch, whole_log([410, 390, 195, 5], shares))
     assert fewer.level == "alarm"
     assert fewer.sentence.startswith("action 1 was logged 30% more often")
     less = asked(mismatch, whole_log([600, 200, 190, 10], shares))
-    assert less.sentence.startswith(
-        "action 1 was logged 33.3% less often than its propensities say"
-    )
+    assert less.sentence.startswith("action 1 was logged 33.3% less often than its propensities say")
     assert less.level == "alarm"  # what was possible is known
     few = asked(mismatch, whole_log([20, 11, 8], [0.49, 0.3, 0.21]))
     assert few.sentence == "too few rows to compare shares of actions."
@@ -149,22 +135,14 @@ def test_the_mean_of_inverse_propensities():
     inverse = 1 / p - 2
     z = inverse.mean() / (inverse.std() / 10)
     assert found.value == pytest.approx(z)
-    assert (
-        found.sentence
-        == f"the mean of 1 / propensity is 2.8, the number of actions 2 (z = {z:.2g})."
-    )
+    assert found.sentence == f"the mean of 1 / propensity is 2.8, the number of actions 2 (z = {z:.2g})."
     assert found.details == {"mean_inverse": pytest.approx(2.8), "actions": 2.0}
     less = asked(calibration, op.BanditLog.from_arrays(None, a, np.zeros(100), np.full(100, 0.9)))
     assert (less.value, less.level) == (0.0, "ok")
-    assert (
-        less.sentence
-        == "the mean of 1 / propensity is 1.111, the number of actions 2: no contradiction."
-    )
+    assert less.sentence == "the mean of 1 / propensity is 1.111, the number of actions 2: no contradiction."
     same = asked(calibration, op.BanditLog.from_arrays(None, a, np.zeros(100), np.full(100, 0.4)))
     assert (same.value, same.level) == (math.inf, "alarm")
-    slightly = asked(
-        calibration, op.BanditLog.from_arrays(None, a, np.zeros(100), np.full(100, 0.48))
-    )
+    slightly = asked(calibration, op.BanditLog.from_arrays(None, a, np.zeros(100), np.full(100, 0.48)))
     assert (slightly.value, slightly.sentence[-17:]) == (0.0, "no contradiction.")
     exact = asked(calibration, op.BanditLog.from_arrays(None, a, np.zeros(100), np.full(100, 0.5)))
     assert (exact.value, exact.sentence[-17:]) == (0.0, "no contradiction.")
@@ -176,19 +154,14 @@ def test_the_mean_of_inverse_propensities_of_those_that_were_possible():
     able = np.ones((100, 3), bool)
     able[:50, 2] = False
     weight = np.arange(100) % 2 + 1.0
-    log = op.BanditLog.from_arrays(
-        None, a, np.zeros(100), p, eligible=able, actions=range(3), weight=weight
-    )
+    log = op.BanditLog.from_arrays(None, a, np.zeros(100), p, eligible=able, actions=range(3), weight=weight)
     found = asked(calibration, log)
     gap = 1 / p - able.sum(axis=1)
     total = weight.sum()
     mean, level = weight @ gap / total, weight @ able.sum(axis=1) / total
     z = mean / (math.sqrt(weight**2 @ (gap - mean) ** 2) / total)
     assert found.value == pytest.approx(z)
-    assert found.details == {
-        "mean_inverse": pytest.approx(level + mean),
-        "actions": pytest.approx(level),
-    }
+    assert found.details == {"mean_inverse": pytest.approx(level + mean), "actions": pytest.approx(level)}
 
 
 def test_decimals_that_all_values_have():
@@ -215,10 +188,7 @@ def test_rounded_propensities():
     assert seven.sentence == "the propensities do not look rounded."
     fine = rounded(op.BanditLog.from_arrays(None, np.arange(8) % 2, np.zeros(8), p + 1e-5))
     assert fine.value == 0.0
-    assert (
-        rounded(op.BanditLog.from_arrays(None, [0, 1], [0.0, 1.0])).sentence
-        == "propensities were not logged."
-    )
+    assert rounded(op.BanditLog.from_arrays(None, [0, 1], [0.0, 1.0])).sentence == "propensities were not logged."
 
 
 def test_certain_actions():
@@ -226,10 +196,7 @@ def test_certain_actions():
     log = table([1, 2, 3, 4], p, action=[0, 1, 0, 1])
     found = deterministic(log)
     assert (found.value, found.level) == (pytest.approx(0.3), "note")
-    assert (
-        found.sentence
-        == "30% of the rows have propensity 1: other actions are not identified there."
-    )
+    assert found.sentence == "30% of the rows have propensity 1: other actions are not identified there."
     able = np.array([[True, False], [True, True], [True, True], [True, True]])
     known = deterministic(table([1, 2, 3, 4], p, action=[0, 1, 0, 1], eligible=able))
     assert known.value == pytest.approx(0.2)
@@ -237,10 +204,7 @@ def test_certain_actions():
     assert (free.value, free.sentence) == (0.0, "the logging policy left a choice everywhere.")
     one = deterministic(op.BanditLog.from_arrays(None, ["b"] * 3, np.zeros(3), actions=["a", "b"]))
     assert (one.value, one.level) == (1.0, "alarm")
-    assert (
-        one.sentence
-        == "every row has the action 'b': the value of any other action is not identified."
-    )
+    assert one.sentence == "every row has the action 'b': the value of any other action is not identified."
     alone = deterministic(op.BanditLog.from_arrays(None, ["b"] * 3, np.zeros(3), np.full(3, 0.5)))
     assert alone.value == 0.0
     unknown = deterministic(op.BanditLog.from_arrays(None, [0, 1], np.zeros(2)))
@@ -250,9 +214,7 @@ def test_certain_actions():
 def test_rows_of_a_user_move_together():
     d = drawn(3, 300)
     user = np.arange(300) // 3
-    a = np.where(
-        np.arange(300) % 3 == 2, d["a"], np.repeat(d["a"][::3], 3)
-    )  # two of three rows alike
+    a = np.where(np.arange(300) % 3 == 2, d["a"], np.repeat(d["a"][::3], 3))  # two of three rows alike
     log = op.BanditLog.from_arrays(d["x"], a, d["r"], d["whole"], cluster=user, actions=range(3))
     effects = design_effects(log)[0]
     assert effects.max() > 1.2

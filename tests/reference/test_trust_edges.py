@@ -21,13 +21,7 @@ from offpolicy.trust.propensities import mismatch
 
 def test_a_batch_in_which_nobody_was_scored():
     psi = np.random.default_rng(2).normal(size=90) + np.repeat([0.0, 3.0, 0.0], 30)
-    view = view_of(
-        np.full((90, 2), 0.5),
-        np.full(90, 0.5),
-        np.arange(90) % 2,
-        psi,
-        batch=np.repeat([0, 1, 2], 30),
-    )
+    view = view_of(np.full((90, 2), 0.5), np.full(90, 0.5), np.arange(90) % 2, psi, batch=np.repeat([0, 1, 2], 30))
     p = stability.drift(view).value
     gap = replace(view)
     gap.problem.units = replace(view.units, batch=np.repeat([0, 2, 3], 30))
@@ -41,10 +35,7 @@ def test_two_estimates_that_are_one_standard_error_apart():
     units = Units(16)
     psi = np.tile([1.0, -1.0], 8)
     for shift, level in ((0.25, "note"), (0.2500001, "alarm")):
-        given = {
-            "DML": Estimate.from_scores(psi, units=units),
-            "IPW": Estimate.from_scores(psi + shift, units=units),
-        }
+        given = {"DML": Estimate.from_scores(psi, units=units), "IPW": Estimate.from_scores(psi + shift, units=units)}
         found = stability.disagreement(given, [named("DML"), named("IPW")])
         assert (found.value, found.level) == (0.0, level)
         assert found.details["apart"] == pytest.approx(4 * shift)
@@ -55,14 +46,10 @@ def test_skill_between_a_constant_and_none():
     flat = replace(s, v=np.zeros_like(s.v), q=np.full_like(s.q, s.reward.mean() + 0.3))
     value = horizon.skill(view_of_steps(flat).decisions)
     assert -1 < value < 0
-    assert horizon._skill(view_of_steps(flat)).sentence.startswith(
-        "q explains none of the variance"
-    )
+    assert horizon._skill(view_of_steps(flat)).sentence.startswith("q explains none of the variance")
     small = replace(s, v=1e-4 * s.v, q=1e-4 * s.q, reward=1e-4 * s.reward)
     assert horizon.skill(small.decisions()) == pytest.approx(horizon.skill(s.decisions()))
-    assert horizon.step_skill(small.decisions()) == pytest.approx(
-        horizon.step_skill(s.decisions()), nan_ok=True
-    )
+    assert horizon.step_skill(small.decisions()) == pytest.approx(horizon.step_skill(s.decisions()), nan_ok=True)
 
 
 def test_propensities_that_are_constant_but_for_rounding():
@@ -96,23 +83,14 @@ def test_rewards_that_are_all_equal_and_higher():
 def test_a_model_that_explains_a_little():
     r = np.array([0.0, 1.0, 0.0, 1.0])
     assert models.skill(r, np.full(4, 0.5), np.ones(4)) == 0.0
-    assert models.skill(1e-6 * r, 1e-6 * r * 0.9, np.ones(4)) == pytest.approx(
-        models.skill(r, 0.9 * r, np.ones(4))
-    )
+    assert models.skill(1e-6 * r, 1e-6 * r * 0.9, np.ones(4)) == pytest.approx(models.skill(r, 0.9 * r, np.ones(4)))
     assert math.isnan(models.skill(np.full(200, 0.1), np.full(200, 0.2), np.ones(200)))
 
 
 def test_weights_below_one_in_batches():
     batch = np.repeat([0, 1], 40)
     w = np.tile([0.5, 1.5], 40)
-    view = view_of(
-        np.full((80, 2), 0.5),
-        np.full(80, 0.5),
-        np.arange(80) % 2,
-        np.zeros(80),
-        ratio=w,
-        batch=batch,
-    )
+    view = view_of(np.full((80, 2), 0.5), np.full(80, 0.5), np.arange(80) % 2, np.zeros(80), ratio=w, batch=batch)
     light = view_of(np.full((80, 2), 0.5), np.full(80, 0.5), np.arange(80) % 2, np.zeros(80), ratio=w, batch=batch,
                     weight=np.full(80, 1e-3))  # fmt: skip
     assert weights._batch_z(light, batch) == pytest.approx(weights._batch_z(view, batch))
@@ -134,13 +112,7 @@ def test_a_shortfall_counts_beyond_3_3_standard_errors(z, level):
     n = 2000
     even = np.tile([-1.0, 1.0], n // 2)
     short = z * 0.5 / math.sqrt(n)
-    view = view_of(
-        np.full((n, 2), 0.5),
-        np.full(n, 0.5),
-        np.arange(n) % 2,
-        np.zeros(n),
-        ratio=1 - short + 0.5 * even,
-    )
+    view = view_of(np.full((n, 2), 0.5), np.full(n, 0.5), np.arange(n) % 2, np.zeros(n), ratio=1 - short + 0.5 * even)
     assert (overlap.finding(view).value > 0) == (level != "ok")
     mean, _ = weights._mean(view)
     assert (mean.level != "ok") == (level != "ok")
@@ -177,15 +149,11 @@ def test_how_many_columns_are_left_out_one_by_one():
     from offpolicy.trust.sums import log_sums
 
     for columns, number in ((1, 1), (2, 3), (20, 21), (21, 1)):
-        log = op.BanditLog.from_arrays(
-            np.ones((6, columns)), [0, 1] * 3, np.arange(6.0), np.full(6, 0.5)
-        )
+        log = op.BanditLog.from_arrays(np.ones((6, columns)), [0, 1] * 3, np.arange(6.0), np.full(6, 0.5))
         names = [name for name, _ in log_sums(log).twins]
         assert len(names) == number
         assert names[0] is None
-    clustered = op.BanditLog.from_arrays(
-        np.ones((6, 2)), [0, 1] * 3, np.arange(6.0), cluster=np.arange(6)
-    )
+    clustered = op.BanditLog.from_arrays(np.ones((6, 2)), [0, 1] * 3, np.arange(6.0), cluster=np.arange(6))
     assert log_sums(clustered).twins == ()
 
 
@@ -207,9 +175,7 @@ def test_noise_is_weighed_by_squared_ratios():
     for step in range(0, 60, 3):
         r = np.zeros(400)
         r[: 2 * step : 2], r[1 : 1 + step : 2] = 1.0, 1.0
-        view = view_of(
-            np.full((400, 2), 0.5), np.full(400, 0.5), np.arange(400) % 2, r, q=q, v=q, ratio=ratio
-        )
+        view = view_of(np.full((400, 2), 0.5), np.full(400, 0.5), np.arange(400) % 2, r, q=q, v=q, ratio=ratio)
         gap = sum(w**2 * ((x - y) ** 2 - y * (1 - y)) for w, x, y in zip(ratio, r, q, strict=True))
         variance = sum(w**4 * y * (1 - y) * (1 - 2 * y) ** 2 for w, y in zip(ratio, q, strict=True))
         assert models._surely_less_noise(view) == (gap < -4 * math.sqrt(variance))
@@ -224,16 +190,12 @@ def test_a_constant_explains_nothing():
         reward[rows[: len(rows) // 2 * 2]] = np.tile([-1.0, 1.0], len(rows) // 2)
     flat = replace(s, reward=reward, v=np.zeros(len(step)), q=np.zeros(len(step)))
     assert horizon.skill(flat.decisions()) == 0.0
-    assert horizon._skill(view_of_steps(flat)).sentence.startswith(
-        "q explains none of the variance"
-    )
+    assert horizon._skill(view_of_steps(flat)).sentence.startswith("q explains none of the variance")
 
 
 def test_steps_of_an_episode_weigh_what_it_weighs():
     from offpolicy.trust.draws import decision_mass, draws_of
 
-    log = op.Trajectories.from_arrays(
-        np.zeros((2, 3)), np.zeros((2, 3), int), np.zeros((2, 3)), weight=[1.0, 2.5]
-    )
+    log = op.Trajectories.from_arrays(np.zeros((2, 3)), np.zeros((2, 3), int), np.zeros((2, 3)), weight=[1.0, 2.5])
     assert decision_mass(log).tolist() == [1.0] * 3 + [2.5] * 3
     assert draws_of(log).square.tolist() == [1.0] * 3 + [6.25] * 3

@@ -48,9 +48,7 @@ def test_the_curve_of_weights_by_a_loop(kind):
     units = Units(40, count if own else None, weight if own else None, cluster)
     curve = horizon.horizon_curve(s.decisions(), units)
     loop = curve_loop(s, count, weight, cluster)
-    for name, expected in zip(
-        ("effective", "surviving", "largest", "mean", "active", "running"), loop, strict=True
-    ):
+    for name, expected in zip(("effective", "surviving", "largest", "mean", "active", "running"), loop, strict=True):
         assert getattr(curve, name) == pytest.approx(expected), name
     assert curve.n == (20 if cluster is not None else count.sum())
     if own:  # what the decisions carry themselves
@@ -58,9 +56,7 @@ def test_the_curve_of_weights_by_a_loop(kind):
         assert carried.effective == pytest.approx(loop[0])
         assert carried.largest == pytest.approx(loop[2])
     if kind == "plain":
-        assert horizon.horizon_curve(s.decisions(weight=weight * 2.0)).effective == pytest.approx(
-            loop[0]
-        )
+        assert horizon.horizon_curve(s.decisions(weight=weight * 2.0)).effective == pytest.approx(loop[0])
 
 
 def test_no_episode_follows_and_weights_beyond_a_float():
@@ -71,12 +67,7 @@ def test_no_episode_follows_and_weights_beyond_a_float():
         assert getattr(curve, name).tolist() == [0.0] * len(curve.effective)
     n = 4
     huge = Decisions(
-        Layout.ragged([1, 2, 2, 2][:n]),
-        np.ones(7),
-        np.ones(7),
-        np.full(7, 1e-300),
-        np.ones(7),
-        np.ones(7),
+        Layout.ragged([1, 2, 2, 2][:n]), np.ones(7), np.ones(7), np.full(7, 1e-300), np.ones(7), np.ones(7)
     )
     curve = horizon.horizon_curve(huge)
     assert curve.mean[1] == math.inf
@@ -137,21 +128,10 @@ def test_support_as_a_finding():
     assert found.value == made.supported / len(made.effective)
     assert found.details["steps"] == max(s.lengths)
     assert found.details["effective"] == made.effective.tolist()
-    assert set(found.details) == {
-        "steps",
-        "effective",
-        "surviving",
-        "largest",
-        "mean",
-        "active",
-        "running",
-    }
+    assert set(found.details) == {"steps", "effective", "surviving", "largest", "mean", "active", "running"}
     names = [f.name for f in horizon.findings(view)]
     assert names == ["horizon", "beyond_log", "unseen_pairs", "value_model_skill"]
-    assert [f.name for f in horizon.findings(view_of_steps(s, q=False, discrete=False))] == [
-        "horizon",
-        "beyond_log",
-    ]
+    assert [f.name for f in horizon.findings(view_of_steps(s, q=False, discrete=False))] == ["horizon", "beyond_log"]
 
 
 # -- what follows the log ------------------------------------------------------------------------------------------
@@ -199,10 +179,7 @@ def test_what_later_steps_may_add():
     steps = max(s.lengths)
     assert last == steps
     whole = horizon._beyond(view_of_steps(s))
-    assert (whole.value, whole.sentence) == (
-        0.0,
-        f"episodes that follow the target reach all {steps} steps.",
-    )
+    assert (whole.value, whole.sentence) == (0.0, f"episodes that follow the target reach all {steps} steps.")
     view = view_of_steps(s, horizon=steps + 2, discount=0.5)
     found = horizon._beyond(view)
     low, high = s.reward.min(), s.reward.max()
@@ -217,9 +194,7 @@ def test_what_later_steps_may_add():
         f"{share * weight * high:.3g}."
     )
     endless = horizon._beyond(view_of_steps(s, unbounded=True))
-    assert endless.sentence.endswith(
-        " get that far, and nothing bounds what later steps add (γ = 1, no horizon)."
-    )
+    assert endless.sentence.endswith(" get that far, and nothing bounds what later steps add (γ = 1, no horizon).")
     discounted = horizon._beyond(view_of_steps(s, unbounded=True, discount=0.5))
     assert discounted.details["high"] == pytest.approx(share * 0.5**steps / 0.5 * high)
 
@@ -259,17 +234,10 @@ def test_unseen_pairs_in_words():
     assert (found.level, found.remedy) == ("caution", THRESHOLDS["unseen_pairs"].remedy)
     log = s.log()
     all_seen = SimpleNamespace(
-        context=log.context,
-        actions=range(2),
-        rows=len(log.action),
-        layout=log.layout,
-        action=log.action % 2,
+        context=log.context, actions=range(2), rows=len(log.action), layout=log.layout, action=log.action % 2
     )
     one_state = SimpleNamespace(n_table=1, positions=lambda rows: np.zeros(len(rows), int))
     all_seen.context = one_state
     known = replace(view, problem=SimpleNamespace(**{**vars(view.problem), "ratio_log": all_seen}))
     calm = horizon._unseen(known)
-    assert (calm.value, calm.sentence) == (
-        0.0,
-        "every state-action pair of the target was seen in the training folds.",
-    )
+    assert (calm.value, calm.sentence) == (0.0, "every state-action pair of the target was seen in the training folds.")

@@ -16,14 +16,7 @@ from offpolicy.trust.gate import GateResult, check, worst
 
 
 def test_three_words_and_their_codes():
-    assert [worst(codes) for codes in ([], [0, 0], [0, 4], [4, 4], [3, 4], [0, 3])] == [
-        0,
-        0,
-        4,
-        4,
-        3,
-        3,
-    ]
+    assert [worst(codes) for codes in ([], [0, 0], [0, 4], [4, 4], [3, 4], [0, 3])] == [0, 0, 4, 4, 3, 3]
     outcomes = {p: GateResult(p, 0, "").outcome for p in (True, False, None)}
     assert outcomes == {True: "passed", False: "failed", None: "not enough evidence"}
     plain = GateResult(True, 0, "a\x1bb")
@@ -52,12 +45,7 @@ def test_an_interval_on_one_side_of_a_bar_decides(expression, passed, code, word
     assert result.sentence == (
         f"gate {expression!r}: {word}. value 2.0 is 2, 95% interval {low:.4g} to {high:.4g} ({method}){end}. {RESTS}"
     )
-    assert (result.expression, result.level, result.assumption, result.conditions) == (
-        expression,
-        0.95,
-        RESTS,
-        (),
-    )
+    assert (result.expression, result.level, result.assumption, result.conditions) == (expression, 0.95, RESTS, ())
     assert ev.asked == [("new", None, 0.95)]
 
 
@@ -81,16 +69,10 @@ def test_lifts_and_differences():
     lift = e.lift(ev.logged)
     low, high = lift.interval(0.9)
     said = check(ev, "lift > 0", 0.9)
-    assert (
-        f"is {100 * lift.value:+.3g}%, 90% interval {100 * low:+.3g}% to {100 * high:+.3g}%"
-        in said.sentence
-    )
+    assert f"is {100 * lift.value:+.3g}%, 90% interval {100 * low:+.3g}% to {100 * high:+.3g}%" in said.sentence
     gap = ev.logged - e
     low, high = gap.interval(0.95)
-    assert (
-        f"is {gap.value:.4g}, 95% interval {low:.4g} to {high:.4g}"
-        in check(ev, "logged - new < 0").sentence
-    )
+    assert f"is {gap.value:.4g}, 95% interval {low:.4g} to {high:.4g}" in check(ev, "logged - new < 0").sentence
     zero = Ev({"new": e}, logged=0.0, redraw=False)
     none = check(zero, "lift > 0")
     assert (none.passed, none.exit_code) == (None, 4)
@@ -105,9 +87,7 @@ def test_a_verdict_against_any_policy_involved():
     ev = Ev({"new": scores(2.0), "old": scores(1.0)}, verdict="insufficient evidence")
     result = check(ev, "new - old > 0", estimator="DML")
     assert (result.passed, result.exit_code) == (None, 4)
-    assert (
-        result.sentence == f"gate 'new - old > 0': not enough evidence on 'new'. Too few. {RESTS}"
-    )
+    assert result.sentence == f"gate 'new - old > 0': not enough evidence on 'new'. Too few. {RESTS}"
     assert ev.asked == [("new", "DML", 0.95)]
     calm = Ev({"new": scores(2.0), "old": scores(1.0)}, redraw=False)
     check(calm, "new - old > 0")

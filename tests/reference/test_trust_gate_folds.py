@@ -58,9 +58,8 @@ def test_a_gate_that_passes_again():
     low, high = e.interval(0.95)
     assert result.passed
     assert ev.asked[-1] == (7, "DML", 0)
-    assert (
-        f" It also passes on average over 7 random splits ({low:.4g} to {high:.4g}; the estimate varies by "
-        in (result.sentence)
+    assert f" It also passes on average over 7 random splits ({low:.4g} to {high:.4g}; the estimate varies by " in (
+        result.sentence
     )
     _, result = passing(scores(2.0), repeats=1, seed=3)
     assert "It also passes on average over 7 random splits" in result.sentence
@@ -100,10 +99,7 @@ def test_one_draw_of_the_default_seed():
 
 def test_what_an_answer_rests_on():
     assert gate.assumption(Ev({"new": scores(2.0)})) == RESTS
-    assert (
-        gate.assumption(Ev({"new": scores(2.0)}, assumption="assumes much"))
-        == f"{KNOWN} It assumes much. {UNSEEN}"
-    )
+    assert gate.assumption(Ev({"new": scores(2.0)}, assumption="assumes much")) == f"{KNOWN} It assumes much. {UNSEEN}"
     for given, word in ((False, "estimated"), (True, "given")):
         ev = Ev({"new": scores(2.0)}, known=False, given=given, assumption="assumes much")
         assert gate.assumption(ev) == f"The propensities were {word}: this assumes much. {UNSEEN}"

@@ -5,15 +5,7 @@ from __future__ import annotations
 import pytest
 
 from offpolicy.errors import UsageError
-from offpolicy.trust.gate_text import (
-    EXAMPLES,
-    Expression,
-    conditions,
-    expressions,
-    parse,
-    tokens,
-    verify,
-)
+from offpolicy.trust.gate_text import EXAMPLES, Expression, conditions, expressions, parse, tokens, verify
 
 TWO = ["new", "old"]
 METRICS = ["click", "cost"]
@@ -36,12 +28,7 @@ METRICS = ["click", "cost"]
         ("new cost lift < 2%", TWO, METRICS, ("lift", "new", None, "<", 0.02, "cost")),
         ("cost new - old < 0", TWO, METRICS, ("difference", "new", "old", "<", 0.0, "cost")),
         ("cost other value > 1", TWO, METRICS, ("value", "other", None, ">", 1.0, "cost")),
-        (
-            "click cost value > 1",
-            [*TWO, "cost"],
-            METRICS,
-            ("value", "cost", None, ">", 1.0, "click"),
-        ),
+        ("click cost value > 1", [*TWO, "cost"], METRICS, ("value", "cost", None, ">", 1.0, "click")),
         ("'my policy' > 1", (), (), ("value", "my policy", None, ">", 1.0, None)),
         ('"it\'s" - a.b > -1', (), (), ("difference", "it's", "a.b", ">", -1.0, None)),
     ],

@@ -79,9 +79,7 @@ def test_columns_of_every_kind_have_the_same_hashes():
     spans = np.array([3, "NaT"], dtype="timedelta64[s]")
     assert column_hashes(spans).tolist() == [splitmix(3_000_000), MISSING]
     one, two = column_hashes(np.arange(2.0)), column_hashes(np.array(["x", "y"]))
-    expected = [
-        splitmix(splitmix(MISSING ^ int(a)) ^ int(b)) for a, b in zip(one, two, strict=True)
-    ]
+    expected = [splitmix(splitmix(MISSING ^ int(a)) ^ int(b)) for a, b in zip(one, two, strict=True)]
     assert joined([one, two], 2).tolist() == expected
 
 
@@ -122,11 +120,7 @@ def test_a_row_is_all_that_is_said_of_it():
 def test_counts_of_hashes():
     given = np.array([3, 3, 5, MASK], dtype=np.uint64)
     counts = HashCounts.of(given, np.array([1.0, 2.0, 4.0, 1.0]))
-    assert (counts.hashes.tolist(), counts.counts.tolist(), counts.bits) == (
-        [3, 5, MASK],
-        [3.0, 4.0, 1.0],
-        0,
-    )
+    assert (counts.hashes.tolist(), counts.counts.tolist(), counts.bits) == ([3, 5, MASK], [3.0, 4.0, 1.0], 0)
     assert counts.repeated_share == pytest.approx(5 / 8)
     half = HashCounts.of(given, np.ones(4), bits=1)
     assert (half.hashes.tolist(), half.distinct) == ([3, 5], 4.0)
@@ -151,8 +145,7 @@ def test_digests_add_up():
     rows = np.array([7, 8, MASK], dtype=np.uint64)
     count = np.array([2.0, 1.0, 3.0])
     expected = [
-        sum(splitmix(int(h) ^ of_text(seed)) * int(c) for h, c in zip(rows, count, strict=True))
-        & MASK
+        sum(splitmix(int(h) ^ of_text(seed)) * int(c) for h, c in zip(rows, count, strict=True)) & MASK
         for seed in ("first", "second")
     ]
     whole = Digest.of(rows, count)
@@ -166,9 +159,7 @@ def test_digests_add_up():
 def test_an_episode_is_its_steps():
     states, actions = np.arange(6.0).reshape(2, 3), np.array([[0, 1, 0], [1, 1, 0]])
     rewards, given = np.arange(6.0).reshape(2, 3) / 2, np.full((2, 3), 0.5)
-    log = op.Trajectories.from_arrays(
-        states, actions, rewards, propensities=given, weight=[1.0, 2.0]
-    )
+    log = op.Trajectories.from_arrays(states, actions, rewards, propensities=given, weight=[1.0, 2.0])
     made = row_hashes(log)
     total = [0, 0]
     for i in range(6):

@@ -37,9 +37,7 @@ def test_bounds_by_a_loop(model, binary, gamma):
     else:
         center = q if model else np.zeros(150)
         cut = center + quantile(r - center, level)
-    h = np.array(
-        [c + (gamma if x > c else 1 / gamma) * (x - c) for x, c in zip(r, cut, strict=True)]
-    )
+    h = np.array([c + (gamma if x > c else 1 / gamma) * (x - c) for x, c in zip(r, cut, strict=True)])
     psi = pe * (r + (1 / e - 1) * h)
     w = pe / e
     if model:
@@ -91,9 +89,7 @@ def test_how_wrong_propensities_would_have_to_be():
         "the difference to the logged value may be 0 as it is: a hidden cause has nothing to explain."
     )
     assert even.details["curve"]
-    never = view_of(
-        pi, np.full(n, 0.5), a, a * 1.0 + 50.0 * (a == 1) + 0.01 * rng.normal(size=n), known=False
-    )
+    never = view_of(pi, np.full(n, 0.5), a, a * 1.0 + 50.0 * (a == 1) + 0.01 * rng.normal(size=n), known=False)
     assert confounding.finding(never).value > 3
 
 
@@ -111,13 +107,8 @@ def test_where_bounds_say_nothing():
     pi = np.full((40, 2), 0.5)
     a = np.arange(40) % 2
     logged = confounding.finding(view_of(pi, np.full(40, 0.5), a, np.arange(40.0)))
-    assert (
-        logged.sentence
-        == "propensities were logged, so nothing unobserved can have decided the action."
-    )
-    none = confounding.finding(
-        view_of(pi, np.full(40, 0.5), a, np.arange(40.0), known=False, ratio=np.zeros(40))
-    )
+    assert logged.sentence == "propensities were logged, so nothing unobserved can have decided the action."
+    none = confounding.finding(view_of(pi, np.full(40, 0.5), a, np.arange(40.0), known=False, ratio=np.zeros(40)))
     assert none.sentence == "there is no overlap."
     thin = view_of(pi, np.full(40, 0.5), a, np.r_[1.0, np.zeros(39)], known=False)
     assert confounding.breaking_point(confounding.Sensitivity.of(thin)) == 1.0

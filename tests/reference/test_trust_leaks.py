@@ -88,16 +88,10 @@ def test_how_many_pairs_it_takes():
     determined = leaks._determined
     assert determined(pairs_of([12], [12]), 0.5) == 1.0  # 66 pairs, 33 expected to differ
     assert determined(pairs_of([11], [11]), 0.5) == 0.0  # 55 pairs: 27.5
-    assert (
-        determined(pairs_of([5] * 6, [5] * 6), 0.5) == 1.0
-    )  # 60 pairs: 30, and five rows share a value
+    assert determined(pairs_of([5] * 6, [5] * 6), 0.5) == 1.0  # 60 pairs: 30, and five rows share a value
     assert determined(pairs_of([5] * 6, [5] * 6), 0.499) == 0.0
-    assert (
-        determined(pairs_of([5] * 10, [5] * 10), 0.5) == 1.0
-    )  # five rows share a value: 100 pairs of 50 rows
-    assert (
-        determined(pairs_of([4] * 40, [4] * 40), 0.5) == 0.0
-    )  # copies of rows agree in everything
+    assert determined(pairs_of([5] * 10, [5] * 10), 0.5) == 1.0  # five rows share a value: 100 pairs of 50 rows
+    assert determined(pairs_of([4] * 40, [4] * 40), 0.5) == 0.0  # copies of rows agree in everything
     assert determined(pairs_of([5, 4] * 40, [5, 4] * 40), 0.5) == 0.0
     # Up to 1% of those that are expected to differ may: 100 rows have 4,950 pairs.
     assert determined(pairs_of([100] * 4, [100, 100, 100, 99]), 0.5) == 1.0  # 99 of 9,900

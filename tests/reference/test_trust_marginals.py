@@ -27,9 +27,7 @@ def steady(n=300, seed=0, *, spread=0.1, off=0.0, steps=3):
     q, v = 0.5 * reward + 0.1 * rng.normal(size=rows), 0.1 * rng.normal(size=rows)
     marginal = ratio + off * (1 + 0.1 * rng.normal(size=rows))
     layout = Layout.ragged([steps] * n)
-    return Decisions(
-        layout, reward, 0.5 * ratio, np.full(rows, 0.5), q, v, discount=0.9, marginal=marginal
-    )
+    return Decisions(layout, reward, 0.5 * ratio, np.full(rows, 0.5), q, v, discount=0.9, marginal=marginal)
 
 
 def view_of(d, *, discrete=True, regressed=False, known=True):
@@ -69,10 +67,7 @@ def test_drl_against_products_that_are_supported(off, discrete):
     robust, alone, products = loops(d)
     z, gap = z_of(robust - products)
     found = marginals.finding(view_of(d, discrete=discrete), [DRL])
-    share = max(
-        d.marginal.reshape(300, 3)[:, t].max() / d.marginal.reshape(300, 3)[:, t].sum()
-        for t in range(3)
-    )
+    share = max(d.marginal.reshape(300, 3)[:, t].max() / d.marginal.reshape(300, 3)[:, t].sum() for t in range(3))
     assert found.value == pytest.approx(z)
     assert found.sentence == (
         f"DRL and DML differ by {z:.2g} standard errors ({gap:+.3g}); one episode carries at most "
@@ -94,12 +89,8 @@ def test_drl_against_its_own_ratios_where_products_are_lost():
     z, gap = z_of(robust - alone)
     found = marginals.finding(view_of(lost), [DRL])
     assert found.value == pytest.approx(z)
-    assert found.sentence.startswith(
-        f"DRL and the ratios alone differ by {z:.2g} standard errors ({gap:+.3g});"
-    )
-    assert found.level == (
-        "ok" if z <= 3 else "caution"
-    )  # never an alarm: a value model may correct it
+    assert found.sentence.startswith(f"DRL and the ratios alone differ by {z:.2g} standard errors ({gap:+.3g});")
+    assert found.level == ("ok" if z <= 3 else "caution")  # never an alarm: a value model may correct it
     free = marginals.finding(view_of(lost, discrete=False), [DRL])
     assert free.level == ("alarm" if z > 5 else "caution" if z > 3 else "ok")
 
@@ -128,9 +119,7 @@ def test_drl_against_ratios_that_look_back():
 
 def test_regressed_ratios_without_any_witness_are_not_trusted():
     d = steady(spread=0.1, n=60)
-    lost = replace(
-        d, pi_e=d.pi_e * np.where(np.arange(180) < 3, 50.0, 0.2)
-    )  # one episode carries all
+    lost = replace(d, pi_e=d.pi_e * np.where(np.arange(180) < 3, 50.0, 0.2))  # one episode carries all
     assert len(ladder(replace(lost, regressed=True))) == 1
     counted = marginals.finding(view_of(lost, discrete=False), [DRL])
     alone = marginals.finding(view_of(lost, discrete=False, regressed=True), [DRL])
@@ -140,10 +129,7 @@ def test_regressed_ratios_without_any_witness_are_not_trusted():
     assert alone.value == counted.value
     assert not alone.details["checked"]
     # A share that looks back does not soften it.
-    assert (
-        marginals.softened(replace(alone, details={**alone.details, "drift": 0.0}), 1.0).level
-        == "alarm"
-    )
+    assert marginals.softened(replace(alone, details={**alone.details, "drift": 0.0}), 1.0).level == "alarm"
     # One step is no regression: its ratio is that of the action.
     first = replace(steady(n=40, steps=1), pi_e=np.where(np.arange(40) < 1, 20.0, 0.01))
     one = marginals.finding(view_of(first, discrete=False, regressed=True), [DRL])
@@ -186,10 +172,7 @@ def test_ratios_of_each_step_by_a_loop():
     s = Steps(4, 50)
     d = s.decisions(weight=np.arange(50) % 2 + 1.0)
     mean, largest = marginals.by_step(d)
-    unit, step = (
-        np.repeat(np.arange(50), s.lengths),
-        np.concatenate([np.arange(n) for n in s.lengths]),
-    )
+    unit, step = (np.repeat(np.arange(50), s.lengths), np.concatenate([np.arange(n) for n in s.lengths]))
     for t in range(max(s.lengths)):
         weight = [(unit[i] % 2 + 1) * s.marginal[i] for i in range(len(unit)) if step[i] == t]
         assert mean[t] == pytest.approx(sum(weight) / 75)

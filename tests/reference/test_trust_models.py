@@ -22,15 +22,7 @@ def world(q=0.0, v=0.0, seed=2, noise=0.0, **options):
     rng = np.random.default_rng(seed)
     base = 0.3 * d["a"] + 0.2 * d["x"] + noise * rng.normal(size=N)
     pi = options.pop("pi", np.full((N, 3), 1 / 3))
-    return d, view_of(
-        pi,
-        options.pop("p", d["p"]),
-        d["a"],
-        reward,
-        q=base + q,
-        v=base.mean() + v + 0 * base,
-        **options,
-    )
+    return d, view_of(pi, options.pop("p", d["p"]), d["a"], reward, q=base + q, v=base.mean() + v + 0 * base, **options)
 
 
 @pytest.mark.parametrize("known", [True, False])
@@ -50,10 +42,8 @@ def test_skill_and_calibration_of_a_reward_model(known, split, shift):
     where = "out of fold" if split == "crossfit" else "on the rows it was fitted on"
     skill, calibration = models._reward(view)
     assert skill.value == pytest.approx(r2)
-    assert (
-        skill.sentence
-        == f"the reward model explains {100 * r2:.3g}% of the variance {where}"
-        + (" (less than the mean does)." if r2 < 0 else ".")
+    assert skill.sentence == f"the reward model explains {100 * r2:.3g}% of the variance {where}" + (
+        " (less than the mean does)." if r2 < 0 else "."
     )
     assert skill.level == ("note" if r2 < -0.01 else "ok")
     z = abs(residual / error)
@@ -61,9 +51,7 @@ def test_skill_and_calibration_of_a_reward_model(known, split, shift):
     material = abs(residual) > 0.05 * usual
     assert material == (shift > 0.05)
     assert calibration.value == pytest.approx(z if material else 0.0)
-    assert calibration.sentence == (
-        f"rewards exceed predictions by {residual:.3g} on average (z = {z:.2g}) {where}."
-    )
+    assert calibration.sentence == (f"rewards exceed predictions by {residual:.3g} on average (z = {z:.2g}) {where}.")
     assert calibration.details["mean_residual"] == pytest.approx(residual)
     assert calibration.details["z"] == pytest.approx(z)
     level = "alarm" if z > 8 else "caution" if z > 4 else "ok"
@@ -78,20 +66,11 @@ def test_where_there_is_no_skill_to_judge():
     plain = view_of(np.full((N, 3), 1 / 3), d["p"], d["a"], d["r"])
     for f in models._reward(plain):
         assert (f.ran, f.sentence) == (False, "no estimate needed a reward model.")
-    same = view_of(
-        np.full((N, 3), 1 / 3),
-        d["p"],
-        d["a"],
-        np.full(N, 0.1),
-        q=np.full(N, 0.1),
-        v=np.full(N, 0.1),
-    )
+    same = view_of(np.full((N, 3), 1 / 3), d["p"], d["a"], np.full(N, 0.1), q=np.full(N, 0.1), v=np.full(N, 0.1))
     assert [f.sentence for f in models._reward(same)] == ["rewards do not vary."] * 2
     assert math.isnan(models.skill(np.ones(3), np.zeros(3), np.ones(3)))
     r, q, m = np.array([0.0, 1.0, 4.0]), np.array([0.5, 0.5, 3.0]), np.array([1.0, 2.0, 1.0])
-    assert models.skill(r, q, m) == pytest.approx(
-        1 - (0.25 + 2 * 0.25 + 1) / (1.5**2 + 2 * 0.25 + 2.5**2)
-    )
+    assert models.skill(r, q, m) == pytest.approx(1 - (0.25 + 2 * 0.25 + 1) / (1.5**2 + 2 * 0.25 + 2.5**2))
 
 
 def test_bins_of_equal_mass():
@@ -159,9 +138,7 @@ def test_no_score_can_beat_the_bound():
     assert sure
     found = models.efficiency(view)
     assert (found.level, found.remedy) == ("caution", OVERLAP)
-    assert found.sentence.endswith(
-        " No score can do better than 1: the standard error is too small."
-    )
+    assert found.sentence.endswith(" No score can do better than 1: the standard error is too small.")
     assert found.value < 0.5
     assert models._surely_less_noise(view)
     assert not models._surely_less_noise(rates(0.2, 60))
@@ -171,14 +148,7 @@ def test_no_score_can_beat_the_bound():
     gaps = [s for s in counts if s * 0.64 + (400 - s) * 0.04 - 64 < -4 * math.sqrt(64 * 0.36)]
     assert near == gaps
     assert not models._surely_less_noise(rates(0.5, 0))  # nothing varies: nothing is known
-    numbers = view_of(
-        np.full((4, 2), 0.5),
-        np.full(4, 0.5),
-        [0, 1, 0, 1],
-        np.arange(4.0),
-        q=np.ones(4),
-        v=np.ones(4),
-    )
+    numbers = view_of(np.full((4, 2), 0.5), np.full(4, 0.5), [0, 1, 0, 1], np.arange(4.0), q=np.ones(4), v=np.ones(4))
     assert not models._surely_less_noise(numbers)
     counted = view_of(np.full((2, 2), 0.5), np.full(2, 0.5), [0, 1], [1.0, 0.0], q=[0.2, 0.2], v=[0.2, 0.2],
                       count=[12.0, 388.0])  # fmt: skip
@@ -191,15 +161,10 @@ def test_where_variances_cannot_be_compared():
     d = drawn(2, N)
     plain = view_of(np.full((N, 3), 1 / 3), d["p"], d["a"], d["r"])
     assert models.efficiency(plain).sentence == "no estimate needed a reward model."
-    none = view_of(
-        np.full((N, 3), 1 / 3), d["p"], d["a"], d["r"], q=d["r"], v=d["r"], ratio=np.zeros(N)
-    )
+    none = view_of(np.full((N, 3), 1 / 3), d["p"], d["a"], d["r"], q=d["r"], v=d["r"], ratio=np.zeros(N))
     assert models.efficiency(none).sentence == "there is no overlap to compare variances on."
     exact = view_of(np.full((N, 3), 1 / 3), d["p"], d["a"], d["r"], q=d["r"], v=np.ones(N))
-    assert (
-        models.efficiency(exact).sentence
-        == "the estimated bound is 0: the model predicts without error."
-    )
+    assert models.efficiency(exact).sentence == "the estimated bound is 0: the model predicts without error."
 
 
 # -- behavior ----------------------------------------------------------------------------------------------------
@@ -268,13 +233,8 @@ def test_rows_of_probability_0():
         "probability 0: 1 / (n + K) takes its place."
     )
     assert found.remedy == THRESHOLDS["floored"].remedy
-    none = models.floored(
-        replace(view, problem=view_of(pi, d["p"], d["a"], d["r"], known=False).problem)
-    )
-    assert (none.value, none.sentence) == (
-        0.0,
-        "no action that the target takes had a fitted probability of 0.",
-    )
+    none = models.floored(replace(view, problem=view_of(pi, d["p"], d["a"], d["r"], known=False).problem))
+    assert (none.value, none.sentence) == (0.0, "no action that the target takes had a fitted probability of 0.")
     logged = models.floored(view_of(pi, d["p"], d["a"], d["r"]))
     assert (logged.value, logged.sentence) == (0.0, "logged propensities are used as they are.")
 
@@ -282,14 +242,10 @@ def test_rows_of_probability_0():
 def test_a_model_that_is_sure():
     p = np.r_[np.full(30, 0.999), np.full(10, 0.99), np.full(60, 0.5)]
     weight = np.r_[np.full(30, 2.0), np.ones(70)]
-    view = view_of(
-        np.full((100, 2), 0.5), p, np.arange(100) % 2, np.zeros(100), known=False, weight=weight
-    )
+    view = view_of(np.full((100, 2), 0.5), p, np.arange(100) % 2, np.zeros(100), known=False, weight=weight)
     found = models.certain(view)
     assert found.value == pytest.approx(60 / 130)
-    assert (
-        found.sentence == "the behavior model is over 99% sure of the action in 46.2% of the rows."
-    )
+    assert found.sentence == "the behavior model is over 99% sure of the action in 46.2% of the rows."
     assert "deterministic_logging" in by_name(models.findings(view))
     known = view_of(np.full((100, 2), 0.5), p, np.arange(100) % 2, np.zeros(100))
     assert "deterministic_logging" not in by_name(models.findings(known))

@@ -42,9 +42,7 @@ def by_action(pi, p, action, mass, square):
         if expected == 0:
             continue
         own = heavy[a] if (mass * w)[action == a].sum() > 0 else heavy.max()
-        s = max(
-            spread[a], expected * own, (square * pi[:, a] ** 2).sum() * max(inverse[a] - 1, 0.0)
-        )
+        s = max(spread[a], expected * own, (square * pi[:, a] ** 2).sum() * max(inverse[a] - 1, 0.0))
         z = gain[a] / math.sqrt(s)
         if z < 0:  # large weights may not have come yet
             third = (square**2 / mass * w**3)[action == a].sum()
@@ -80,16 +78,12 @@ def test_weights_of_each_action_by_a_loop(case):
     assert (value > 4) == (case == "wrong")
     if case == "wrong":
         off = loop[worst][1]
-        assert found.sentence == (
-            f"weights of action {worst} are off by {100 * off:+.1f}% (z = {loop[worst][0]:.2g})."
-        )
+        assert found.sentence == (f"weights of action {worst} are off by {100 * off:+.1f}% (z = {loop[worst][0]:.2g}).")
         assert (worst, found.level) == (1, "caution" if value <= 6 else "alarm")
         assert found.remedy == PROPENSITIES
     else:
         assert found.level == "ok"
-        assert (
-            found.sentence == f"the weights of no action are off by much (largest z {value:.2g})."
-        )
+        assert found.sentence == f"the weights of no action are off by much (largest z {value:.2g})."
 
 
 def test_a_model_in_place_of_propensities_is_to_blame():
@@ -139,8 +133,7 @@ def by_batch(pi, p, action, batch, mass, square, count):
             out.append(math.nan)
             continue
         filled = [
-            inverse[b, a] if inverse[b, a] > 0 else max(inverse[:, a].max(), count[mine].sum() / 3)
-            for a in range(k)
+            inverse[b, a] if inverse[b, a] > 0 else max(inverse[:, a].max(), count[mine].sum() / 3) for a in range(k)
         ]
         m, q = mass[mine], square[mine]
         mean = m @ w[mine] / m.sum()
@@ -157,9 +150,7 @@ def test_mean_weights_of_batches_by_a_loop(weighted):
     p = np.where(batch == 2, d["p"] * 0.6, d["p"])
     pi = np.full((260, 3), [0.6, 0.3, 0.1])
     a = np.where((batch == 1) & (d["a"] == 2), 1, d["a"])
-    roles = (
-        {"count": np.arange(260) % 2 + 1.0, "weight": np.arange(260) % 3 + 1.0} if weighted else {}
-    )
+    roles = {"count": np.arange(260) % 2 + 1.0, "weight": np.arange(260) % 3 + 1.0} if weighted else {}
     count, weight = roles.get("count", np.ones(260)), roles.get("weight", np.ones(260))
     view = view_of(pi, p, a, np.zeros(260), batch=np.array(list("abcde"))[batch], **roles)
     z = by_batch(pi, p, a, batch, count * weight, count * weight**2, count) / weights._design(view)
@@ -202,22 +193,15 @@ def test_mass_on_actions_of_probability_0():
     assert found.details["forbidden"] == pytest.approx(0.25)
     assert found.details["never_logged"] == pytest.approx(0.5)
     assert found.remedy == THRESHOLDS["unsupported_mass"].remedy
-    calm = overlap.finding(
-        view_of(np.full((20, 3), [0.5, 0.5, 0.0]), pi_b, np.arange(20) % 2, np.zeros(20))
-    )
+    calm = overlap.finding(view_of(np.full((20, 3), [0.5, 0.5, 0.0]), pi_b, np.arange(20) % 2, np.zeros(20)))
     assert (calm.value, calm.level) == (0.0, "ok")
     assert calm.sentence == "the logging policy can take every action that the target takes."
 
 
 def test_mass_on_actions_that_never_came():
-    view = view_of(
-        np.full((40, 3), [0.45, 0.45, 0.1]), np.full(40, 0.5), np.arange(40) % 2, np.zeros(40)
-    )
+    view = view_of(np.full((40, 3), [0.45, 0.45, 0.1]), np.full(40, 0.5), np.arange(40) % 2, np.zeros(40))
     found = overlap.finding(view)
-    assert (found.value, found.sentence) == (
-        pytest.approx(0.1),
-        "10% of the target's actions were never logged.",
-    )
+    assert (found.value, found.sentence) == (pytest.approx(0.1), "10% of the target's actions were never logged.")
     assert found.details == {
         "never_logged": pytest.approx(0.1),
         "shortfall": pytest.approx(0.1),
@@ -231,36 +215,22 @@ def test_a_mean_weight_below_1_is_mass_that_is_not_covered():
     view = view_of(np.full((n, 2), 0.5), np.full(n, 0.5), np.arange(n) % 2, np.zeros(n), ratio=w)
     found = overlap.finding(view)
     assert found.value == pytest.approx(0.3)
-    assert (
-        found.sentence
-        == "about 30% of the target's mass is not covered by the log (mean weight 0.7 instead of 1)."
-    )
+    assert found.sentence == "about 30% of the target's mass is not covered by the log (mean weight 0.7 instead of 1)."
     error = 0.7 * 0.5 / math.sqrt(n)
     assert found.details["shortfall_error"] == pytest.approx(error)
-    few = overlap.finding(
-        view_of(np.full((8, 2), 0.5), np.full(8, 0.5), np.arange(8) % 2, np.zeros(8), ratio=w[:8])
-    )
+    few = overlap.finding(view_of(np.full((8, 2), 0.5), np.full(8, 0.5), np.arange(8) % 2, np.zeros(8), ratio=w[:8]))
     assert (few.value, few.details["shortfall"]) == (0.0, pytest.approx(0.3))
-    assert (
-        few.sentence
-        == "no sign that the target takes actions which the logging policy never takes."
-    )
-    above = view_of(
-        np.full((n, 2), 0.5), np.full(n, 0.5), np.arange(n) % 2, np.zeros(n), ratio=2 * w
-    )
+    assert few.sentence == "no sign that the target takes actions which the logging policy never takes."
+    above = view_of(np.full((n, 2), 0.5), np.full(n, 0.5), np.arange(n) % 2, np.zeros(n), ratio=2 * w)
     assert (overlap.finding(above).value, overlap.finding(above).details["shortfall"]) == (0.0, 0.0)
 
 
 def test_no_overlap_at_all():
-    found = overlap.finding(
-        view_of(all_on(2, 30, 3), np.full(30, 0.5), np.arange(30) % 2, np.zeros(30))
-    )
+    found = overlap.finding(view_of(all_on(2, 30, 3), np.full(30, 0.5), np.arange(30) % 2, np.zeros(30)))
     assert (found.value, found.level) == (1.0, "alarm")
     assert found.sentence == (
         "the target never takes an action that was logged: no overlap, its value is not identified."
     )
-    part = view_of(
-        np.full((4, 2), 0.5), np.full(4, 0.5), [0, 1, 0, 1], np.zeros(4), shown=np.ones(4)
-    )
+    part = view_of(np.full((4, 2), 0.5), np.full(4, 0.5), [0, 1, 0, 1], np.zeros(4), shown=np.ones(4))
     assert overlap.finding(part).sentence == "the policy is known for the shown items only."
     assert weights._by_action(part).sentence == "the policy is known for the shown items only."

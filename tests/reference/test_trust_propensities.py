@@ -67,12 +67,7 @@ def tails(seen: int, n: int, share: float) -> float:
 
 @pytest.mark.parametrize(
     ("counts", "shares"),
-    [
-        ([12, 3, 1], [0.5, 0.3, 0.2]),
-        ([9, 7], [0.3, 0.2]),
-        ([30, 1, 2], [0.2, 0.5, 0.3]),
-        ([5], [0.9]),
-    ],
+    [([12, 3, 1], [0.5, 0.3, 0.2]), ([9, 7], [0.3, 0.2]), ([30, 1, 2], [0.2, 0.5, 0.3]), ([5], [0.9])],
 )
 def test_the_least_likely_count_by_binomial_tails(counts, shares):
     n = sum(counts)
@@ -130,9 +125,7 @@ def test_batches_are_tested_one_by_one():
         f"(p = {3 * each['b']:.2g}); 1 of 3 batches fail at 0.001."
     )
     assert found.details["deviation"] == pytest.approx(0.2)
-    calm = asked(
-        mismatch, table([50, 50, 48, 52], np.full(4, 0.5), action=[0, 1] * 2, batch=[1, 1, 2, 2])
-    )
+    calm = asked(mismatch, table([50, 50, 48, 52], np.full(4, 0.5), action=[0, 1] * 2, batch=[1, 1, 2, 2]))
     assert (calm.value, calm.level) == (1.0, "ok")
 
 
@@ -202,26 +195,20 @@ def test_inverse_propensities_of_each_action_by_a_loop(kind, lost):
     found = asked(mismatch, log)
     loop = by_inverse(a, p, 3, weight=log.weight, able=log.eligible)
     often = [(a == b).sum() >= 10 for b in range(3)]
-    usable = {
-        (o, b) for o, b in loop if (any(often[c] for c in range(3) if c != b) if o else often[b])
-    }
+    usable = {(o, b) for o, b in loop if (any(often[c] for c in range(3) if c != b) if o else often[b])}
     worst = max(sorted(usable), key=lambda key: abs(loop[key][0]) * loop[key][2])
     z, off, counts = loop[worst]
     z *= counts
     value = min(1.0, len(usable) * 2 * stats.norm.sf(abs(z)))
     assert found.value == pytest.approx(value)
     assert found.details["deviation"] == pytest.approx(off)
-    assert found.details["actions"] == {
-        b: pytest.approx(loop[False, b][0]) for b in range(3) if often[b]
-    }
+    assert found.details["actions"] == {b: pytest.approx(loop[False, b][0]) for b in range(3) if often[b]}
     assert found.details["method"].startswith("mean of 1{A = a} / propensity")
     if value > 0.002:
         assert found.sentence == FINE.format(value)
         assert found.level == "ok"
         return
-    who, its = ((f"action {worst[1]}", "its"), (f"actions other than {worst[1]}", "their"))[
-        worst[0]
-    ]
+    who, its = ((f"action {worst[1]}", "its"), (f"actions other than {worst[1]}", "their"))[worst[0]]
     was = "were" if worst[0] else "was"
     more = "more" if z > 0 else "less"
     sentence = f"{who} {was} logged {100 * off:.3g}% {more} often than {its} propensities say (p = {value:.2g})."
@@ -252,7 +239,5 @@ def test_a_very_unlikely_action_that_came_once():
     assert list(found.details["actions"]) == [1]
     ten = op.BanditLog.from_arrays(None, np.r_[0, a], np.zeros(210), np.r_[0.001, p])
     assert list(asked(mismatch, ten).details["actions"]) == [1]
-    likely = op.BanditLog.from_arrays(
-        None, np.r_[0, a], np.zeros(210), np.r_[np.full(10, 0.15), p[9:]]
-    )
+    likely = op.BanditLog.from_arrays(None, np.r_[0, a], np.zeros(210), np.r_[np.full(10, 0.15), p[9:]])
     assert list(asked(mismatch, likely).details["actions"]) == [0, 1]

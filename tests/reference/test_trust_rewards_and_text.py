@@ -30,17 +30,10 @@ def test_actions_that_never_came():
 
 
 def test_rewards_other_than_the_usual():
-    found = log_side.rare_rewards(
-        table([1000, 20, 9], None, action=[0, 1, 0], reward=[0.5, 3.0, 1.0])
-    )
+    found = log_side.rare_rewards(table([1000, 20, 9], None, action=[0, 1, 0], reward=[0.5, 3.0, 1.0]))
     assert (found.value, found.level) == (29.0, "note")
     assert found.sentence == "29 of 1,029 units have a reward other than 0.5."
-    assert (
-        log_side.rare_rewards(
-            table([1000, 21, 9], None, action=[0, 1, 0], reward=[0.5, 3.0, 1.0])
-        ).level
-        == "ok"
-    )
+    assert log_side.rare_rewards(table([1000, 21, 9], None, action=[0, 1, 0], reward=[0.5, 3.0, 1.0])).level == "ok"
 
 
 # -- late rewards ----------------------------------------------------------------------------------------------------
@@ -64,9 +57,7 @@ def error_of(r, m, square, cluster=None):
     mean = m @ r / m.sum()
     if cluster is None:
         return mean, math.sqrt(square @ (r - mean) ** 2) / m.sum()
-    return mean, math.sqrt(
-        sum((m * (r - mean))[cluster == c].sum() ** 2 for c in set(cluster))
-    ) / m.sum()
+    return mean, math.sqrt(sum((m * (r - mean))[cluster == c].sum() ** 2 for c in set(cluster))) / m.sum()
 
 
 @pytest.mark.parametrize("kind", ["plain", "weighted", "clusters", "long"])
@@ -90,38 +81,25 @@ def test_rewards_of_the_latest_batches_by_a_loop(kind, last):
 
     new, new_error = of(batch >= number - size)
     old, _ = of(batch < number - size)
-    lowest, error = min(
-        of((batch >= b - size) & (batch < b)) for b in range(size, number - size + 1)
-    )
+    lowest, error = min(of((batch >= b - size) & (batch < b)) for b in range(size, number - size + 1))
     z = (new - lowest) / math.hypot(new_error, error)
     late = new < lowest and z < -3.3
     ratio = new / old
     found = log_side.maturity(log)
-    assert found.details == {
-        "ratio": pytest.approx(ratio),
-        "lowest": pytest.approx(lowest),
-        "z": pytest.approx(z),
-    }
+    assert found.details == {"ratio": pytest.approx(ratio), "lowest": pytest.approx(lowest), "z": pytest.approx(z)}
     assert found.value == pytest.approx(ratio if late else max(ratio, 1.0))
     assert late == (last < 0.1)
     assert found.sentence == (
         f"rewards of the latest batches average {new:.4g}, of those before {old:.4g} ({100 * (ratio - 1):+.3g}%), and "
         f"at their lowest before {lowest:.4g} (z = {z:.2g})."
     )
-    assert found.level == (
-        "alarm" if late and ratio < 0.5 else "caution" if late and ratio < 0.8 else "ok"
-    )
+    assert found.level == ("alarm" if late and ratio < 0.5 else "caution" if late and ratio < 0.8 else "ok")
 
 
 def test_where_time_cannot_be_looked_at():
     no_batch = op.BanditLog.from_arrays(None, [0, 1], [0.0, 1.0])
-    assert log_side.maturity(no_batch).sentence == (
-        "the log has no batches, so rewards cannot be looked at by time."
-    )
-    assert (
-        log_side.maturity(maturity([0.5] * 3)[0]).sentence
-        == "3 batches are too few to look at rewards by time."
-    )
+    assert log_side.maturity(no_batch).sentence == ("the log has no batches, so rewards cannot be looked at by time.")
+    assert log_side.maturity(maturity([0.5] * 3)[0]).sentence == "3 batches are too few to look at rewards by time."
     assert log_side.maturity(maturity([0.5] * 4)[0]).ran
     none = "the mean reward before the latest batches is not positive."
     assert log_side.maturity(maturity([0.0] * 4)[0]).sentence == none
@@ -139,9 +117,7 @@ def named(frame, **roles):
 
 
 def test_text_with_many_levels():
-    frame = pd.DataFrame(
-        {"who": [f"u{i % 60}" for i in range(3000)], "x": 1.0, "a": [0, 1] * 1500, "r": 0.0}
-    )
+    frame = pd.DataFrame({"who": [f"u{i % 60}" for i in range(3000)], "x": 1.0, "a": [0, 1] * 1500, "r": 0.0})
     found = named(frame)
     assert (found.value, found.level) == (pytest.approx(0.02), "ok")
     assert found.sentence == "context column 'who' is text with 60 different values in 3,000 rows."
@@ -149,17 +125,12 @@ def test_text_with_many_levels():
     assert named(frame[:2999]).level == "note"
     frame["who"] = [f"u{i % 50}" for i in range(3000)]
     few = named(frame)
-    assert (few.value, few.sentence) == (
-        0.0,
-        "no text column of the context has more than 50 levels.",
-    )
+    assert (few.value, few.sentence) == (0.0, "no text column of the context has more than 50 levels.")
     frame["who"] = [f"u{i % 51}" for i in range(3000)]
     assert named(frame).value == pytest.approx(51 / 3000)
     frame["who"] = 1.0
     assert named(frame).sentence == "the context has no text columns."
-    counted = pd.DataFrame(
-        {"who": [f"u{i}" for i in range(60)], "x": 1.0, "a": [0, 1] * 30, "r": 0.0, "c": 5}
-    )
+    counted = pd.DataFrame({"who": [f"u{i}" for i in range(60)], "x": 1.0, "a": [0, 1] * 30, "r": 0.0, "c": 5})
     assert named(counted, count="c").value == pytest.approx(60 / 300)
     two = pd.DataFrame(
         {
@@ -178,9 +149,7 @@ def test_what_is_text_and_what_two_blocks_know():
     assert not is_text(np.array([None] * 100 + ["a"], dtype=object))
     assert not is_text(np.arange(3))
     values = np.array(["a", "b", "a"])
-    one = text_levels(
-        [("t", values, column_hashes(values)), ("n", np.arange(3), column_hashes(np.arange(3)))], 0
-    )
+    one = text_levels([("t", values, column_hashes(values)), ("n", np.arange(3), column_hashes(np.arange(3)))], 0)
     assert list(one) == ["t"]
     assert one["t"].distinct == 2.0
     other = text_levels([("t", values, column_hashes(np.array(["b", "c", "d"])))], 0)

@@ -52,18 +52,13 @@ def test_pairs_of_rows_that_agree_by_a_loop(copied):
     given = [np.asarray(x).astype(np.uint64) for x in (outer, inner)]
     twins = Twins.of(*given, np.ones(len(outer)), chance)
     assert twins.excess() == pytest.approx((z, share))
-    assert twins.excess(0.4) == pytest.approx(
-        excess(outer.tolist(), inner.tolist(), np.full(len(outer), 0.4))
-    )
-    pairs = [
-        (i, j) for i, j in itertools.combinations(range(len(outer)), 2) if outer[i] == outer[j]
-    ]
+    assert twins.excess(0.4) == pytest.approx(excess(outer.tolist(), inner.tolist(), np.full(len(outer), 0.4)))
+    pairs = [(i, j) for i, j in itertools.combinations(range(len(outer)), 2) if outer[i] == outer[j]]
     agreed = sum(inner[i] == inner[j] for i, j in pairs)
     assert twins.pairs() == (len(pairs), agreed)
     half = len(outer) // 2
     parts = [
-        Twins.of(given[0][s], given[1][s], np.ones(len(outer))[s], chance[s])
-        for s in (slice(half), slice(half, None))
+        Twins.of(given[0][s], given[1][s], np.ones(len(outer))[s], chance[s]) for s in (slice(half), slice(half, None))
     ]
     both = parts[0] + parts[1]
     assert both.excess() == pytest.approx((z, share))
@@ -93,15 +88,7 @@ def test_no_pairs_say_nothing():
 
 
 def test_only_some_of_many_rows_are_compared():
-    assert [thinning(n) for n in (0, 1, 2**17, 2**17 + 1, 2**18, 2**18 + 1, 2**20)] == [
-        0,
-        0,
-        0,
-        2,
-        2,
-        3,
-        4,
-    ]
+    assert [thinning(n) for n in (0, 1, 2**17, 2**17 + 1, 2**18, 2**18 + 1, 2**20)] == [0, 0, 0, 2, 2, 3, 4]
     outer = np.random.default_rng(1).integers(2**63, size=4000).astype(np.uint64)
     all_of = Twins.of(outer, outer, np.ones(4000), np.zeros(4000))
     some = Twins.of(outer, outer, np.ones(4000), np.zeros(4000), bits=3)
@@ -155,9 +142,7 @@ def test_copies_are_believed_beyond_four_standard_errors():
     several = log_side._copies("near_duplicates", [("a", 1.0, 0.1), ("b", 4.05, 0.2)])
     assert (several.value, several.details["column"]) == (0.0, "b")
     assert log_side._copies("near_duplicates", [("a", -9.0, 0.1)]).value == 0.0
-    assert log_side._copies("near_duplicates", []).sentence == (
-        "there are no context columns to leave out one by one."
-    )
+    assert log_side._copies("near_duplicates", []).sentence == ("there are no context columns to leave out one by one.")
 
 
 def test_where_copies_are_not_looked_for():
@@ -177,10 +162,7 @@ def test_where_copies_are_not_looked_for():
     coarse = op.BanditLog.from_arrays(
         np.zeros(60), np.arange(60) % 19 * 1.0, d["r"], np.ones(60), action_kind="continuous"
     )
-    assert (
-        checked(coarse)["duplicates"].sentence
-        == "contexts and actions repeat, so equal rows are to be expected."
-    )
+    assert checked(coarse)["duplicates"].sentence == "contexts and actions repeat, so equal rows are to be expected."
     third = op.BanditLog.from_arrays(
         np.zeros(60), np.arange(60) % 20 * 1.0, d["r"], np.ones(60), action_kind="continuous"
     )

@@ -20,10 +20,7 @@ def roles_of(kind):
     """A log of some kind, whose rows weigh between 1 and 3."""
     d = drawn(21, N)
     a, p, r = d["a"], d["p"].copy(), d["r"]
-    given = {
-        "context": np.column_stack([d["x"], np.arange(N) % 6]),
-        "weight": np.arange(N) % 3 + 1.0,
-    }
+    given = {"context": np.column_stack([d["x"], np.arange(N) % 6]), "weight": np.arange(N) % 3 + 1.0}
     if kind == "whole":
         p = d["whole"]
     if kind == "wrong":
@@ -47,18 +44,7 @@ def roles_of(kind):
     return given, a, p, r
 
 
-KINDS = (
-    "plain",
-    "whole",
-    "wrong",
-    "batches",
-    "clusters",
-    "eligible",
-    "leak",
-    "copies",
-    "constant",
-    "none",
-)
+KINDS = ("plain", "whole", "wrong", "batches", "clusters", "eligible", "leak", "copies", "constant", "none")
 
 
 def same(one, other, *, words=True):
@@ -106,11 +92,7 @@ def test_checks_of_a_policy(kind, model, scale):
     def found(weight=1.0, reward=1.0):
         own = {**given, "weight": weight * given["weight"]}
         fitted = {"q": reward * q, "v": reward * v} if model else {}
-        return checks(
-            view_of(
-                pi, p, a, reward * r, known=kind != "plain", cells=1, exact=exact, **own, **fitted
-            )
-        )
+        return checks(view_of(pi, p, a, reward * r, known=kind != "plain", cells=1, exact=exact, **own, **fitted))
 
     base = found()
     same(base, found(weight=scale))
@@ -125,16 +107,7 @@ def test_leaning_and_counts(scale):
 
     def found(weight=1.0, reward=1.0):
         own = np.arange(N) % 2 + 1.0
-        view = view_of(
-            pi,
-            d["p"],
-            d["a"],
-            reward * d["r"],
-            cells=1,
-            leaning=lean,
-            weight=weight * own,
-            count=own,
-        )
+        view = view_of(pi, d["p"], d["a"], reward * d["r"], cells=1, leaning=lean, weight=weight * own, count=own)
         return [*coarse.findings(view), *weights.findings(view)]
 
     base = found()
@@ -147,9 +120,7 @@ def test_ten_copies_of_a_log_are_a_count_of_ten():
     x = d["x"].round(0)
 
     def found(rows, **options):
-        log = op.BanditLog.from_arrays(
-            x[rows], d["a"][rows], d["r"][rows].round(1), d["p"][rows].round(2), **options
-        )
+        log = op.BanditLog.from_arrays(x[rows], d["a"][rows], d["r"][rows].round(1), d["p"][rows].round(2), **options)
         return log_findings(log, log_sums(log))
 
     each = np.arange(120)

@@ -17,11 +17,7 @@ from offpolicy.trust.view import View
 
 def test_the_narrowest_interaction_that_holds():
     flat = np.zeros(1500)
-    for options, name in (
-        ({}, "independent"),
-        ({"effect": 0.9}, "cascade"),
-        ({"effect": 0.9, "below": True}, "full"),
-    ):
+    for options, name in (({}, "independent"), ({"effect": 0.9}, "cascade"), ({"effect": 0.9, "below": True}, "full")):
         log = log_of(frame_of(1500, 4, x=flat, **options), bare=True)
         assert slots_choice.choice(log, 0.001) == name
     log = log_of(frame_of(1500, 4, x=flat), bare=True)
@@ -61,16 +57,11 @@ def test_levels_at_which_slates_choose(monkeypatch):
     kept = slots_choice.settled(log, 2, 5)
     apart = int(np.asarray(drawn(log.units, 0.25, 5)).sum())
     assert asked_at == [(apart, 0.2), (300 - apart, 0.1)]
-    assert (
-        kept.notes[-1]
-        == f"interaction 'independent' was chosen on {apart} slates, which no estimate uses"
-    )
+    assert kept.notes[-1] == f"interaction 'independent' was chosen on {apart} slates, which no estimate uses"
     says[0.1] = "cascade"
     wider = slots_choice.settled(log, 2, 5)
     assert wider.interaction.name == "cascade"
-    assert wider.notes[-1].endswith(
-        ", and widened to 'cascade', on which rewards of the others depend"
-    )
+    assert wider.notes[-1].endswith(", and widened to 'cascade', on which rewards of the others depend")
     says.update({0.2: "full"})
     assert slots_choice.settled(log, 2, 5).interaction.name == "full"
 
@@ -79,9 +70,7 @@ def test_forty_slates_are_enough_to_choose(monkeypatch):
     monkeypatch.setattr(slots_choice, "choice", lambda part, level: "full")
     log = log_of(frame_of(120, 4, x=np.zeros(120)), "auto", bare=True)
     for size, fine in ((40, True), (39, False), (80, True), (81, False)):
-        monkeypatch.setattr(
-            slots_choice, "drawn", lambda units, share, seed, size=size: np.arange(120) < size
-        )
+        monkeypatch.setattr(slots_choice, "drawn", lambda units, share, seed, size=size: np.arange(120) < size)
         if fine:
             assert slots_choice.settled(log, 2, 0).n == 120 - size
         else:
@@ -92,7 +81,5 @@ def test_forty_slates_are_enough_to_choose(monkeypatch):
 def test_a_hundred_slates_are_enough_for_a_wider_interaction():
     for n, ran in ((100, True), (99, False)):
         log = log_of(frame_of(n, 3, x=np.zeros(n)))
-        same = op.evaluate(
-            log, lambda rows: np.tile([0.5, 0.3, 0.2], (len(rows), 1)), estimators=["IPW"]
-        )
+        same = op.evaluate(log, lambda rows: np.tile([0.5, 0.3, 0.2], (len(rows), 1)), estimators=["IPW"])
         assert interaction.finding(View.of(same.problem, same.targets["policy"])).ran is ran

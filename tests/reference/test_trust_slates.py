@@ -48,11 +48,7 @@ def hotelling(table, rank=None):
     n = len(table)
     mean, cov = table.mean(axis=0), np.cov(table.T)
     t2 = n * mean @ np.linalg.pinv(cov, rcond=1e-9, hermitian=True) @ mean
-    rank = (
-        np.linalg.matrix_rank(cov / np.outer(*[np.sqrt(np.diag(cov))] * 2), tol=1e-8)
-        if rank is None
-        else rank
-    )
+    rank = np.linalg.matrix_rank(cov / np.outer(*[np.sqrt(np.diag(cov))] * 2), tol=1e-8) if rank is None else rank
     z = math.sqrt(n) * mean / np.sqrt(np.diag(cov))
     return stats.f.sf(t2 * (n - rank) / (rank * (n - 1)), rank, n - rank), rank, z
 
@@ -100,11 +96,7 @@ def test_dependence_on_slots_left_out_by_a_loop(kind, effect):
             f"no sign that rewards depend on items of slots that were left out (p = {found.p:.2g})."
         )
         assert said.level == "ok"
-    assert said.details == {
-        "position": names[top][0] + 1,
-        "item": repr(names[top][1]),
-        "z": found.z,
-    }
+    assert said.details == {"position": names[top][0] + 1, "item": repr(names[top][1]), "z": found.z}
 
 
 def test_which_items_are_looked_at():
@@ -115,9 +107,7 @@ def test_which_items_are_looked_at():
     above = np.tril(np.ones((3, 3), dtype=bool))
     assert {j for j, _ in slots._terms(log, above)} == {1, 2}
     assert list(slots._terms(log, np.ones((3, 3), dtype=bool))) == []
-    few = log_of(
-        frame_of(89, 2, x=np.zeros(89)), bare=True
-    )  # ten slates for each term: two items of three slots
+    few = log_of(frame_of(89, 2, x=np.zeros(89)), bare=True)  # ten slates for each term: two items of three slots
     assert [a for _, a in slots._terms(few, everything)] == [0, 1] * 3
     item = frame["item"].to_numpy().reshape(-1, 3)
     rare = frame.copy()
@@ -134,16 +124,12 @@ def test_which_items_are_looked_at():
 
 def test_where_no_slot_is_left_out():
     frame = frame_of(120, 1)
-    assert slots.finding(log_of(frame, "full")).sentence == (
-        "rewards may depend on all slots: none is left out."
-    )
+    assert slots.finding(log_of(frame, "full")).sentence == ("rewards may depend on all slots: none is left out.")
     unknown = log_of(frame.drop(columns="p"), propensity=None)
     assert slots.finding(unknown).sentence == "propensities of the items were not logged."
     assert slots.finding(log_of(frame_of(120, 1, slots=1))).sentence == "slates have one slot."
     few = log_of(frame_of(12, 1))
-    assert (
-        slots.finding(few).sentence == "no slot that rewards leave out shows an item often enough."
-    )
+    assert slots.finding(few).sentence == "no slot that rewards leave out shows an item often enough."
     assert not THRESHOLDS["left_out_slots"].decides
 
 
@@ -168,12 +154,7 @@ def test_attraction_acts_through_a_linear_model():
     for side in (half, ~half):
         rows, others = np.flatnonzero(~side), np.flatnonzero(side)
         given = RewardData(
-            table.rows(rows),
-            log.action[rows],
-            log.slot_reward[rows],
-            None,
-            log.actions,
-            log.names.action,
+            table.rows(rows), log.action[rows], log.slot_reward[rows], None, log.actions, log.names.action
         )
         fit = LinearReward().fit_reward(given, 0)
         for item_code in range(3):
@@ -188,11 +169,7 @@ def test_attraction_acts_through_a_linear_model():
     p = frame["p"].to_numpy().reshape(n, 3)[:, 1]
     residual = slots._residual(log).reshape(n, 3)
     at = f.reshape(n, 3, 3)[:, 1]
-    expected = (
-        (residual[:, 0] + residual[:, 2])
-        * (at - at.mean(axis=1)[:, None])[np.arange(n), item[:, 1]]
-        / (3 * p)
-    )
+    expected = (residual[:, 0] + residual[:, 2]) * (at - at.mean(axis=1)[:, None])[np.arange(n), item[:, 1]] / (3 * p)
     assert columns.of(1, slots.ATTRACTIVE, slice(None)) == pytest.approx(expected)
     assert columns.of(1, slots.ATTRACTIVE, slice(5, 9)) == pytest.approx(expected[5:9])
 
@@ -203,9 +180,7 @@ def test_attraction_acts_through_a_linear_model():
 def seen(n, kind, *, effect=0.0, seed=3, model=False, policy=(0.6, 0.2, 0.2)):
     frame = frame_of(n, seed, effect=effect, below=True, x=np.zeros(n))
     log = log_of(frame, kind)
-    ev = op.evaluate(
-        log, lambda rows: np.tile(policy, (len(rows), 1)), estimators=["DML" if model else "IPW"]
-    )
+    ev = op.evaluate(log, lambda rows: np.tile(policy, (len(rows), 1)), estimators=["DML" if model else "IPW"])
     view = View.of(ev.problem, ev.targets["policy"])
     w = np.array(policy)[frame["item"]] / frame["p"].to_numpy()
     return view, w.reshape(n, 3), frame["r"].to_numpy().reshape(n, 3)
@@ -216,15 +191,11 @@ def test_wider_interactions_by_a_loop(effect):
     view, w, r = seen(900, "independent", effect=effect)
     centered = r - r.mean(axis=0)
     whole, chain = w.prod(axis=1), w.cumprod(axis=1)
-    gaps = {
-        "full": ((whole[:, None] - w) * centered).sum(axis=1),
-        "cascade": ((chain - w) * centered).sum(axis=1),
-    }
+    gaps = {"full": ((whole[:, None] - w) * centered).sum(axis=1), "cascade": ((chain - w) * centered).sum(axis=1)}
     z = {name: mean_z(view.units.sample(gap), 0.0) for name, gap in gaps.items()}
     found = interaction.finding(view)
     assert found.details == {
-        name: {"z": pytest.approx(z[name]), "difference": pytest.approx(gaps[name].mean())}
-        for name in z
+        name: {"z": pytest.approx(z[name]), "difference": pytest.approx(gaps[name].mean())} for name in z
     }
     worst = max(z, key=lambda n: abs(z[n]))
     value = max(0.0, stats.norm.isf(min(1.0, 2 * 2 * stats.norm.sf(abs(z[worst]))) / 2))
@@ -265,6 +236,4 @@ def test_a_sum_over_slots_against_the_product():
     reward = frame["r"].to_numpy().reshape(300, 3)[:, 0]
     expected = (w.prod(axis=1) - (1 + (w - 1).sum(axis=1))) * (reward - reward.mean())
     assert list(interaction.wider(view.decisions)) == ["full"]
-    assert interaction.difference(view, interaction.wider(view.decisions)["full"]) == pytest.approx(
-        expected
-    )
+    assert interaction.difference(view, interaction.wider(view.decisions)["full"]) == pytest.approx(expected)

@@ -40,9 +40,7 @@ def by_batch(psi, batch, m, square, cluster=None):
         if cluster is None:
             spread = square[mine] @ residual**2
         else:
-            spread = sum(
-                (m[mine] * residual)[cluster[mine] == c].sum() ** 2 for c in set(cluster[mine])
-            )
+            spread = sum((m[mine] * residual)[cluster[mine] == c].sum() ** 2 for c in set(cluster[mine]))
         out.append((mean, math.sqrt(spread) / m[mine].sum()))
     return np.array(out).T
 
@@ -99,10 +97,7 @@ def test_drift_between_batches_by_a_loop(batches, kind, moved):
     assert [row["value"] for row in found.details["batches"]] == pytest.approx(mean)
     assert [row["std_error"] for row in found.details["batches"]] == pytest.approx(error)
     verb = "does not differ" if p >= 0.001 else "differs"
-    assert (
-        found.sentence
-        == f"the estimate {verb} between {batches} batches beyond noise (p = {p:.2g})."
-    )
+    assert found.sentence == f"the estimate {verb} between {batches} batches beyond noise (p = {p:.2g})."
     assert found.level == ("ok" if p >= 0.001 else "note")
     assert (p < 0.001) == (moved > 0)
 
@@ -129,10 +124,7 @@ UNITS = Units(500)
 
 
 def estimates(**scores):
-    return {
-        name.replace("_", "-"): Estimate.from_scores(BASE + psi, units=UNITS)
-        for name, psi in scores.items()
-    }
+    return {name.replace("_", "-"): Estimate.from_scores(BASE + psi, units=UNITS) for name, psi in scores.items()}
 
 
 def hall(x, null=0.0):
@@ -206,9 +198,7 @@ def test_what_smoothing_explains_is_no_disagreement():
     for one, other in ((replace(wide, finer=half), noisy), (noisy, replace(wide, finer=half))):
         x = one.psi[0] - other.psi[0]
         allowed = abs(wide.value - half.value) + (wide.psi[0] - half.psi[0]).std() / math.sqrt(500)
-        assert stability._paired_z(one, other) == pytest.approx(
-            hall(x, math.copysign(allowed, x.mean()))
-        )
+        assert stability._paired_z(one, other) == pytest.approx(hall(x, math.copysign(allowed, x.mean())))
 
 
 # -- tails -------------------------------------------------------------------------------------------------------------
@@ -258,9 +248,7 @@ def test_rewards_without_a_tail():
     ):
         assert stability.reward_tail(scored(np.asarray(reward, float))).sentence == why
     none = scored(np.arange(50.0), ratio=np.zeros(50))
-    assert (
-        stability.reward_tail(none).sentence == "there is no overlap, and so there are no scores."
-    )
+    assert stability.reward_tail(none).sentence == "there is no overlap, and so there are no scores."
     assert THRESHOLDS["reward_tail"].decides
 
 

@@ -75,13 +75,7 @@ def test_every_check_has_its_row():
 @pytest.mark.parametrize("name", TABLE)
 def test_limits_are_those_of_the_table(name):
     t = THRESHOLDS[name]
-    marks = {
-        "d": t.decides,
-        "a": t.advice,
-        "p": t.about_products,
-        "m": t.about_marginals,
-        "r": t.about_reach,
-    }
+    marks = {"d": t.decides, "a": t.advice, "p": t.about_products, "m": t.about_marginals, "r": t.about_reach}
     about = "".join(letter for letter, yes in marks.items() if yes)
     assert (t.caution, t.alarm, t.side, t.false_alarms) == TABLE[name][:4]
     assert sorted(about) == sorted(TABLE[name][4])

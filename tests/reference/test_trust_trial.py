@@ -25,12 +25,8 @@ POWER = (stats.norm.ppf(0.975) + stats.norm.ppf(0.8)) ** 2
 def logged(reward, units=UNITS, kind="bandit"):
     """An evaluation of which nothing is known but the log."""
     log = SimpleNamespace(kind=kind, names=SimpleNamespace(cluster="user_id"))
-    problem = SimpleNamespace(
-        units=units, earning="r", table=SimpleNamespace(columns={"r": reward}), log=log
-    )
-    return SimpleNamespace(
-        logged=Estimate.from_scores(reward, units=units, label="logged"), problem=problem
-    )
+    problem = SimpleNamespace(units=units, earning="r", table=SimpleNamespace(columns={"r": reward}), log=log)
+    return SimpleNamespace(logged=Estimate.from_scores(reward, units=units, label="logged"), problem=problem)
 
 
 def change_of(value, error=None, level=0.95, method="normal"):
@@ -62,9 +58,7 @@ def test_no_finite_test():
     assert ab_test(logged(np.full(400, 2.0)), None, None) is None  # rewards that do not vary
     still = Change(scores(1e-13), Interval(-1.0, 1.0, 0.95, "normal"), is_lift=False)
     assert ab_test(logged(2.0 + NOISE), None, still) is None
-    assert ab_test(
-        logged(2.0 + NOISE), scores(2.0), Change(scores(1e-11), still.interval, is_lift=False)
-    )
+    assert ab_test(logged(2.0 + NOISE), scores(2.0), Change(scores(1e-11), still.interval, is_lift=False))
     tiny = Change(scores(1e-13, 1e-7), Interval(-1.0, 1.0, 0.95, "normal"), is_lift=False)
     assert ab_test(logged(1e-6 * (2.0 + NOISE)), scores(2e-6, 1e-6), tiny) is not None
     assert ab_test(logged(1e6 * NOISE), None, None) is None
@@ -88,9 +82,7 @@ def test_a_difference_that_stood_out_is_shrunken(value, level):
     assert test.estimated == pytest.approx(value)
     assert test.per_arm == each
     assert test.relative == pytest.approx(difference / 2.0)
-    assert f"{difference:+.3g} (the estimate, {value:+.3g}, shrunk to offset selection)" in str(
-        test
-    )
+    assert f"{difference:+.3g} (the estimate, {value:+.3g}, shrunk to offset selection)" in str(test)
     word = "gain" if value > 0 else "drop"
     assert test.effect.startswith(f"a {word} of ")
 
@@ -99,9 +91,7 @@ def test_what_is_left_of_a_weak_estimate():
     assert shrunken(1.0, 1.96) == 0.35
     assert shrunken(1.5, 2.5) == 0.35
     assert shrunken(3.0, 3.5) == pytest.approx(max(3.0 - 2.3 * 3.5**1.4 / 3.0, 0.35))
-    assert shrunken(4.0) == pytest.approx(
-        4 - 2.3 * QUANTILE**1.4 * math.exp((QUANTILE - 4) / 1.5) / 4
-    )
+    assert shrunken(4.0) == pytest.approx(4 - 2.3 * QUANTILE**1.4 * math.exp((QUANTILE - 4) / 1.5) / 4)
 
 
 def test_rewards_of_two_values_have_the_variance_of_a_share():
@@ -155,9 +145,7 @@ def test_how_far_a_difference_stands_out():
     assert trial._standing_out(uneven)[1] == pytest.approx(0.2 / below.estimate.std_error)
     at_end = replace(change, interval=Interval(0.4, 0.7, 0.95, "joint"))
     assert trial._standing_out(at_end) == (1e6, pytest.approx(QUANTILE))
-    small = Estimate.from_scores(
-        np.r_[np.zeros(300), np.full(100, 40.0)] + NOISE * 1e-3, units=UNITS
-    )
+    small = Estimate.from_scores(np.r_[np.zeros(300), np.full(100, 40.0)] + NOISE * 1e-3, units=UNITS)
     skewed = Change(small, small.interval(0.9), is_lift=False)
     own = small.interval(0.9)
     if not trial.is_balanced(own):
@@ -166,13 +154,7 @@ def test_how_far_a_difference_stands_out():
 
 
 def test_whole_units_and_four_digits():
-    assert [rounded_up(x) for x in (0.2, 1.0, 99.0 + 1e-9, 99.5, 99_999.5)] == [
-        1,
-        1,
-        99,
-        100,
-        100_000,
-    ]
+    assert [rounded_up(x) for x in (0.2, 1.0, 99.0 + 1e-9, 99.5, 99_999.5)] == [1, 1, 99, 100, 100_000]
     assert rounded_up(100_000.0) == 100_000
     assert rounded_up(100_001.0) == 100_100
     assert rounded_up(1_234_567.0) == 1_235_000

@@ -16,10 +16,7 @@ def test_the_skill_of_a_value_model_by_a_loop():
     s = Steps(6, 30)
     mass = np.arange(30) % 2 + 1.0
     d = s.decisions(discount=0.9, weight=mass)
-    unit, step = (
-        np.repeat(np.arange(30), s.lengths),
-        np.concatenate([np.arange(n) for n in s.lengths]),
-    )
+    unit, step = (np.repeat(np.arange(30), s.lengths), np.concatenate([np.arange(n) for n in s.lengths]))
     y = s.reward.copy()
     for i in range(len(y) - 1):
         if unit[i + 1] == unit[i]:
@@ -38,9 +35,7 @@ def test_the_skill_of_a_value_model_by_a_loop():
     found = horizon._skill(view)
     value = horizon.skill(view.decisions)
     assert found.value == pytest.approx(value)
-    assert found.details["by_step"] == pytest.approx(
-        horizon.step_skill(view.decisions).tolist(), nan_ok=True
-    )
+    assert found.details["by_step"] == pytest.approx(horizon.step_skill(view.decisions).tolist(), nan_ok=True)
     worse = view_of_steps(replace(s, q=s.q + 50.0))
     assert horizon.skill(worse.decisions) == -1.0
     assert horizon._skill(worse).sentence == (
@@ -61,10 +56,7 @@ def test_the_skill_of_a_value_model_by_a_loop():
 def test_the_efficiency_bound_of_episodes_by_a_loop():
     s = Steps(7, 40, zero=0.0)
     view = view_of_steps(s, discount=0.9)
-    unit, step = (
-        np.repeat(np.arange(40), s.lengths),
-        np.concatenate([np.arange(n) for n in s.lengths]),
-    )
+    unit, step = (np.repeat(np.arange(40), s.lengths), np.concatenate([np.arange(n) for n in s.lengths]))
     first, noise, score = np.zeros(40), np.zeros(40), np.zeros(40)
     for u in range(40):
         rows = np.flatnonzero(unit == u)
@@ -85,15 +77,10 @@ def test_the_efficiency_bound_of_episodes_by_a_loop():
     steps = [f.sentence for f in models._reward(view)]
     assert steps == ["judged step by step for episodes."] * 2
     slates = models.efficiency(view_of_steps(s, kind="slates"))
-    assert (
-        slates.sentence == "rewards of one slate may go together, of which the bound knows nothing."
-    )
+    assert slates.sentence == "rewards of one slate may go together, of which the bound knows nothing."
     plain = view_of_steps(s, q=False, discount=0.9)
     expected = [
-        sum(
-            0.9**t * np.prod(s.ratio[u][: t + 1]) * s.reward[unit == u][t]
-            for t in range(s.lengths[u])
-        )
+        sum(0.9**t * np.prod(s.ratio[u][: t + 1]) * s.reward[unit == u][t] for t in range(s.lengths[u]))
         for u in range(40)
     ]
     assert plain.score == pytest.approx(expected)
@@ -108,10 +95,7 @@ def test_mean_weights_of_episodes_in_batches():
     view = view_of_steps(s, batch_labels=("a", "b"))
     view.problem.units = replace(view.problem.units, batch=batch)
     w = np.array([np.prod(r) for r in s.ratio])
-    z = [
-        (w[batch == b].sum() - 30) / math.sqrt(((w[batch == b] - w[batch == b].mean()) ** 2).sum())
-        for b in (0, 1)
-    ]
+    z = [(w[batch == b].sum() - 30) / math.sqrt(((w[batch == b] - w[batch == b].mean()) ** 2).sum()) for b in (0, 1)]
     assert weights._batch_z(view, batch) == pytest.approx(z)
     assert weights._expected_squares(view, batch, 2).tolist() == [1.0, 1.0]
     found = weights._by_batch(view)

@@ -72,9 +72,7 @@ def test_what_the_conclusion_says():
         summary(worse, ev), "It is not worth an A/B test: it earns less than the current policy."
     ]  # fmt: skip
     dear = Judged({"new": scores(2.0)}, minimize=True)
-    assert judge(dear).reasons[1] == (
-        "It is not worth an A/B test: it costs more than the current policy."
-    )
+    assert judge(dear).reasons[1] == ("It is not worth an A/B test: it costs more than the current policy.")
     assert judge(Judged({"new": worse}, minimize=True)).reasons[1].startswith("Worth an A/B test: ")
     same = scores(1.01)
     ev = Judged({"new": same})
@@ -88,32 +86,22 @@ def test_what_the_conclusion_says():
     exact = judge(ev)
     low, high = (ev["new",] - ev.logged).interval(0.95)
     assert exact.test is None
-    assert (
-        exact.reasons[1]
-        == f"There may be no difference from the current policy ({low:.3g} to {high:.3g})."
-    )
+    assert exact.reasons[1] == f"There may be no difference from the current policy ({low:.3g} to {high:.3g})."
 
 
 def test_several_policies_are_corrected_for():
     ev = Judged({"new": scores(1.01), "old": scores(1.02)})
     ev.compare = lambda level, estimator: SimpleNamespace(
-        differences={
-            "new": Interval(-0.25, 0.75, level, "joint"),
-            "old": Interval(0.25, 0.75, level, "joint"),
-        }
+        differences={"new": Interval(-0.25, 0.75, level, "joint"), "old": Interval(0.25, 0.75, level, "joint")}
     )
     found = judge(ev, "new")
     assert found.reasons[1].startswith(
         "There may be no difference from the current policy (-0.25 to 0.75, corrected for 2 policies). To find out, an"
     )
-    assert verdict.difference_to_log(ev, "old", "DML", 0.9).interval == Interval(
-        0.25, 0.75, 0.9, "joint"
-    )
+    assert verdict.difference_to_log(ev, "old", "DML", 0.9).interval == Interval(0.25, 0.75, 0.9, "joint")
     assert not verdict.difference_to_log(ev, "old", "DML", 0.9).is_lift
     refused = Interval(-1.0, 1.0, 0.95, "t", "insufficient evidence: too few", sufficient=False)
-    ev.compare = lambda level, estimator: SimpleNamespace(
-        differences={"new": refused, "old": refused}
-    )
+    ev.compare = lambda level, estimator: SimpleNamespace(differences={"new": refused, "old": refused})
     assert "from the current policy (too few)" in judge(ev, "new").reasons[1]
 
 
@@ -125,14 +113,12 @@ def test_a_difference_that_hardly_stands_out_is_not_to_be_planned():
     assert change.sign == 1
     test = replace(judge(Judged({"new": scores(2.0)})).test, logs=11.0)
     said = verdict._conclusion(ev, "new", e, e.interval(0.95), change, test, decided=False)
-    assert said[1] == (
-        f"It looks better, but by how much is uncertain: {test}. Log more data before planning one."
-    )
+    assert said[1] == (f"It looks better, but by how much is uncertain: {test}. Log more data before planning one.")
     none = verdict._conclusion(ev, "new", e, e.interval(0.95), change, None, decided=True)
     assert none[1] == "The log cannot tell whether it is better."
-    assert verdict._conclusion(ev, "new", e, e.interval(0.95), change, None, decided=False)[
-        1
-    ].startswith("There may be no difference")
+    assert verdict._conclusion(ev, "new", e, e.interval(0.95), change, None, decided=False)[1].startswith(
+        "There may be no difference"
+    )
 
 
 def test_an_interval_that_is_refused_decides():
@@ -151,10 +137,7 @@ def test_a_value_that_is_not_identified():
     lost = Estimate.from_scores(np.full(400, np.nan), units=UNITS, label="lost")
     ev = Judged({"new": lost}, FEW)
     found = judge(ev)
-    assert (found.level, found.grounds) == (
-        "insufficient evidence",
-        ("Its value is not identified.",),
-    )
+    assert (found.level, found.grounds) == ("insufficient evidence", ("Its value is not identified.",))
     assert found.reasons == [
         "Its value is not identified.", f"Five units are left. {OVERLAP}", f"To find out, {found.test}."
     ]  # fmt: skip

@@ -15,9 +15,7 @@ from offpolicy.trust import marginals, verdict
 from offpolicy.trust.finding import Finding, judged
 from offpolicy.trust.verdict import Verdict, judge
 
-MARGINAL = Finding(
-    "marginal_ratios", 6.0, "alarm", "they differ.", "do.", {"drift": 0.2, "look_back": 4}
-)
+MARGINAL = Finding("marginal_ratios", 6.0, "alarm", "they differ.", "do.", {"drift": 0.2, "look_back": 4})
 
 
 @pytest.mark.parametrize(
@@ -53,10 +51,7 @@ def test_looking_back_softens_what_is_said_of_marginals():
         (replace(MARGINAL, details={"drift": 0.51, "look_back": 4}), 0.9),
     ):  # fmt: skip
         assert marginals.softened(f, share) is f
-    assert (
-        marginals.softened(replace(MARGINAL, details={"drift": 0.5, "look_back": 4}), 0.9).level
-        == "caution"
-    )
+    assert marginals.softened(replace(MARGINAL, details={"drift": 0.5, "look_back": 4}), 0.9).level == "caution"
 
 
 def test_the_disagreement_of_the_estimator_that_speaks():
@@ -64,19 +59,12 @@ def test_the_disagreement_of_the_estimator_that_speaks():
     ev = Judged({"new": scores(2.0)}, loud, estimator="DML")
     assert [f.name for f in judge(ev).findings] == ["estimator_disagreement"]
     ev.estimators = [named("IPW"), named("SNIPW")]
-    far = {
-        "IPW": scores(2.0),
-        "SNIPW": Estimate.from_scores(3.0 + NOISE + 0.1 * NOISE[::-1], units=UNITS),
-    }
+    far = {"IPW": scores(2.0), "SNIPW": Estimate.from_scores(3.0 + NOISE + 0.1 * NOISE[::-1], units=UNITS)}
     ev.__class__ = type("Two", (Judged,), {"__getitem__": lambda self, key: far[key[1]]})
     ev.problem.made = lambda kind: ["full"]
-    ev.problem.decisions = lambda target, probe: SimpleNamespace(
-        layout=SimpleNamespace(is_single=True)
-    )
+    ev.problem.decisions = lambda target, probe: SimpleNamespace(layout=SimpleNamespace(is_single=True))
     found = judge(ev, estimator="IPW")
-    assert [f.sentence[:31] for f in found.findings] == [
-        "IPW and SNIPW differ by 1.4e+02"
-    ] or found.findings
+    assert [f.sentence[:31] for f in found.findings] == ["IPW and SNIPW differ by 1.4e+02"] or found.findings
     assert "IPW and SNIPW differ" in found.findings[0].sentence
     far["SNIPW"] = Estimate.from_scores(2.0 + NOISE + 1e-14, units=UNITS)
     assert judge(ev, estimator="IPW").findings == ()

@@ -24,14 +24,7 @@ def softened(x, k=3):
 def world(seed=1, n=240, **options):
     d = drawn(seed, n)
     pi = options.pop("pi", softened(d["x"]))
-    return d, view_of(
-        pi,
-        options.pop("p", d["p"]),
-        d["a"],
-        options.pop("reward", d["r"]),
-        context=d["x"],
-        **options,
-    )
+    return d, view_of(pi, options.pop("p", d["p"]), d["a"], options.pop("reward", d["r"]), context=d["x"], **options)
 
 
 def normal(z, units):
@@ -41,10 +34,7 @@ def normal(z, units):
 
 def hall(x, null=1.0):
     e = x - x.mean()
-    z, skew = (
-        (x.mean() - null) / (math.sqrt((e**2).sum()) / len(x)),
-        (e**3).sum() / (e**2).sum() ** 1.5,
-    )
+    z, skew = ((x.mean() - null) / (math.sqrt((e**2).sum()) / len(x)), (e**3).sum() / (e**2).sum() ** 1.5)
     return normal(z + skew * z**2 / 3 + skew**2 * z**3 / 27 + skew / 6, len(x))
 
 
@@ -57,19 +47,13 @@ def test_every_figure_of_plain_weights():
     assert found["effective_sample_size"].sentence == (
         f"the weights leave as much information as {size:.3g} of 240 units."
     )
-    assert found["effective_sample_size"].details == {
-        "share": pytest.approx(size / 240),
-        "units": 240.0,
-    }
+    assert found["effective_sample_size"].details == {"share": pytest.approx(size / 240), "units": 240.0}
     assert found["largest_weight"].value == pytest.approx(w.max())
     assert found["largest_weight"].sentence == f"the largest importance weight is {w.max():,.4g}."
     assert found["largest_weight"].details == {}
     share = w.max() / w.sum()
     assert found["largest_weight_share"].value == pytest.approx(share)
-    assert (
-        found["largest_weight_share"].sentence
-        == f"one unit carries {100 * share:.3g}% of the total weight."
-    )
+    assert found["largest_weight_share"].sentence == f"one unit carries {100 * share:.3g}% of the total weight."
     top = sum(sorted(w)[-2:]) + 0.4 * sorted(w)[-3]
     assert found["top_share"].value == pytest.approx(top / w.sum())
     assert found["top_share"].sentence == (
@@ -87,10 +71,7 @@ def test_every_figure_of_plain_weights():
     z = hall(w)
     side = "above" if z > 0 else "below"
     assert found["mean_weight_z"].value == pytest.approx(z)
-    assert (
-        found["mean_weight_z"].sentence
-        == f"the mean weight is {abs(z):.3g} standard errors {side} 1."
-    )
+    assert found["mean_weight_z"].sentence == f"the mean weight is {abs(z):.3g} standard errors {side} 1."
     assert (mean.level, mean.remedy, found["mean_weight_z"].level) == ("ok", "", "ok")
     assert found["mean_weight_by_batch"].sentence == "the log has no batches."
 
@@ -98,10 +79,7 @@ def test_every_figure_of_plain_weights():
 def test_large_sizes_are_counted_in_whole_units():
     _, view = world(pi=np.full((240, 3), 1 / 3), p=np.full(240, 1 / 3))
     found = by_name(weights.findings(view))
-    assert (
-        found["effective_sample_size"].sentence
-        == "the weights leave as much information as 240 of 240 units."
-    )
+    assert found["effective_sample_size"].sentence == "the weights leave as much information as 240 of 240 units."
     assert weights._amount(100.0) == "100"
     assert weights._amount(99.94) == "99.9"
     assert weights._amount(1234.5) == "1,234"
@@ -129,42 +107,26 @@ def test_units_of_clusters():
 
 @pytest.mark.parametrize(
     ("factor", "level", "z_level", "known"),
-    [
-        (0.5, "alarm", "alarm", True),
-        (1.5, "alarm", "alarm", False),
-        (1.055, "caution", "caution", True),
-    ],
+    [(0.5, "alarm", "alarm", True), (1.5, "alarm", "alarm", False), (1.055, "caution", "caution", True)],
 )
 def test_a_mean_weight_that_is_off(factor, level, z_level, known):
     n = 4000
     w = factor * (1 + 0.9 * np.tile([-1.0, 1.0], n // 2))
-    view = view_of(
-        np.full((n, 2), 0.5), np.full(n, 0.5), np.arange(n) % 2, np.zeros(n), ratio=w, known=known
-    )
+    view = view_of(np.full((n, 2), 0.5), np.full(n, 0.5), np.arange(n) % 2, np.zeros(n), ratio=w, known=known)
     mean, z = weights._mean(view)
     assert (mean.level, z.level) == (level, z_level)
     own = PROPENSITIES if known else FITTED
     assert mean.remedy == z.remedy == (f"{OVERLAP} {own}" if factor < 1 else own)
-    assert z.value == pytest.approx(
-        (factor - 1) / (0.9 * factor / math.sqrt(n))
-    )  # symmetric, and many
+    assert z.value == pytest.approx((factor - 1) / (0.9 * factor / math.sqrt(n)))  # symmetric, and many
 
 
 def test_a_mean_weight_is_judged_where_it_is_off_and_surely_so():
     n = 100_000
     even = np.tile([0.5, 1.5], n // 2)
-    small = view_of(
-        np.full((n, 2), 0.5), np.full(n, 0.5), np.arange(n) % 2, np.zeros(n), ratio=1.019 * even
-    )
+    small = view_of(np.full((n, 2), 0.5), np.full(n, 0.5), np.arange(n) % 2, np.zeros(n), ratio=1.019 * even)
     mean, z = weights._mean(small)
     assert (mean.level, z.level, z.value > 10) == ("ok", "ok", True)
-    few = view_of(
-        np.full((40, 2), 0.5),
-        np.full(40, 0.5),
-        np.arange(40) % 2,
-        np.zeros(40),
-        ratio=1.2 * even[:40],
-    )
+    few = view_of(np.full((40, 2), 0.5), np.full(40, 0.5), np.arange(40) % 2, np.zeros(40), ratio=1.2 * even[:40])
     mean, z = weights._mean(few)
     assert (mean.value, mean.level, z.level) == (pytest.approx(1.2), "ok", "ok")
 
@@ -176,18 +138,12 @@ def test_top_share_of_units_that_stand_for_several():
     room = 0.01 * len(every)
     expected = sum(every[:3]) + (room - 3) * every[3]
     assert weights.top_share(w, m) == pytest.approx(expected / every.sum())
-    assert weights.top_share(w, m, 0.5) == pytest.approx(
-        every[: len(every) // 2].sum() / every.sum(), rel=0.01
-    )
+    assert weights.top_share(w, m, 0.5) == pytest.approx(every[: len(every) // 2].sum() / every.sum(), rel=0.01)
     assert math.isnan(weights.top_share(np.zeros(3), np.ones(3)))
     many = np.arange(1.0, 1001.0)
     assert weights.top_share(many, np.ones(1000)) == pytest.approx(many[-10:].sum() / many.sum())
-    assert weights.top_share(many, np.ones(1000), 0.1) == pytest.approx(
-        many[-100:].sum() / many.sum()
-    )
-    assert weights.top_share(many, np.ones(1000), 0.2) == pytest.approx(
-        many[-200:].sum() / many.sum()
-    )
+    assert weights.top_share(many, np.ones(1000), 0.1) == pytest.approx(many[-100:].sum() / many.sum())
+    assert weights.top_share(many, np.ones(1000), 0.2) == pytest.approx(many[-200:].sum() / many.sum())
 
 
 def test_what_one_unit_carries():
@@ -198,9 +154,7 @@ def test_what_one_unit_carries():
     total = count * weight @ w
     assert weights.unit_share(view, w) == pytest.approx(max(weight * w) / total)
     assert math.isnan(weights.unit_share(view, np.zeros(3)))
-    none = view_of(
-        np.full((3, 2), 0.5), np.full(3, 0.5), [0, 1, 1], [3.0, 0.0, 2.0], ratio=np.zeros(3)
-    )
+    none = view_of(np.full((3, 2), 0.5), np.full(3, 0.5), [0, 1, 1], [3.0, 0.0, 2.0], ratio=np.zeros(3))
     assert by_name(weights.findings(none))["largest_weight_share"].sentence == (
         "one unit carries none of the total weight."
     )
@@ -210,26 +164,14 @@ def test_rewards_of_two_values_as_in_the_whole_log():
     w = np.array([1.0, 4.0, 0.5, 0.0, 2.0])
     count, weight = np.array([4.0, 1.0, 2.0, 3.0, 1.0]), np.array([1.0, 2.0, 0.5, 1.0, 1.0])
     reward = np.array([0.0, 1.0, 1.0, 0.0, 1.0])
-    view = view_of(
-        np.full((5, 2), 0.5),
-        np.full(5, 0.5),
-        [0, 1, 1, 0, 1],
-        reward,
-        ratio=w,
-        count=count,
-        weight=weight,
-    )
+    view = view_of(np.full((5, 2), 0.5), np.full(5, 0.5), [0, 1, 1, 0, 1], reward, ratio=w, count=count, weight=weight)
     each = weight * reward
     size = (count @ w) ** 2 / (count @ w**2) * (count @ each) ** 2 / (count @ each**2)
     share, words = weights._rewards_on_one(view)
     assert share == pytest.approx(min(count.sum() / size, 1.0))
     assert words == "with rewards as in the whole log, one unit would carry"
     plenty = view_of(
-        np.full((90, 2), 0.5),
-        np.full(90, 0.5),
-        np.arange(90) % 2,
-        np.arange(90) % 3 == 0,
-        ratio=np.ones(90),
+        np.full((90, 2), 0.5), np.full(90, 0.5), np.arange(90) % 2, np.arange(90) % 3 == 0, ratio=np.ones(90)
     )
     assert weights._rewards_on_one(plenty)[0] == pytest.approx(1 / 30)
     never = view_of(np.full((5, 2), 0.5), np.full(5, 0.5), [0, 1, 1, 0, 1], np.zeros(5), ratio=w)
@@ -250,18 +192,13 @@ def test_the_tail_of_the_weights(case):
         "few": np.r_[np.ones(n - 3), 2, 3, 4],
     }[case]  # fmt: skip
     reach = {"largest": 1e7, "forbidden": 0.0} if case == "bounded" else {}
-    view = view_of(
-        np.full((n, 2), 0.5), np.full(n, 0.5), np.arange(n) % 2, np.zeros(n), ratio=w, reach=reach
-    )
+    view = view_of(np.full((n, 2), 0.5), np.full(n, 0.5), np.arange(n) % 2, np.zeros(n), ratio=w, reach=reach)
     found = weights._tail(view)
     if case == "few":
         assert found.sentence == "too few different weights to judge their tail."
         return
     if case == "levels":
-        assert (found.value, found.sentence) == (
-            -math.inf,
-            "the weights take few levels: they have no tail.",
-        )
+        assert (found.value, found.sentence) == (-math.inf, "the weights take few levels: they have no tail.")
         return
     k = tail_index(w)
     sure = surely_above(k, exceedances(n))

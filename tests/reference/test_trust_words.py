@@ -22,12 +22,7 @@ NONE = not_applicable("balance", "no columns.")
 def test_findings_in_order_and_in_words():
     found = Findings([OK, CAUTION, ALARM, NOTE, NONE])
     assert [f.name for f in found.worst()] == ["largest_weight_share", "near_duplicates"]
-    assert (len(found), next(iter(found)), "balance" in found, "x" in found) == (
-        5,
-        "duplicates",
-        True,
-        False,
-    )
+    assert (len(found), next(iter(found)), "balance" in found, "x" in found) == (5, "duplicates", True, False)
     with pytest.raises(KeyError, match="no check is called 'duplicate'"):
         found["duplicate"]
     starts = [str(f).split(":")[0] for f in found.values()]
@@ -44,41 +39,26 @@ def test_findings_in_order_and_in_words():
     assert lines[3].startswith(" " * 10 + "act")
     assert max(map(len, lines)) <= 100
     assert max(map(len, lines)) > 95
-    full = Finding(
-        "duplicates", 1.0, "alarm", f"{'s' * 80} {'t' * 92} u", f"{'a' * 90} {'b' * 90} c"
-    )
+    full = Finding("duplicates", 1.0, "alarm", f"{'s' * 80} {'t' * 92} u", f"{'a' * 90} {'b' * 90} c")
     assert [len(line) for line in wrapped(full)] == [100, 100, 9, 100, 100, 11]
     page = found._repr_html_()
-    assert (
-        page.index("largest_weight_share")
-        < page.index("near_duplicates")
-        < page.index("duplicates</td>")
-    )
+    assert page.index("largest_weight_share") < page.index("near_duplicates") < page.index("duplicates</td>")
     assert "some &amp; more." in page.lower()
 
 
 def test_findings_by_policy_and_name():
-    d = Diagnostics(
-        Findings([OK]),
-        {"a": Findings([CAUTION]), "b": Findings([ALARM, judged("duplicates", 1.0, "x")])},
-    )
+    d = Diagnostics(Findings([OK]), {"a": Findings([CAUTION]), "b": Findings([ALARM, judged("duplicates", 1.0, "x")])})
     assert d["a", "duplicates"].value == 0.0
     assert d["b", "duplicates"].value == 1.0
     assert d["a"]["near_duplicates"] is CAUTION
     assert d["duplicates"] is OK
     with pytest.raises(
-        KeyError,
-        match=r"name the policy as well: \[policy, 'near_duplicates'\]\. Policies: \['a', 'b'\]",
+        KeyError, match=r"name the policy as well: \[policy, 'near_duplicates'\]\. Policies: \['a', 'b'\]"
     ):
         d["near_duplicates"]
     with pytest.raises(KeyError, match="no policy or check is called 'c'"):
         d["c"]
-    assert [f.name for f in d] == [
-        "duplicates",
-        "near_duplicates",
-        "largest_weight_share",
-        "duplicates",
-    ]
+    assert [f.name for f in d] == ["duplicates", "near_duplicates", "largest_weight_share", "duplicates"]
     rows = d.rows()
     assert [row["policy"] for row in rows] == [None, "a", "b", "b"]
     assert rows[1] == {
@@ -101,27 +81,13 @@ def test_findings_by_policy_and_name():
 
 
 def resting(
-    *,
-    known=False,
-    given=False,
-    cells=None,
-    kind="bandit",
-    continuous=False,
-    propensity=None,
-    ran=True,
-    **settings,
+    *, known=False, given=False, cells=None, kind="bandit", continuous=False, propensity=None, ran=True, **settings
 ):
     log = SimpleNamespace(kind=kind, is_continuous=continuous, propensity=propensity)
     found = judged("coarse_ratio", 0.5, "fine.") if ran else not_applicable("coarse_ratio", "why.")
-    problem = SimpleNamespace(
-        weights_known=known, log=log, source=SimpleNamespace(cells=cells, behavior_given=given)
-    )
+    problem = SimpleNamespace(weights_known=known, log=log, source=SimpleNamespace(cells=cells, behavior_given=given))
     return SimpleNamespace(
-        problem=problem,
-        settings=settings,
-        diagnostics={"p": Findings([found])},
-        targets={"p": None},
-        metric_name="r",
+        problem=problem, settings=settings, diagnostics={"p": Findings([found])}, targets={"p": None}, metric_name="r"
     )
 
 
@@ -139,10 +105,7 @@ OF_CELLS = (
         ({}, rests.ASSUMES),
         ({"given": True}, rests.GIVEN),
         ({"randomized": True}, rests.DECLARED),
-        (
-            {"gamma": 1.5},
-            "assumes that no unrecorded cause changes the odds of an action by more than a factor of 1.5",
-        ),
+        ({"gamma": 1.5}, "assumes that no unrecorded cause changes the odds of an action by more than a factor of 1.5"),
         ({"gamma": 1.5, "randomized": True}, rests.DECLARED),
         ({"known": True, "cells": CELLS}, OF_CELLS),
         ({"cells": CELLS}, f"{rests.ASSUMES} and {OF_CELLS}"),
@@ -152,9 +115,7 @@ def test_what_numbers_assume(options, expected):
     assert rests.assumption(resting(**options)) == expected
 
 
-LOG = (
-    "Log propensities, or pass randomized=True if actions were drawn at random given these columns"
-)
+LOG = "Log propensities, or pass randomized=True if actions were drawn at random given these columns"
 BOUND = f"{LOG}, or accept a bound on unrecorded causes with gamma=."
 
 
@@ -185,28 +146,10 @@ def test_reasons_that_follow_from_an_assumption(options, expected):
         ("yes", None, "bandit", False, "randomized= must be True or False. Got 'yes' instead."),
         (False, True, "bandit", False, "gamma= must be a number of at least 1. Got True instead."),
         (False, 0.99, "bandit", False, "gamma= must be a number of at least 1. Got 0.99 instead."),
-        (
-            False,
-            1e6,
-            "bandit",
-            False,
-            "gamma= must be a number of at least 1. Got 1000000.0 instead.",
-        ),
+        (False, 1e6, "bandit", False, "gamma= must be a number of at least 1. Got 1000000.0 instead."),
         (False, "2", "bandit", False, "gamma= must be a number of at least 1. Got '2' instead."),
-        (
-            False,
-            2,
-            "bandit",
-            True,
-            "gamma= bounds the odds of labels. These actions are numbers: leave gamma= out.",
-        ),
-        (
-            False,
-            2,
-            "slates",
-            False,
-            "gamma= works for single decisions only. Leave it out for episodes.",
-        ),
+        (False, 2, "bandit", True, "gamma= bounds the odds of labels. These actions are numbers: leave gamma= out."),
+        (False, 2, "slates", False, "gamma= works for single decisions only. Leave it out for episodes."),
     ],
 )
 def test_declarations_that_cannot_be_meant(randomized, gamma, kind, continuous, why):
@@ -214,12 +157,8 @@ def test_declarations_that_cannot_be_meant(randomized, gamma, kind, continuous, 
     with pytest.raises(UsageError) as error:
         rests.check_declarations(log, randomized, gamma)
     assert str(error.value) == why
-    rests.check_declarations(
-        SimpleNamespace(kind="bandit", is_continuous=False), randomized=True, gamma=1
-    )
-    rests.check_declarations(
-        SimpleNamespace(kind="slates", is_continuous=True), randomized=False, gamma=None
-    )
+    rests.check_declarations(SimpleNamespace(kind="bandit", is_continuous=False), randomized=True, gamma=1)
+    rests.check_declarations(SimpleNamespace(kind="slates", is_continuous=True), randomized=False, gamma=None)
 
 
 def accepted(gamma, effect=0.4, target=1.0):
@@ -230,16 +169,9 @@ def accepted(gamma, effect=0.4, target=1.0):
     a = np.arange(n) % 2
     r = (np.random.default_rng(1).random(n) < np.where(a == 1, 0.2 + effect, 0.2)) * 1.0
     pi = np.tile([1 - target, target], (n, 1))
-    view = view_of(
-        pi, np.full(n, 0.5), a, r, known=False, **({"ratio": np.zeros(n)} if target < 0 else {})
-    )
+    view = view_of(pi, np.full(n, 0.5), a, r, known=False, **({"ratio": np.zeros(n)} if target < 0 else {}))
     view.problem.made = lambda kind: []
-    ev = SimpleNamespace(
-        problem=view.problem,
-        settings={"gamma": gamma},
-        targets={"p": view.target},
-        metric_name="r",
-    )
+    ev = SimpleNamespace(problem=view.problem, settings={"gamma": gamma}, targets={"p": view.target}, metric_name="r")
     return ev, View.of(view.problem, view.target)
 
 

@@ -33,9 +33,7 @@ class Steps:
         self.lengths = [int(x) for x in rng.integers(1, 5, size=self.n)]
         rows = sum(self.lengths)
         self.pi_b = rng.choice([0.25, 0.5, 0.8], size=rows)
-        self.pi_e = np.where(
-            rng.random(rows) < self.zero, 0.0, rng.choice([0.3, 0.5, 0.6], size=rows)
-        )
+        self.pi_e = np.where(rng.random(rows) < self.zero, 0.0, rng.choice([0.3, 0.5, 0.6], size=rows))
         ends = np.cumsum(self.lengths)[:-1]
         self.ratio = [part.tolist() for part in np.split(self.pi_e / self.pi_b, ends)]
         self.state, self.action = rng.integers(STATES, size=rows), rng.integers(K, size=rows)

@@ -26,26 +26,12 @@ def scores(mean, spread=1.0, draws=1):
 class Ev:
     """The parts of an evaluation that a gate looks at."""
 
-    def __init__(
-        self,
-        values,
-        logged=1.0,
-        *,
-        estimator="DML",
-        verdict="trust",
-        known=True,
-        redraw=True,
-        **settings,
-    ):
+    def __init__(self, values, logged=1.0, *, estimator="DML", verdict="trust", known=True, redraw=True, **settings):
         self.estimates = values
         self.policies, self.targets = list(values), dict.fromkeys(values)
         self.logged = scores(logged, 0.5)
         self.estimators = [named(estimator)]
-        self.metrics, self.metric_name, self.assumption = (
-            ("reward",),
-            "reward",
-            settings.pop("assumption", ""),
-        )
+        self.metrics, self.metric_name, self.assumption = (("reward",), "reward", settings.pop("assumption", ""))
         source = SimpleNamespace(behavior_given=settings.pop("given", False))
         self.problem = SimpleNamespace(weights_known=known, source=source)
         self.settings = {"repeats": 1, "seed": 0, **settings}

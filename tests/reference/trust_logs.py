@@ -12,9 +12,7 @@ from offpolicy.trust.propensities import distribution_sums
 from offpolicy.trust.sums import log_sums
 
 
-def table(
-    counts: Any, propensity: Any, *, reward: Any = None, context: Any = None, **options: Any
-) -> op.BanditLog:
+def table(counts: Any, propensity: Any, *, reward: Any = None, context: Any = None, **options: Any) -> op.BanditLog:
     """One row for each action, standing for so many of them."""
     action = options.pop("action", np.arange(len(counts)))
     reward = np.zeros(len(counts)) if reward is None else reward

@@ -7,14 +7,7 @@ import pandas as pd
 
 import offpolicy as op
 
-ROLES = {
-    "slate": "s",
-    "position": "k",
-    "context": ["x"],
-    "action": "item",
-    "reward": "r",
-    "propensity": "p",
-}
+ROLES = {"slate": "s", "position": "k", "context": ["x"], "action": "item", "reward": "r", "propensity": "p"}
 
 
 def frame_of(n, seed=0, *, effect=0.0, slots=3, below=False, x=None):

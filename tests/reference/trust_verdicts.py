@@ -16,16 +16,7 @@ from trust_gates import NOISE, UNITS, Ev
 class Judged(Ev):
     """What a verdict looks at as well: findings, the log's own columns, what propensities rest on."""
 
-    def __init__(
-        self,
-        values,
-        *findings,
-        minimize=False,
-        products=0.0,
-        looks_back=0.0,
-        episodes=False,
-        **options,
-    ):
+    def __init__(self, values, *findings, minimize=False, products=0.0, looks_back=0.0, episodes=False, **options):
         settings = {k: options.pop(k) for k in ("randomized", "gamma") if k in options}
         super().__init__(values, **options)
         self.settings.update(settings)

@@ -54,12 +54,7 @@ def view_of(
     reward = np.asarray(reward, float)
     n, k = pi.shape
     log = op.BanditLog.from_arrays(
-        roles.pop("context", None),
-        action,
-        reward,
-        pi_b,
-        actions=roles.pop("actions", range(k)),
-        **roles,
+        roles.pop("context", None), action, reward, pi_b, actions=roles.pop("actions", range(k)), **roles
     )
     count = log.count
     weight = log.weight
@@ -71,9 +66,7 @@ def view_of(
         Layout.single(n), reward, taken, own, blank if q is None else np.asarray(q, float),
         blank if v is None else np.asarray(v, float), weight=units.mass, count=log.count,
     )  # fmt: skip
-    where = reach_of(
-        pi, count * weight, count * weight**2, pi_b if pi_b.ndim == 2 else None, **(reach or {})
-    )
+    where = reach_of(pi, count * weight, count * weight**2, pi_b if pi_b.ndim == 2 else None, **(reach or {}))
     problem = SimpleNamespace(
         log=log, ratio_log=log, weights_known=known, units=units,
         decisions=lambda target, probe: d,

@@ -20,9 +20,7 @@ from offpolicy.models import PerAction
 TRUTH = {"linear": 1.5, "boosted": 0.75}
 LEARNERS = {
     "linear": PerAction(LinearRegression()),
-    "boosted": PerAction(
-        LGBMRegressor(n_estimators=40, num_leaves=6, learning_rate=0.15, verbosity=-1, n_jobs=1)
-    ),
+    "boosted": PerAction(LGBMRegressor(n_estimators=40, num_leaves=6, learning_rate=0.15, verbosity=-1, n_jobs=1)),
 }
 FOUR = [(known, kind) for kind in TRUTH for known in (True, False)]
 

@@ -43,10 +43,7 @@ def test_shares_with_a_weak_model_are_conservative_by_what_the_projection_says()
 
 @pytest.mark.parametrize(
     "world",
-    [
-        Bandit(n=600, propensities="shares"),
-        Bandit(n=1000, propensities="classifier", overlap="logistic"),
-    ],
+    [Bandit(n=600, propensities="shares"), Bandit(n=1000, propensities="classifier", overlap="logistic")],
     ids=["shares", "logistic"],
 )
 def test_dml_with_a_good_model_has_the_right_standard_error(world):

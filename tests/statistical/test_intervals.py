@@ -44,9 +44,7 @@ def rare_arm(rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
     return (rng.random(n) < 0.02) * 50.0, (rng.random(n) < 0.01) * 1.0
 
 
-@pytest.mark.parametrize(
-    "n", [1000, *(pytest.param(n, marks=pytest.mark.verify) for n in (5000, 12_000))]
-)
+@pytest.mark.parametrize("n", [1000, *(pytest.param(n, marks=pytest.mark.verify) for n in (5000, 12_000))])
 def test_rare_arm_is_covered_where_the_normal_interval_fails(n):
     rng = np.random.default_rng(n)
     runs, hits = 600, dict.fromkeys(["normal", "likelihood", "auto"], 0)
@@ -105,11 +103,7 @@ def test_likelihood_and_bca_follow_skewness_better_than_the_normal_interval():
     misses = {"normal": [0, 0], "el": [0, 0], "bca": [0, 0]}
     for k in range(500):
         s = Sample.of_mean(rng.exponential(size=60))
-        found = {
-            "normal": normal(s),
-            "el": empirical_likelihood(s),
-            "bca": bca(s, number=500, seed=k),
-        }
+        found = {"normal": normal(s), "el": empirical_likelihood(s), "bca": bca(s, number=500, seed=k)}
         for name, i in found.items():
             misses[name][0] += i.low > 1
             misses[name][1] += i.high < 1
@@ -124,8 +118,7 @@ def test_finite_sample_bounds_never_undercover():
     rng = np.random.default_rng(4)
     for method in (hoeffding, empirical_bernstein):
         hits = sum(
-            method(Sample.of_mean(rng.beta(0.1, 0.9, size=25)), 0.9, low=0, high=1).covers(0.1)
-            for _ in range(500)
+            method(Sample.of_mean(rng.beta(0.1, 0.9, size=25)), 0.9, low=0, high=1).covers(0.1) for _ in range(500)
         )
         assert at_least(hits, 500, 0.9)
 
@@ -135,11 +128,7 @@ def adaptive_log(rng, *, batches=10, size=100, rate=0.5, floor=0.05):
     won, lost = np.ones(2), np.ones(2)
     w, r, batch, scale = [], [], [], []
     for b in range(batches):
-        p = (
-            0.5
-            if b == 0
-            else float((rng.beta(won[0], lost[0], 200) > rng.beta(won[1], lost[1], 200)).mean())
-        )
+        p = 0.5 if b == 0 else float((rng.beta(won[0], lost[0], 200) > rng.beta(won[1], lost[1], 200)).mean())
         p = min(max(p, floor), 1 - floor)
         arm = (rng.random(size) >= p).astype(int)
         reward = (rng.random(size) < rate) * 1.0
@@ -159,10 +148,7 @@ def test_confidence_sequence_covers_at_every_look_under_adaptive_logging():
     looks = np.array([50, 100, 200, 350, 500, 700, 1000])
     for _ in range(runs):
         w, r, _, _ = adaptive_log(rng)
-        path = [
-            confidence_sequence(w[:k], r[:k], reward_low=0, reward_high=1, weight_high=20.0)
-            for k in looks
-        ]
+        path = [confidence_sequence(w[:k], r[:k], reward_low=0, reward_high=1, weight_high=20.0) for k in looks]
         always += all(i.covers(0.5) for i in path)
         fixed += all(normal(Sample.of_mean((w * r)[:k])).covers(0.5) for k in looks)
     assert at_least(always, runs, 0.95)
@@ -220,9 +206,7 @@ def test_best_policy_errs_no_more_often_than_stated():
     truth, wrong, settled, runs = np.array([0.0, 0.0, 0.15, 0.2]), 0, 0, 500
     for k in range(runs):
         x = truth + rng.normal(size=(300, 1)) + rng.normal(size=(300, 4))
-        found = best_policy(
-            "abcd", x.mean(axis=0), np.cov(x.T, ddof=0) / len(x), 0.9, draws=1000, seed=k
-        )
+        found = best_policy("abcd", x.mean(axis=0), np.cov(x.T, ddof=0) / len(x), 0.9, draws=1000, seed=k)
         wrong += "d" not in found.names
         settled += found.settled
     assert wrong / runs <= 0.1

@@ -48,19 +48,13 @@ def covered(seed: int, n: int = 2000) -> tuple[bool, bool, bool, bool]:
     """Whether all joint intervals cover; a margin's as a sum and as a combination; whether a claim is wrong."""
     data = log(n, seed)
     policies = {name: (lambda c, pi=pi: c @ pi) for name, pi in TARGETS.items()}
-    ev = op.evaluate(
-        data, policies, estimators=["DML"], reward_model=LinearRegression(), minimize=["cost"]
-    )
+    ev = op.evaluate(data, policies, estimators=["DML"], reward_model=LinearRegression(), minimize=["cost"])
     found, truth = ev.pareto(), truths()
     joint = all(i.sufficient and i.covers(truth[key]) for key, i in found.intervals.items())
     margin = ev.metric("revenue")["match", "DML"] - 0.5 * ev.metric("cost")["match", "DML"]
     combined = ev.combine({"revenue": 1, "cost": -0.5}, name="margin")["match", "DML"]
     own = truth["match", "revenue"] - 0.5 * truth["match", "cost"]
-    wrong = any(
-        not _better(truth, better, worse)
-        for worse, others in found.dominated.items()
-        for better in others
-    )
+    wrong = any(not _better(truth, better, worse) for worse, others in found.dominated.items() for better in others)
     return joint, margin.interval().covers(own), combined.interval().covers(own), wrong
 
 
@@ -73,9 +67,7 @@ def _better(truth: dict[tuple[str, str], float], one: str, other: str) -> bool:
 def test_joint_intervals_cover_together():
     logs = 1000
     joint, margin, combined, wrong = np.mean([covered(seed) for seed in range(logs)], axis=0)
-    print(
-        f"joint {joint:.3f}, sum {margin:.3f}, combination {combined:.3f}, wrong claims {wrong:.3f} of {logs} logs"
-    )
+    print(f"joint {joint:.3f}, sum {margin:.3f}, combination {combined:.3f}, wrong claims {wrong:.3f} of {logs} logs")
     error = 2 * np.sqrt(0.95 * 0.05 / logs)
     assert joint >= 0.94
     assert margin >= 0.95 - error

@@ -53,9 +53,7 @@ def test_family_wise_error_of_equal_policies(kind, n, k):
         ev, truth = equal_arms(kind, n, k, rng)
         found = ev.compare()
         columns = ((found.values, truth), (found.differences, 0.0), (found.lifts, 0.0))
-        misses[:3] += [
-            any(i.sufficient and not i.covers(at) for i in made.values()) for made, at in columns
-        ]
+        misses[:3] += [any(i.sufficient and not i.covers(at) for i in made.values()) for made, at in columns]
         misses[3] += len(found.best.names) + len(found.best.unjudged) < k + 1
         leader = found.values.get(found.best.leader)
         answered += leader is not None and leader.sufficient
@@ -110,9 +108,7 @@ def test_tails_and_rare_losses(world, n):
     answered, held = np.zeros(3), np.zeros(3)
     for _ in range(trials):
         log = softmax_log(rng, n, draw(rng, n))
-        ev = op.evaluate(
-            log, op.policies.Fixed(2), estimators=names, reward_model=LinearRegression()
-        )
+        ev = op.evaluate(log, op.policies.Fixed(2), estimators=names, reward_model=LinearRegression())
         for j, name in enumerate(names):
             interval = ev[name].interval()
             answered[j] += interval.sufficient
@@ -134,9 +130,7 @@ def test_biased_estimators_cover():
         a = (rng.random(800) < p).astype(int)
         r = x**2 + a + rng.normal(size=800)  # a line is the wrong model
         log = op.BanditLog.from_arrays(x, a, r, np.where(a == 1, p, 1 - p))
-        ev = op.evaluate(
-            log, op.policies.Fixed(1), estimators=names, reward_model=LinearRegression()
-        )
+        ev = op.evaluate(log, op.policies.Fixed(1), estimators=names, reward_model=LinearRegression())
         held += [ev[name].interval().covers(2.0) for name in names]
     assert (1 - held / trials <= most(0.06, trials)).all(), held / trials
 
@@ -174,9 +168,7 @@ def test_repetitions_have_the_right_error_and_seeds_cannot_be_shopped_for():
         e = run(repeats=5)["DML"]
         values.append(e.value)
         errors.append(e.std_error)
-        best += any(
-            check(run(seed=seed), "policy - logged > 0").exit_code == 0 for seed in range(seeds)
-        )
+        best += any(check(run(seed=seed), "policy - logged > 0").exit_code == 0 for seed in range(seeds))
     ratio = np.mean(errors) / np.std(values)
     assert abs(ratio - 1) < 2 * ratio / np.sqrt(2 * trials)
     assert best / trials <= most(0.05, trials)

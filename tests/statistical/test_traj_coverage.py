@@ -126,9 +126,7 @@ def test_a_horizon_of_a_thousand_overflows_nothing():
     n, horizon = 40, 1000
     states, actions = rng.integers(0, 3, (n, horizon)), rng.integers(0, 2, (n, horizon))
     rewards = rng.normal(size=(n, horizon))
-    log = op.Trajectories.from_arrays(
-        states, actions, rewards, propensities=np.full((n, horizon), 0.5)
-    )
+    log = op.Trajectories.from_arrays(states, actions, rewards, propensities=np.full((n, horizon), 0.5))
     pi_e = np.array([0.02, 0.98])
     always = [np.flatnonzero(actions[i]) for i in range(n)]
     assert max(len(a) for a in always) > 400
@@ -137,9 +135,7 @@ def test_a_horizon_of_a_thousand_overflows_nothing():
     for name in names:
         assert np.isfinite(ev["policy", name].value), name
     # Weights beyond a float's range are refused by the estimators that need them, and only by those.
-    tiny = op.Trajectories.from_arrays(
-        states, actions, rewards, propensities=np.full((n, horizon), 0.1)
-    )
+    tiny = op.Trajectories.from_arrays(states, actions, rewards, propensities=np.full((n, horizon), 0.1))
     ev = op.evaluate(tiny, lambda s: np.full((len(s), 2), 0.5), estimators=["IPW", "SNIPW", "DM"])
     assert not ev["policy", "IPW"].is_defined
     assert "beyond what a float can hold" in ev["policy", "IPW"].notes[0]
@@ -156,9 +152,7 @@ def test_coverage_full(known):
 
 
 @pytest.mark.verify
-@pytest.mark.parametrize(
-    ("n", "replications", "slack"), [(200, 10_000, 0.10), (2000, 10_000, 0.03)]
-)
+@pytest.mark.parametrize(("n", "replications", "slack"), [(200, 10_000, 0.10), (2000, 10_000, 0.03)])
 def test_rmse_at_the_bound_full(n, replications, slack):
     toy = toys.random_world()
     results = run(toy, n, replications, ["DML"], seed=2)

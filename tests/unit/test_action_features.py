@@ -26,13 +26,7 @@ def features_of(given, frame=FRAME, **more):
 
 TABLES = {
     "columns": ["genre", "length"],
-    "frame": pd.DataFrame(
-        {
-            "song": ["c", "b", "a"],
-            "genre": ["rock", "rock", "folk"],
-            "length": [np.nan, 3.0, 4.0],
-        }
-    ),
+    "frame": pd.DataFrame({"song": ["c", "b", "a"], "genre": ["rock", "rock", "folk"], "length": [np.nan, 3.0, 4.0]}),
     "mapping": {
         "b": {"genre": "rock", "length": 3.0},
         "c": {"genre": "rock", "length": None},
@@ -88,9 +82,7 @@ def test_columns_cannot_tell_of_actions_never_logged():
 
 
 def test_a_scan_refuses_a_column_that_varies():
-    log = op.scan(
-        FRAME.assign(r2=[1.0, 2.0, 3.0, 5.0]), **ROLES, action_features=["r2"], way="stream"
-    )
+    log = op.scan(FRAME.assign(r2=[1.0, 2.0, 3.0, 5.0]), **ROLES, action_features=["r2"], way="stream")
     with pytest.raises(DataError, match=r"'r2' is no feature of the action.*'a' has"):
         op.evaluate(log, op.policies.Fixed("a"))
 
@@ -122,9 +114,7 @@ def test_missing_values_are_a_cell_of_their_own():
 
 
 def test_clusters_group_actions_that_are_near():
-    cells = cells_of(
-        op.CoarseRatio(clusters=2), a=[0, 0.1, 0.2, 5, 5.1, 5.2], b=[1, 1.1, 1, 9, 9, 9.0]
-    )
+    cells = cells_of(op.CoarseRatio(clusters=2), a=[0, 0.1, 0.2, 5, 5.1, 5.2], b=[1, 1.1, 1, 9, 9, 9.0])
     assert cells.code.tolist() == [0, 0, 0, 1, 1, 1]
 
 
@@ -132,10 +122,7 @@ def test_sums_over_cells_are_loops():
     rng = np.random.default_rng(3)
     cells = Cells.of(rng.integers(0, 5, size=17).tolist(), ("f",))
     matrix = rng.random((6, 17))
-    expected = [
-        [sum(row[a] for a in range(17) if cells.code[a] == c) for c in range(cells.n)]
-        for row in matrix
-    ]
+    expected = [[sum(row[a] for a in range(17) if cells.code[a] == c) for c in range(cells.n)] for row in matrix]
     np.testing.assert_allclose(cells.sums(matrix), expected, atol=1e-14)
 
 
@@ -164,9 +151,7 @@ def test_a_coarse_ratio_needs_features_and_single_decisions():
     log = op.BanditLog.from_frame(FRAME, **ROLES)
     with pytest.raises(UsageError, match="action_features="):
         op.evaluate(log, op.policies.Fixed("a"), ratio=op.CoarseRatio())
-    episodes = op.Trajectories.from_arrays(
-        np.zeros((4, 3), int), np.zeros((4, 3), int), np.ones((4, 3))
-    )
+    episodes = op.Trajectories.from_arrays(np.zeros((4, 3), int), np.zeros((4, 3), int), np.ones((4, 3)))
     with pytest.raises(UsageError, match="for bandit logs"):
         op.evaluate(episodes, op.policies.Fixed(0), ratio=op.CoarseRatio())
 
@@ -202,9 +187,7 @@ def test_reward_models_borrow_strength_from_features(learner):
             log = op.BanditLog.from_arrays(x, a, r, np.full(len(a), 1 / 150), **roles)
         else:
             frame = pd.DataFrame({"x": x, "a": a, "r": r, "p": 1 / 150})
-            log = op.BanditLog.from_frame(
-                frame, context=["x"], action="a", reward="r", propensity="p", **roles
-            )
+            log = op.BanditLog.from_frame(frame, context=["x"], action="a", reward="r", propensity="p", **roles)
         ev = op.evaluate(log, "uniform", estimators=["DML"], reward_model=model)
         skill[known is None] = float(ev.diagnostics["reward_model_r2"])
     assert skill[False] > skill[True] + 0.1
@@ -213,9 +196,7 @@ def test_reward_models_borrow_strength_from_features(learner):
 def test_text_features_beside_an_array_context():
     x, a, r, quality = catalogue()
     table = {k: {"sign": "up" if q > 0 else "down"} for k, q in enumerate(quality)}
-    log = op.BanditLog.from_arrays(
-        x, a, r, np.full(len(a), 1 / 300), actions=range(300), action_features=table
-    )
+    log = op.BanditLog.from_arrays(x, a, r, np.full(len(a), 1 / 300), actions=range(300), action_features=table)
     from sklearn.linear_model import LinearRegression
 
     ev = op.evaluate(log, "uniform", estimators=["DML"], reward_model=LinearRegression())

@@ -26,9 +26,7 @@ def width_of(seeds, n, explored):
     widths = []
     for seed in seeds:
         log = log_of(np.random.default_rng([seed, n]), n, explored)
-        ev = op.evaluate(
-            log, op.policies.Fixed(1), estimators=["DML"], reward_model=np.tile(MEANS, (n, 1))
-        )
+        ev = op.evaluate(log, op.policies.Fixed(1), estimators=["DML"], reward_model=np.tile(MEANS, (n, 1)))
         widths.append(ev["policy", "DML"].interval().width)
     return float(np.mean(widths))
 
@@ -37,9 +35,7 @@ def advice_of(seeds, n, explored, **options):
     made = []
     for seed in seeds:
         log = log_of(np.random.default_rng([seed, n]), n, explored)
-        made.append(
-            op.advise(log, op.policies.Fixed(1), reward_model=np.tile(MEANS, (n, 1)), **options)
-        )
+        made.append(op.advise(log, op.policies.Fixed(1), reward_model=np.tile(MEANS, (n, 1)), **options))
     return made
 
 
@@ -84,14 +80,9 @@ def test_logs_have_widths_in_the_range_that_goes_with_a_prediction():
 def test_which_of_two_actions_was_taken_is_chance_with_known_odds():
     """Predictions from logs that differ in what was drawn, not in odds, lie closer together than the draws."""
     n, seeds = 1500, range(12)
-    plans = [
-        a["policy"].plan(0.2)
-        for a in advice_of(seeds, n, 0.1, estimators=["DML"], exploration=[0.2])
-    ]
+    plans = [a["policy"].plan(0.2) for a in advice_of(seeds, n, 0.1, estimators=["DML"], exploration=[0.2])]
     drawn = [log_of(np.random.default_rng([seed, n]), n, 0.1).action.sum() for seed in seeds]
-    spread = np.std([p.forecast.curve.scale for p in plans]) / np.mean(
-        [p.forecast.curve.scale for p in plans]
-    )
+    spread = np.std([p.forecast.curve.scale for p in plans]) / np.mean([p.forecast.curve.scale for p in plans])
     assert spread < 0.5 * 0.5 * np.std(drawn) / np.mean(drawn)
 
 
@@ -100,11 +91,7 @@ def test_the_scale_is_that_of_the_known_variance():
     n = 1500
     log = log_of(np.random.default_rng([0, n]), n, 0.1)
     advice = op.advise(
-        log,
-        op.policies.Fixed(1),
-        estimators=["DML"],
-        exploration=[0.2],
-        reward_model=np.tile(MEANS, (n, 1)),
+        log, op.policies.Fixed(1), estimators=["DML"], exploration=[0.2], reward_model=np.tile(MEANS, (n, 1))
     )["policy"]
     taken = log.action == 1
     calibration = ((log.reward[taken] - MEANS[1]) ** 2).mean()
@@ -138,9 +125,7 @@ def test_a_log_without_exploration_is_refused_with_a_plan_that_holds():
     assert advice["policy"].uncovered == 1.0
     assert math.isinf(advice["policy"].plan(0).rows)
     assert "no exploration" in str(advice)
-    assert advice["policy"].plan(0.2).width == pytest.approx(
-        width_of(range(6), 1500, 0.2), rel=0.15
-    )
+    assert advice["policy"].plan(0.2).width == pytest.approx(width_of(range(6), 1500, 0.2), rel=0.15)
     data = json.loads(advice.to_json())
     assert data["policies"][0]["plans"][0]["rows"] is None
     assert data["answered"] is False
@@ -181,15 +166,11 @@ def test_baskets_of_a_later_log_may_be_larger_than_any_of_this_one():
         later = op.evaluate(drawn(rng, 4000), "always:1", estimators=["DML"])["DML"]
         held.append(low <= later.interval().width <= high)
     assert np.mean(held) >= 0.8
-    clicks = op.BanditLog.from_arrays(
-        None, [0, 1] * 500, [0.0, 1.0, 1.0, 0.0] * 250, np.full(1000, 0.5)
-    )
+    clicks = op.BanditLog.from_arrays(None, [0, 1] * 500, [0.0, 1.0, 1.0, 0.0] * 250, np.full(1000, 0.5))
     assert op.advise(clicks, "always:1")["policy"].plan(0).forecast.tail == 0
 
 
-@pytest.mark.parametrize(
-    "change", [{"width": 0}, {"width": "a"}, {"exploration": [0.0]}, {"exploration": [2]}]
-)
+@pytest.mark.parametrize("change", [{"width": 0}, {"width": "a"}, {"exploration": [0.0]}, {"exploration": [2]}])
 def test_bad_arguments_are_named(change):
     with pytest.raises(UsageError, match=f"{next(iter(change))}="):
         advice_of([0], 100, 0.5, **change)
@@ -199,9 +180,7 @@ def test_clusters_are_what_is_counted():
     rng = np.random.default_rng(7)
     user = np.repeat(np.arange(150), 4)
     a = rng.integers(2, size=150)[user]
-    log = op.BanditLog.from_arrays(
-        None, a, a + rng.normal(size=600), np.full(600, 0.5), cluster=user
-    )
+    log = op.BanditLog.from_arrays(None, a, a + rng.normal(size=600), np.full(600, 0.5), cluster=user)
     advice = op.advise(log, {"one": op.policies.Fixed(1)}, width=0.1)
     assert (advice.n, advice.unit) == (150, "clusters")
     assert "width with 150 clusters" in str(advice)

@@ -83,9 +83,7 @@ def test_where_a_term_has_few_large_scores_the_sum_brackets_it():
 
 def test_a_refused_term_refuses_the_sum():
     ev = evaluation(300)
-    lone = op.evaluate(
-        ev.problem.log, {"one": op.policies.Fixed(1)}, estimators=["DM"]
-    )  # no reference for its bias
+    lone = op.evaluate(ev.problem.log, {"one": op.policies.Fixed(1)}, estimators=["DM"])  # no reference for its bias
     total = lone["one", "DM"] + lone.metric("cost")["one", "DM"]
     assert not total.interval().sufficient
     assert "has no interval" in total.interval().reason

@@ -9,11 +9,7 @@ from offpolicy import BanditLog, Trajectories, evaluate, policies
 from offpolicy.errors import ModelError, UsageError
 from offpolicy.models import Shares
 from offpolicy.models.behavior.auto_behavior import AutoBehavior, LogisticBehavior
-from offpolicy.models.behavior.behavior import (
-    BehaviorData,
-    ClassifierBehavior,
-    floor_at,
-)
+from offpolicy.models.behavior.behavior import BehaviorData, ClassifierBehavior, floor_at
 from offpolicy.models.behavior.resolve import as_behavior_model
 from offpolicy.models.fitting.encode import encode_table
 
@@ -23,9 +19,7 @@ def test_shares_are_counts_over_counts():
     fit = Shares().fit_behavior(BehaviorData(None, action, None, 4, None), 0)
     np.testing.assert_allclose(fit.predict(np.empty((1, 0)), None), [[2 / 6, 1 / 6, 3 / 6, 0]])
     smooth = Shares(smoothing=1).fit_behavior(BehaviorData(None, action, None, 4, None), 0)
-    np.testing.assert_allclose(
-        smooth.predict(np.empty((1, 0)), None), [[3 / 10, 2 / 10, 4 / 10, 1 / 10]]
-    )
+    np.testing.assert_allclose(smooth.predict(np.empty((1, 0)), None), [[3 / 10, 2 / 10, 4 / 10, 1 / 10]])
 
 
 def test_shares_by_batch_and_of_a_batch_never_seen():
@@ -45,9 +39,7 @@ def test_the_floor_of_an_action_new_to_a_batch_is_the_batchs_own():
     action = np.r_[np.zeros(8, int), np.arange(90) % 2]
     batch = np.r_[np.zeros(8, int), np.ones(90, int)]
     fit = Shares().fit_behavior(BehaviorData(None, action, None, 2, batch), 0)
-    np.testing.assert_allclose(
-        floor_at(fit, np.array([0, 1, 5])), [1 / (8 + 2), 1 / (90 + 2), 1 / (98 + 2)]
-    )
+    np.testing.assert_allclose(floor_at(fit, np.array([0, 1, 5])), [1 / (8 + 2), 1 / (90 + 2), 1 / (98 + 2)])
 
 
 def test_classes_absent_from_a_fold_get_the_floor_and_it_is_said():
@@ -58,13 +50,7 @@ def test_classes_absent_from_a_fold_get_the_floor_and_it_is_said():
     log = BanditLog.from_arrays(np.zeros(n), action, np.ones(n))
     folds = np.arange(n) % 4 // 2
     for model in (LogisticRegression(), DecisionTreeClassifier(max_depth=1), "shares", None):
-        ev = evaluate(
-            log,
-            policies.Fixed(2),
-            estimators=["IPW-cf"],
-            behavior_model=model,
-            folds=folds,
-        )
+        ev = evaluate(log, policies.Fixed(2), estimators=["IPW-cf"], behavior_model=model, folds=folds)
         p = ev.problem.behavior("crossfit", 0)
         assert p.probability[0] == pytest.approx(1 / (20 + 3))
         assert p.floored() == 1
@@ -99,12 +85,8 @@ def test_shares_by_batch_through_evaluate():
     share = np.array([action[batch == b].mean() for b in range(3)])
     expected = np.where(action == 1, share[batch], 1 - share[batch])
     np.testing.assert_allclose(ev.problem.behavior("full", 0).probability, expected)
-    one = evaluate(
-        log, policies.Fixed(1), estimators=["IPW"], behavior_model=Shares(per_batch=False)
-    )
-    np.testing.assert_allclose(
-        one.problem.behavior("full", 0).probability[action == 1], action.mean()
-    )
+    one = evaluate(log, policies.Fixed(1), estimators=["IPW"], behavior_model=Shares(per_batch=False))
+    np.testing.assert_allclose(one.problem.behavior("full", 0).probability[action == 1], action.mean())
 
 
 def test_given_arrays_are_used_and_checked():
@@ -148,9 +130,7 @@ def test_fitted_probabilities_are_divided_among_the_eligible():
     expected = share[action] / (eligible * share).sum(axis=1)
     np.testing.assert_allclose(ev.problem.behavior("full", 0).probability, expected)
     assert any("eligible" in note for note in ev["IPW"].notes)
-    known = BanditLog.from_arrays(
-        np.zeros(60), action, np.ones(60), 1 / eligible.sum(axis=1), eligible=eligible
-    )
+    known = BanditLog.from_arrays(np.zeros(60), action, np.ones(60), 1 / eligible.sum(axis=1), eligible=eligible)
     exact = evaluate(known, policies.Uniform(), estimators=["IPW"])["IPW"]
     assert (exact.value, exact.notes) == (1.0, ())
 

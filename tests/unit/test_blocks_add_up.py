@@ -181,9 +181,7 @@ def test_the_same_row_has_the_same_hash_in_every_kind_of_frame():
     }
     columns = ["number", "whole", "text", "kind", "flag", "day"]
     made = {
-        name: hashes.row_hashes(
-            op.BanditLog.from_frame(frame, context=columns, action="a", reward="r")
-        )
+        name: hashes.row_hashes(op.BanditLog.from_frame(frame, context=columns, action="a", reward="r"))
         for name, frame in kinds.items()
     }
     assert made["pandas"].tolist() == made["polars"].tolist() == made["arrow"].tolist()

@@ -63,9 +63,7 @@ def subsampled(seed):
 
 def labels(seed):
     frame, _ = draw(seed)
-    return frame.assign(
-        u=np.where(frame["u"] > 0, "yes", "no"), w=frame["w"].round().astype(str)
-    ), {}
+    return frame.assign(u=np.where(frame["u"] > 0, "yes", "no"), w=frame["w"].round().astype(str)), {}
 
 
 def learned(seed):
@@ -145,9 +143,7 @@ def test_a_column_that_knows_the_reward_is_refused(kind):
     column = {
         "reward": frame["r"],
         "scaled": 3 - 2 * frame["r"],
-        "labels": [
-            f"page {int(r)}{k}" for r, k in zip(frame["r"], rng.integers(5, size=N), strict=True)
-        ],
+        "labels": [f"page {int(r)}{k}" for r, k in zip(frame["r"], rng.integers(5, size=N), strict=True)],
     }[kind]
     log = op.BanditLog.from_frame(frame.assign(w=column), **ROLES)
     ev = op.evaluate(log, op.policies.Fixed(1), estimators=["SNIPW"])

@@ -38,16 +38,7 @@ def arguments(path, *more):
 
 def test_evaluate_a_csv_prints_the_estimates_and_writes_json(log_file, tmp_path, capsys):
     out = tmp_path / "result.json"
-    options = [
-        "--policy",
-        "new=new",
-        "--policy",
-        "mix=p_a,p_b",
-        "--estimator",
-        "IPW",
-        "--estimator",
-        "DML",
-    ]
+    options = ["--policy", "new=new", "--policy", "mix=p_a,p_b", "--estimator", "IPW", "--estimator", "DML"]
     assert main(arguments(log_file, *options, "--json", str(out), "--reward-model", "linear")) == 0
     text = capsys.readouterr().out
     assert "new" in text
@@ -67,10 +58,7 @@ def test_parquet_and_csv_agree(log_file, tmp_path):
     values = []
     for path in (log_file, parquet):
         out = tmp_path / "out.json"
-        assert (
-            main(arguments(path, "--policy", "new=new", "--estimator", "SNIPW", "--json", str(out)))
-            == 0
-        )
+        assert main(arguments(path, "--policy", "new=new", "--estimator", "SNIPW", "--json", str(out))) == 0
         values.append(json.loads(out.read_text())["estimates"][0]["value"])
     assert values[0] == values[1]
 
@@ -83,14 +71,7 @@ def test_a_run_file_says_the_same_as_flags(log_file, tmp_path):
     )
     first, second = tmp_path / "first.json", tmp_path / "second.json"
     assert main(["evaluate", "--config", str(run), "--json", str(first)]) == 0
-    assert (
-        main(
-            arguments(
-                log_file, "--policy", "new=always:b", "--estimator", "SNIPW", "--json", str(second)
-            )
-        )
-        == 0
-    )
+    assert main(arguments(log_file, "--policy", "new=always:b", "--estimator", "SNIPW", "--json", str(second))) == 0
     assert json.loads(first.read_text())["estimates"] == json.loads(second.read_text())["estimates"]
 
 
@@ -107,61 +88,31 @@ def test_a_function_is_imported_from_the_working_folder(log_file, tmp_path, monk
     )
     monkeypatch.chdir(tmp_path)
     out = tmp_path / "out.json"
-    code = main(
-        arguments(
-            log_file,
-            "--policy",
-            "new=mine_policies:choose",
-            "--estimator",
-            "IPW",
-            "--json",
-            str(out),
-        )
-    )
+    code = main(arguments(log_file, "--policy", "new=mine_policies:choose", "--estimator", "IPW", "--json", str(out)))
     assert code == 0
     frame = pd.read_csv(log_file)
     chosen = np.where(frame["age"] > 0, "b", "a")
     expected = (frame["click"] * (frame["ad"] == chosen) / 0.5).mean()
-    assert json.loads(out.read_text())["estimates"][0]["value"] == pytest.approx(
-        expected, rel=1e-12
-    )
+    assert json.loads(out.read_text())["estimates"][0]["value"] == pytest.approx(expected, rel=1e-12)
 
 
 def test_a_policy_table_file(log_file, tmp_path):
     table = tmp_path / "policy.csv"
     pd.DataFrame(
-        {
-            "device": ["phone", "phone", "desktop"],
-            "ad": ["a", "b", "b"],
-            "probability": [0.4, 0.6, 1.0],
-        }
+        {"device": ["phone", "phone", "desktop"], "ad": ["a", "b", "b"], "probability": [0.4, 0.6, 1.0]}
     ).to_csv(table, index=False)
     out = tmp_path / "out.json"
-    assert (
-        main(
-            arguments(log_file, "--policy", f"t={table}", "--estimator", "IPW", "--json", str(out))
-        )
-        == 0
-    )
+    assert main(arguments(log_file, "--policy", f"t={table}", "--estimator", "IPW", "--json", str(out))) == 0
     frame = pd.read_csv(log_file)
-    pi = np.where(
-        frame["device"] == "desktop",
-        (frame["ad"] == "b") * 1.0,
-        np.where(frame["ad"] == "b", 0.6, 0.4),
-    )
+    pi = np.where(frame["device"] == "desktop", (frame["ad"] == "b") * 1.0, np.where(frame["ad"] == "b", 0.6, 0.4))
     expected = (frame["click"] * pi / 0.5).mean()
-    assert json.loads(out.read_text())["estimates"][0]["value"] == pytest.approx(
-        expected, rel=1e-12
-    )
+    assert json.loads(out.read_text())["estimates"][0]["value"] == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (
-            ["--reward", "clik"],
-            "--reward 'clik': the frame has no such column. Did you mean 'click'?",
-        ),
+        (["--reward", "clik"], "--reward 'clik': the frame has no such column. Did you mean 'click'?"),
         (["--policy", "new"], "write name=SPEC"),
         (["--policy", "new=nwe"], "Did you mean 'new'?"),
         (["--policy", "new=no_such_module:f"], "cannot import 'no_such_module'"),
@@ -178,19 +129,13 @@ def test_bad_usage_is_exit_code_1_with_a_remedy(log_file, capsys, change, messag
 
 
 def test_a_missing_file_is_named(capsys):
-    assert (
-        main(["evaluate", "nowhere.csv", "--action", "a", "--reward", "r", "--policy", "x=y"]) == 1
-    )
+    assert main(["evaluate", "nowhere.csv", "--action", "a", "--reward", "r", "--policy", "x=y"]) == 1
     assert "no file 'nowhere.csv'" in capsys.readouterr().err
 
 
 def test_gates_pass_fail_or_cannot_tell(log_file, capsys):
     def code(expression):
-        return main(
-            arguments(
-                log_file, "--policy", "new=new", "--reward-model", "linear", "--gate", expression
-            )
-        )
+        return main(arguments(log_file, "--policy", "new=new", "--reward-model", "linear", "--gate", expression))
 
     assert code("value > 0.01") == 0
     assert code("value > 0.99") == 3
@@ -266,16 +211,7 @@ def test_episodes_from_a_table(tmp_path):
     path, out = tmp_path / "episodes.parquet", tmp_path / "out.json"
     frame.to_parquet(path)
     roles = ["--episode", "id", "--step", "t", "--state", "s", "--action", "a", "--reward", "r"]
-    options = [
-        "--propensity",
-        "p",
-        "--policy",
-        "new=always:1",
-        "--estimator",
-        "DML",
-        "--value-model",
-        "tabular",
-    ]
+    options = ["--propensity", "p", "--policy", "new=always:1", "--estimator", "DML", "--value-model", "tabular"]
     assert main(["evaluate", str(path), *roles, *options, "--json", str(out)]) == 0
     result = json.loads(out.read_text())["estimates"][0]
     assert abs(result["value"] - 3.0) < 4 * result["std_error"]

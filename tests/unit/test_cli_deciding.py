@@ -22,17 +22,7 @@ def rows(n=1200, seed=0):
     right = a == (x > 0)
     r = (rng.random(n) < 0.2 + 0.5 * right).astype(float)
     cost = 1.0 - 0.5 * right + 0.1 * rng.random(n)
-    return pd.DataFrame(
-        {
-            "x": x,
-            "a": a,
-            "p": 0.5,
-            "r": r,
-            "cost": cost,
-            "right": 1 * (x > 0),
-            "wrong": 1 * (x <= 0),
-        }
-    )
+    return pd.DataFrame({"x": x, "a": a, "p": 0.5, "r": r, "cost": cost, "right": 1 * (x > 0), "wrong": 1 * (x <= 0)})
 
 
 @pytest.fixture
@@ -64,9 +54,7 @@ def test_select_adopts_what_is_shown_to_be_better(log, parts, tmp_path, capsys):
         bounds.append([c["bound"] for c in found["candidates"]])
     assert bounds[0] == pytest.approx(bounds[1], rel=1e-9)
     right, wrong = rows()["right"].to_numpy(), rows()["wrong"].to_numpy()
-    ev = op.evaluate(
-        in_memory(), {"right": np.eye(2)[right], "wrong": np.eye(2)[wrong]}, estimators=["IPW"]
-    )
+    ev = op.evaluate(in_memory(), {"right": np.eye(2)[right], "wrong": np.eye(2)[wrong]}, estimators=["IPW"])
     assert bounds[0] == pytest.approx([c.bound for c in op.select(ev).candidates], rel=1e-9)
 
 

@@ -47,13 +47,7 @@ def run_file(gate: str) -> str:
 
 @pytest.mark.parametrize(
     ("gates", "code"),
-    [
-        ([PASS], 0),
-        ([PASS, FAIL], 3),
-        ([FAIL, PASS], 3),
-        ([PASS, UNSURE], 4),
-        ([UNSURE, FAIL, PASS], 3),
-    ],
+    [([PASS], 0), ([PASS, FAIL], 3), ([FAIL, PASS], 3), ([PASS, UNSURE], 4), ([UNSURE, FAIL, PASS], 3)],
 )
 def test_the_worst_of_several_gates_counts_by_flags_and_by_run_file(
     flags: list[str], gates: list[str], code: int, capsys: pytest.CaptureFixture[str]
@@ -69,9 +63,7 @@ def test_the_worst_of_several_gates_counts_by_flags_and_by_run_file(
 
 
 @pytest.mark.parametrize("blank", ["", "  ", "\t"])
-def test_a_blank_gate_is_an_error(
-    flags: list[str], blank: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_blank_gate_is_an_error(flags: list[str], blank: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*flags, "--gate", blank]) == 1
     assert "it is empty" in capsys.readouterr().err
     assert main([*flags, "--gate", PASS, "--gate", blank]) == 1
@@ -89,9 +81,7 @@ def test_a_run_file_whose_gate_is_none_is_an_error(
 
 @pytest.mark.parametrize(("gate", "code"), [(PASS, 0), (FAIL, 3), (UNSURE, 4)])
 @pytest.mark.parametrize("reader", ["true", "head -1"])
-def test_a_reader_that_goes_away_changes_nothing(
-    flags: list[str], gate: str, code: int, reader: str
-) -> None:
+def test_a_reader_that_goes_away_changes_nothing(flags: list[str], gate: str, code: int, reader: str) -> None:
     words = [*RUN, *flags, "--gate", gate]
     script = f'set -o pipefail; "$@" | {reader} >/dev/null'
     done = subprocess.run(["bash", "-c", script, "bash", *words], capture_output=True, check=False)
@@ -123,9 +113,7 @@ def test_files_that_cannot_be_written_do_not_hide_a_failed_gate(
     assert "could not be written" in capsys.readouterr().err
 
 
-def test_the_summary_goes_to_a_file_and_to_the_step(
-    flags: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_summary_goes_to_a_file_and_to_the_step(flags: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     step = Path("step.md")
     step.write_text("before\n")
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(step))

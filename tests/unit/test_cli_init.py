@@ -20,9 +20,7 @@ if TYPE_CHECKING:
 
 def ads(n: int = 400) -> pd.DataFrame:
     rng = np.random.default_rng(0)
-    df = pd.DataFrame(
-        {"age": rng.integers(18, 70, n), "device": rng.choice(["phone", "desktop"], n)}
-    )
+    df = pd.DataFrame({"age": rng.integers(18, 70, n), "device": rng.choice(["phone", "desktop"], n)})
     df["ad"] = rng.choice(["music", "sport", "travel"], n, p=[0.2, 0.5, 0.3])
     df["p"] = df["ad"].map({"music": 0.2, "sport": 0.5, "travel": 0.3})
     df["click"] = (rng.random(n) < 0.2 + 0.2 * (df["ad"] == "music")).astype(int)
@@ -125,9 +123,7 @@ def test_what_is_given_is_kept() -> None:
 
 
 def test_facts_of_a_column() -> None:
-    frame = pd.DataFrame(
-        {"w": [1.0, 2.0, None], "l": [[1], [2], [3]], "t": ["true", "False", "true"]}
-    )
+    frame = pd.DataFrame({"w": [1.0, 2.0, None], "l": [[1], [2], [3]], "t": ["true", "False", "true"]})
     by_name = {f.name: f for f in facts_of(frame)}
     assert (by_name["w"].kind, by_name["w"].missing) == ("whole", 1)
     assert (by_name["l"].kind, by_name["t"].kind) == ("list", "truth")
@@ -150,9 +146,7 @@ def test_the_run_file_is_beside_the_log_or_elsewhere(
     monkeypatch.chdir(tmp_path / "data")
     more = ["--estimator", "SNIPW"]
     assert main(["evaluate", "../runs/first.toml", *more]) == 0
-    Path("../runs/first.toml").write_text(
-        Path("../runs/first.toml").read_text().replace("# json = ", "json = ")
-    )
+    Path("../runs/first.toml").write_text(Path("../runs/first.toml").read_text().replace("# json = ", "json = "))
     assert main(["evaluate", "../runs/first.toml", *more]) == 0
     assert json.loads(Path("../runs/result.json").read_text())["log"]["n"] == 400
 
@@ -162,9 +156,7 @@ def test_what_cannot_be_guessed_is_asked_for(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(0)
-    frame = pd.DataFrame(
-        {"x": rng.normal(size=90), "k": rng.integers(3, size=90), "z": rng.normal(size=90)}
-    )
+    frame = pd.DataFrame({"x": rng.normal(size=90), "k": rng.integers(3, size=90), "z": rng.normal(size=90)})
     frame.to_csv("log.csv", index=False)
     assert main(["init", "log.csv"]) == 1
     assert "--action COL --reward COL" in capsys.readouterr().err

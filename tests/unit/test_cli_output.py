@@ -39,18 +39,14 @@ def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pd.DataFrame:
 
 
 def evaluate(*more: str) -> int:
-    return main(
-        ["evaluate", "log.csv", *ROLES, "--policy", "new=always:u", "--estimator", "SNIPW", *more]
-    )
+    return main(["evaluate", "log.csv", *ROLES, "--policy", "new=always:u", "--estimator", "SNIPW", *more])
 
 
 def values() -> dict[str, float]:
     return {r["estimator"]: r["value"] for r in json.loads(Path("o.json").read_text())["estimates"]}
 
 
-def test_check_is_not_green_on_an_alarm(
-    log: pd.DataFrame, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_check_is_not_green_on_an_alarm(log: pd.DataFrame, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", "log.csv", *ROLES, "--propensity", "p"]) == 0
     out = capsys.readouterr().out
     assert "not run reward_maturity" in out
@@ -101,9 +97,7 @@ def test_logs_of_another_make_are_explained(
     assert said in err
 
 
-def test_lists_as_actions_are_explained(
-    log: pd.DataFrame, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_lists_as_actions_are_explained(log: pd.DataFrame, capsys: pytest.CaptureFixture[str]) -> None:
     log.assign(ad=[["u", "v"]] * len(log)).to_parquet("log.parquet")
     words = ["evaluate", "log.parquet", *ROLES, "--policy", "new=uniform"]
     assert main(words) == 1
@@ -139,9 +133,7 @@ def test_settings_of_another_kind_are_explained(
 def test_success_words_caps_and_days_are_the_same_by_an_engine(
     log: pd.DataFrame, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    log["day"] = pd.date_range("2026-01-01", periods=len(log), freq="h").strftime(
-        "%Y-%m-%d %H:%M:%S"
-    )
+    log["day"] = pd.date_range("2026-01-01", periods=len(log), freq="h").strftime("%Y-%m-%d %H:%M:%S")
     words = log.assign(r=np.where(log["r"] > 3, "yes", "no"))
     shared = ["--propensity", "p", "--json", "o.json", "--estimator", "IPW"]
     for held, more, expected in (
@@ -154,9 +146,7 @@ def test_success_words_caps_and_days_are_the_same_by_an_engine(
         for engine in ([], ["--engine", "duckdb"]):
             assert evaluate(*shared, *more, *engine) == 0
             document = json.loads(Path("o.json").read_text())
-            found.append(
-                (values()["IPW"], document["log"]["columns"]["batch"], document["log"]["digest"])
-            )
+            found.append((values()["IPW"], document["log"]["columns"]["batch"], document["log"]["digest"]))
         assert found[0][0] == pytest.approx(found[1][0], rel=1e-12)
         assert found[0][1:] == found[1][1:]
         own = (expected * (log["ad"] == "u") / 0.5).mean()
@@ -167,9 +157,7 @@ def test_success_words_caps_and_days_are_the_same_by_an_engine(
     assert found[0][1] == "day of day"
 
 
-def test_missing_rewards_stay_missing(
-    log: pd.DataFrame, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_missing_rewards_stay_missing(log: pd.DataFrame, capsys: pytest.CaptureFixture[str]) -> None:
     words = np.where(log["r"] > 3, "yes", "no").astype(object)
     words[7] = None
     log.assign(r=words).to_csv("log.csv", index=False)
@@ -188,17 +176,13 @@ def test_costs_are_minimized(log: pd.DataFrame, capsys: pytest.CaptureFixture[st
     assert json.loads(Path("o.json").read_text())["settings"]["minimize"] is True
 
 
-def test_sizes_are_in_the_words_of_the_log(
-    log: pd.DataFrame, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_sizes_are_in_the_words_of_the_log(log: pd.DataFrame, capsys: pytest.CaptureFixture[str]) -> None:
     assert evaluate("--cluster", "user_id", "--propensity", "p") == 0
     out = capsys.readouterr().out
     assert f"400 impressions of {log['user_id'].nunique()} users" in out
 
 
-def test_names_from_the_data_do_not_steer_the_terminal(
-    log: pd.DataFrame, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_names_from_the_data_do_not_steer_the_terminal(log: pd.DataFrame, capsys: pytest.CaptureFixture[str]) -> None:
     evil = "r\x1b[2J\x1b]0;owned\x07\u202e"
     log.rename(columns={"r": evil}).assign(ad=log["ad"] + "\x1b[31m").to_csv("log.csv", index=False)
     roles = ["--context", "x", "--action", "ad", "--reward", evil]
@@ -245,12 +229,8 @@ def test_stand_ins_are_plain() -> None:
     assert all(text.isascii() and not character.isascii() for character, text in PLAIN.items())
 
 
-def test_earlier_rows_train_and_later_ones_are_evaluated(
-    log: pd.DataFrame, capsys: pytest.CaptureFixture[str]
-) -> None:
-    log["day"] = pd.date_range("2026-01-01", periods=len(log), freq="h").strftime(
-        "%Y-%m-%d %H:%M:%S"
-    )
+def test_earlier_rows_train_and_later_ones_are_evaluated(log: pd.DataFrame, capsys: pytest.CaptureFixture[str]) -> None:
+    log["day"] = pd.date_range("2026-01-01", periods=len(log), freq="h").strftime("%Y-%m-%d %H:%M:%S")
     log["id"] = np.arange(len(log))[::-1]
     log.to_csv("log.csv", index=False)
     more = ["--propensity", "p", "--time", "day", "--json", "o.json", "--reward-model", "linear"]

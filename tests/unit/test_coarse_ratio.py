@@ -36,9 +36,7 @@ def frame_of(n=3000, seed=0, direct=0.0):
     a = (rng.random((n, 1)) > p.cumsum(axis=1)).sum(axis=1)
     own = np.array([EFFECT[g] for g in GENRE])
     mean = np.clip(own[a] + 0.03 * x + direct * TILT[x, a], 0.01, 0.99)
-    frame = pd.DataFrame(
-        {"x": x, "a": a, "r": (rng.random(n) < mean).astype(float), "p": p[np.arange(n), a]}
-    )
+    frame = pd.DataFrame({"x": x, "a": a, "r": (rng.random(n) < mean).astype(float), "p": p[np.arange(n), a]})
     return frame.assign(genre=GENRE[a], id=np.arange(n), **{f"p{k}": p[:, k] for k in range(K)})
 
 
@@ -67,12 +65,7 @@ def held(way, parquet, **more):
 def answer(log, **more):
     ev = op.evaluate(log, TARGETS, estimators=ESTIMATORS, **{"ratio": op.CoarseRatio(), **more})
     numbers = [x for e in ev.estimates.values() for x in (e.value, e.std_error)]
-    checks = [
-        float(ev.diagnostics[t][name])
-        for t in TARGETS
-        for name in (NAME, LEANING)
-        if name in ev.diagnostics[t]
-    ]
+    checks = [float(ev.diagnostics[t][name]) for t in TARGETS for name in (NAME, LEANING) if name in ev.diagnostics[t]]
     levels = [ev.verdict(t).level for t in TARGETS]
     return numbers, checks, levels, ev.settings["ratio"], ev.assumption
 
@@ -170,14 +163,10 @@ def test_more_policies_redrawn_folds_and_another_behavior_keep_the_cells():
     log = op.BanditLog.from_frame(FRAME, **ROLES, propensity="p")
     ev = op.evaluate(log, TARGETS, estimators=["DML"], ratio=op.CoarseRatio())
     more = ev.add({"mild": Soft(0.7)})
-    together = op.evaluate(
-        log, {**TARGETS, "mild": Soft(0.7)}, estimators=["DML"], ratio=op.CoarseRatio()
-    )
+    together = op.evaluate(log, {**TARGETS, "mild": Soft(0.7)}, estimators=["DML"], ratio=op.CoarseRatio())
     assert more["mild", "DML"].value == pytest.approx(together["mild", "DML"].value, rel=1e-12)
     other = ev.with_behavior(Soft(0.5))
-    direct = op.evaluate(
-        log, TARGETS, estimators=["DML"], ratio=op.CoarseRatio(), behavior_model=Soft(0.5)
-    )
+    direct = op.evaluate(log, TARGETS, estimators=["DML"], ratio=op.CoarseRatio(), behavior_model=Soft(0.5))
     assert other["soft", "DML"].value == pytest.approx(direct["soft", "DML"].value, rel=1e-12)
     assert ev.redrawn(2).problem.source.cells is not None
 
@@ -226,13 +215,9 @@ def test_the_check_finds_actions_of_one_cell_that_earn_differently():
     )  # fmt: skip
     assert decided.settings["ratio"] == "exact"
     assert "ratios of cells move the value" in decided.settings["ratio_chosen"]
-    exact = op.evaluate(
-        log, Soft(1.5), behavior_model=Soft(0.5), estimators=["DML"], reward_model=Genre()
-    )
+    exact = op.evaluate(log, Soft(1.5), behavior_model=Soft(0.5), estimators=["DML"], reward_model=Genre())
     assert decided["DML"].value == pytest.approx(exact["DML"].value, rel=1e-12)
-    assert finding.details["difference"] == pytest.approx(
-        lost["DML"].value - exact["DML"].value, rel=1e-9
-    )
+    assert finding.details["difference"] == pytest.approx(lost["DML"].value - exact["DML"].value, rel=1e-9)
 
 
 @pytest.mark.parametrize(("direct", "level"), [(0.0, "ok"), (0.12, "alarm")])
@@ -270,25 +255,19 @@ class Genre:
 
 def test_the_assumption_is_said():
     log = op.BanditLog.from_frame(FRAME, **ROLES, propensity="p")
-    ev = op.evaluate(
-        log, Soft(1.0), behavior_model=Soft(0.5), estimators=["DML"], ratio=op.CoarseRatio()
-    )
+    ev = op.evaluate(log, Soft(1.0), behavior_model=Soft(0.5), estimators=["DML"], ratio=op.CoarseRatio())
     says = "assumes that actions of one cell (same genre; 5 cells of 40 actions) earn the same"
     assert says in ev.assumption
     assert any(says in reason for reason in ev.verdict().reasons)
     assert says in gate.check(ev, "value > 0").assumption
     assert ev.verdict().level == "trust"
     fitted = op.evaluate(log, Soft(1.0), estimators=["DML"], ratio=op.CoarseRatio())
-    assert any(
-        "probabilities of cells were fitted" in reason for reason in fitted.verdict().reasons
-    )
+    assert any("probabilities of cells were fitted" in reason for reason in fitted.verdict().reasons)
 
 
 def test_where_exact_weights_carry_nothing_the_check_is_not_run():
     log = op.BanditLog.from_frame(FRAME.head(600), **{**ROLES, "propensity": "p"})
-    ev = op.evaluate(
-        log, op.policies.Fixed(7), behavior_model=Soft(0.5), estimators=["DML"], ratio="auto"
-    )
+    ev = op.evaluate(log, op.policies.Fixed(7), behavior_model=Soft(0.5), estimators=["DML"], ratio="auto")
     assert ev.settings["ratio"].startswith("CoarseRatio")
     assert not ev.diagnostics[NAME].ran
     assert any("fine enough could not be tested" in r for r in ev.verdict().reasons)
@@ -308,9 +287,7 @@ def test_auto_needs_an_exact_ratio():
 def test_a_clean_log_with_clusters_and_batches():
     frame = FRAME.assign(user=FRAME.index // 3, day=FRAME.index % 4)
     log = op.BanditLog.from_frame(frame, **ROLES, propensity="p", cluster="user", batch="day")
-    ev = op.evaluate(
-        log, TARGETS, behavior_model=Soft(0.5), estimators=["DML"], ratio=op.CoarseRatio()
-    )
+    ev = op.evaluate(log, TARGETS, behavior_model=Soft(0.5), estimators=["DML"], ratio=op.CoarseRatio())
     assert ev.diagnostics["soft"][NAME].level in {"ok", "note"}
     assert ev["soft", "DML"].lift(ev.logged).interval().sufficient
 

@@ -10,12 +10,7 @@ from sklearn.linear_model import LinearRegression
 import offpolicy as op
 from offpolicy.errors import DataError, ModelError, PolicyError, UsageError
 from offpolicy.evaluation.choose import best_width, candidates, lepski
-from offpolicy.models.behavior.density import (
-    AutoDensity,
-    DensityData,
-    LocationScale,
-    MarginalDensity,
-)
+from offpolicy.models.behavior.density import AutoDensity, DensityData, LocationScale, MarginalDensity
 from offpolicy.models.fitting.encode import encode_table
 from offpolicy.policies.densities import nodes_of
 from offpolicy.policies.kernel import KERNELS
@@ -143,13 +138,9 @@ def test_constants_in_numbers_and_words():
 
 
 def test_actions_outside_the_log_are_refused_with_the_figure():
-    with pytest.raises(
-        PolicyError, match=r"'far' takes actions outside of the logged range .* in 100%"
-    ):
+    with pytest.raises(PolicyError, match=r"'far' takes actions outside of the logged range .* in 100%"):
         op.evaluate(log(), {"far": 50.0})
-    with pytest.raises(
-        PolicyError, match=r"12\.\d*% of its distribution|% of its distribution lies"
-    ):
+    with pytest.raises(PolicyError, match=r"12\.\d*% of its distribution|% of its distribution lies"):
         op.evaluate(log(), {"wide": Shifted()}, estimators=["IPW"])
 
 
@@ -169,9 +160,7 @@ class Halves:
 
 def test_a_density_is_all_that_a_distribution_needs():
     ev = op.evaluate(
-        log(),
-        {"own": Halves(), "built in": op.policies.UniformRange(4.0, 6.0)},
-        reward_model=LinearRegression(),
+        log(), {"own": Halves(), "built in": op.policies.UniformRange(4.0, 6.0)}, reward_model=LinearRegression()
     )
     for name in ("IPW", "DML"):
         assert ev["own", name].value == pytest.approx(ev["built in", name].value, rel=3e-3)
@@ -181,11 +170,7 @@ def test_a_density_is_all_that_a_distribution_needs():
 def test_nodes_integrate():
     context = np.zeros((2, 1))
     span = (0.0, 10.0)
-    for made in (
-        op.policies.Normal(4.0, 0.5),
-        op.policies.Normal(9.9, 0.5),
-        op.policies.UniformRange(2.0, 8.0),
-    ):
+    for made in (op.policies.Normal(4.0, 0.5), op.policies.Normal(9.9, 0.5), op.policies.UniformRange(2.0, 8.0)):
         bound = made.within(span)
         points, weights = nodes_of(bound, context, span)
         grid = np.linspace(*span, 20_001)
@@ -234,20 +219,8 @@ def test_lepski_stops_at_the_first_contradiction():
 
 def test_the_allowance_is_what_halving_shows():
     made = log()
-    ev = op.evaluate(
-        made,
-        {"p": policy},
-        ratio=op.KernelRatio(1.0),
-        estimators=["SNIPW", "DML"],
-        reward_model=SPLINE,
-    )
-    half = op.evaluate(
-        made,
-        {"p": policy},
-        ratio=op.KernelRatio(0.5),
-        estimators=["SNIPW", "DML"],
-        reward_model=SPLINE,
-    )
+    ev = op.evaluate(made, {"p": policy}, ratio=op.KernelRatio(1.0), estimators=["SNIPW", "DML"], reward_model=SPLINE)
+    half = op.evaluate(made, {"p": policy}, ratio=op.KernelRatio(0.5), estimators=["SNIPW", "DML"], reward_model=SPLINE)
     for name in ("SNIPW", "DML"):
         e, finer = ev["p", name], half["p", name]
         assert e.finer.value == pytest.approx(finer.value, rel=1e-12)
@@ -260,13 +233,7 @@ def test_the_allowance_is_what_halving_shows():
 
 
 def test_differences_and_lifts_carry_their_allowance():
-    ev = op.evaluate(
-        log(),
-        {"p": policy, "q": 5.4},
-        ratio=op.KernelRatio(1.0),
-        estimators=["DML"],
-        reward_model=SPLINE,
-    )
+    ev = op.evaluate(log(), {"p": policy, "q": 5.4}, ratio=op.KernelRatio(1.0), estimators=["DML"], reward_model=SPLINE)
     a, b = ev["p", "DML"], ev["q", "DML"]
     gap = a - b
     assert gap.smoothing[0] == pytest.approx(a.smoothing[0] - b.smoothing[0])
@@ -284,17 +251,11 @@ def test_differences_and_lifts_carry_their_allowance():
 def test_windows_at_the_end_of_the_range_count_double():
     made = log(actions=(0.0, 12.0))
     top = op.evaluate(
-        made,
-        {"p": lambda c: np.full(len(c), 5.0)},
-        ratio=op.KernelRatio(0.5),
-        estimators=["DML"],
-        reward_model=SPLINE,
+        made, {"p": lambda c: np.full(len(c), 5.0)}, ratio=op.KernelRatio(0.5), estimators=["DML"], reward_model=SPLINE
     )
     df = frame()
     uniform = df.assign(price=np.random.default_rng(1).uniform(2, 8, len(df)), density=1 / 6)
-    edge = op.evaluate(
-        log(uniform), {"p": 7.9}, ratio=op.KernelRatio(0.5), estimators=["DML"], reward_model=SPLINE
-    )
+    edge = op.evaluate(log(uniform), {"p": 7.9}, ratio=op.KernelRatio(0.5), estimators=["DML"], reward_model=SPLINE)
     assert top["p", "DML"].extrapolation == pytest.approx(4 / 3)
     assert edge["p", "DML"].extrapolation == 2.0
     assert "the end of the logged range cuts it" in " ".join(edge["p", "DML"].notes)
@@ -308,12 +269,7 @@ def test_windows_cut_at_the_end_stay_narrow(n):
     price = rng.uniform(0, 6, size=n)
     revenue = np.sin(price) + 0.5 * rng.normal(size=n)
     made = op.BanditLog.from_arrays(
-        rng.normal(size=(n, 1)),
-        price,
-        revenue,
-        np.full(n, 1 / 6),
-        action_kind="continuous",
-        actions=(0, 6),
+        rng.normal(size=(n, 1)), price, revenue, np.full(n, 1 / 6), action_kind="continuous", actions=(0, 6)
     )
     ev = op.evaluate(made, {"top": 5.95}, reward_model=SPLINE, estimators=["DML"])
     # A small log has no three narrow windows with enough rows: then the three narrowest.
@@ -331,28 +287,16 @@ def test_auto_chooses_a_bandwidth_for_each_policy_and_way():
         assert ev["p", e.name].interval().covers(truth)
     assert (
         ev["p", "auto"].value
-        == op.evaluate(
-            log(),
-            {"p": policy},
-            estimators=["SNDR"],
-            ratio=op.KernelRatio(model),
-            reward_model=SPLINE,
-        )["p", "SNDR"].value
+        == op.evaluate(log(), {"p": policy}, estimators=["SNDR"], ratio=op.KernelRatio(model), reward_model=SPLINE)[
+            "p", "SNDR"
+        ].value
     )
 
 
 def test_a_smoothed_model_values_the_smoothed_policy():
     ratio = op.KernelRatio(1.0, smooth_model=True)
-    ev = op.evaluate(
-        log(), {"p": policy}, ratio=ratio, estimators=["DM", "DML", "SNIPW"], reward_model=SPLINE
-    )
-    plain = op.evaluate(
-        log(),
-        {"p": policy},
-        ratio=op.KernelRatio(1.0),
-        estimators=["DM", "DML"],
-        reward_model=SPLINE,
-    )
+    ev = op.evaluate(log(), {"p": policy}, ratio=ratio, estimators=["DM", "DML", "SNIPW"], reward_model=SPLINE)
+    plain = op.evaluate(log(), {"p": policy}, ratio=op.KernelRatio(1.0), estimators=["DM", "DML"], reward_model=SPLINE)
     dm, snipw = ev["p", "DM"].value, ev["p", "SNIPW"].value
     # All estimate the same, the smoothed policy: it lies between the wave's trough and its surroundings.
     assert abs(ev["p", "DML"].value - snipw) < abs(plain["p", "DML"].value - snipw)
@@ -407,19 +351,13 @@ def test_without_densities_no_bound_is_offered_that_does_not_exist():
 
 @pytest.mark.parametrize(
     ("kind", "mean"),
-    [
-        ("corner", lambda u: -np.abs(u)),
-        ("jump", lambda u: 1.0 * (u >= 0)),
-        ("none", lambda u: -(u**2) / 3),
-    ],
+    [("corner", lambda u: -np.abs(u)), ("jump", lambda u: 1.0 * (u >= 0)), ("none", lambda u: -(u**2) / 3)],
 )
 def test_a_break_where_the_policy_sits_is_found(kind, mean):
     rng = np.random.default_rng(5)
     x, a = rng.uniform(-1, 1, 2000), rng.uniform(0, 6, 2000)
     reward = mean(a - 3 - x) + 0.5 * rng.normal(size=2000)
-    made = op.BanditLog.from_arrays(
-        x, a, reward, np.full(2000, 1 / 6), action_kind="continuous", actions=(0.0, 6.0)
-    )
+    made = op.BanditLog.from_arrays(x, a, reward, np.full(2000, 1 / 6), action_kind="continuous", actions=(0.0, 6.0))
     ev = op.evaluate(made, lambda x: 3 + np.asarray(x).ravel(), estimators=["DML"], reward_model=SPLINE)  # fmt: skip
     finding = ev.diagnostics["policy", "break_at_policy"]
     assert finding.details["kind"] == kind
@@ -436,20 +374,9 @@ def test_a_corner_is_allowed_for_by_its_size():
     rng = np.random.default_rng(5)
     x, a = rng.uniform(-1, 1, 2000), rng.uniform(0, 6, 2000)
     reward = 3 - np.abs(a - 3 - x) + 0.5 * rng.normal(size=2000)
-    made = op.BanditLog.from_arrays(
-        x, a, reward, np.full(2000, 1 / 6), action_kind="continuous", actions=(0.0, 6.0)
-    )
-    policies = {
-        "at": lambda x: 3 + np.asarray(x).ravel(),
-        "beside": lambda x: 4 + np.asarray(x).ravel(),
-    }
-    ev = op.evaluate(
-        made,
-        policies,
-        ratio=op.KernelRatio(0.4),
-        estimators=["DML", "SNIPW"],
-        reward_model=SPLINE,
-    )
+    made = op.BanditLog.from_arrays(x, a, reward, np.full(2000, 1 / 6), action_kind="continuous", actions=(0.0, 6.0))
+    policies = {"at": lambda x: 3 + np.asarray(x).ravel(), "beside": lambda x: 4 + np.asarray(x).ravel()}
+    ev = op.evaluate(made, policies, ratio=op.KernelRatio(0.4), estimators=["DML", "SNIPW"], reward_model=SPLINE)
     size = ev.diagnostics["at", "break_at_policy"].details["size"]
     modeled, other = ev["at", "DML"], ev["beside", "DML"]
     assert modeled.corner == pytest.approx(size / 2 * 3 / 8 * 0.4)
@@ -510,10 +437,7 @@ def test_scans_check_what_logs_check(tmp_path):
     df = frame(n=300)
     df.loc[5, "density"] = -1.0
     df.to_parquet(tmp_path / "bad.parquet")
-    with (
-        op.scan(tmp_path / "bad.parquet", **ROLES) as scanned,
-        pytest.raises(DataError, match="no densities"),
-    ):
+    with op.scan(tmp_path / "bad.parquet", **ROLES) as scanned, pytest.raises(DataError, match="no densities"):
         scanned.check()
     with pytest.raises(UsageError, match="seldom repeat"):
         op.scan(tmp_path / "bad.parquet", **ROLES, way="cells")
@@ -547,16 +471,8 @@ def test_a_density_integrates_to_one():
     data, _, _ = density_data(0, 2000, False)
     grid = np.linspace(-8, 8, 4001)
     table = encode_table(np.zeros((len(grid), 1)))
-    for model in (
-        LocationScale(),
-        LocationScale("trees"),
-        LocationScale(LinearRegression(), shape="normal"),
-    ):
-        given = (
-            data
-            if model.wants_encoded
-            else DensityData(data.X.matrix, data.action, None, data.span)
-        )
+    for model in (LocationScale(), LocationScale("trees"), LocationScale(LinearRegression(), shape="normal")):
+        given = data if model.wants_encoded else DensityData(data.X.matrix, data.action, None, data.span)
         fit = model.fit_density(given, 0)
         X = table if model.wants_encoded else table.matrix
         assert fit.density(X, grid).mean() * 16 == pytest.approx(1.0, abs=0.01)
@@ -564,13 +480,9 @@ def test_a_density_integrates_to_one():
 
 def test_fitted_densities_stand_for_logged_ones():
     truth = float(expected(frame(), policy(frame())).mean())
-    ev = op.evaluate(
-        log(propensity=None), {"p": policy}, estimators=["DML", "SNIPW"], randomized=True
-    )
+    ev = op.evaluate(log(propensity=None), {"p": policy}, estimators=["DML", "SNIPW"], randomized=True)
     assert ev["p", "DML"].interval().covers(truth)
-    own = op.evaluate(
-        log(propensity=None), {"p": policy}, estimators=["DML"], behavior_model=LinearRegression()
-    )
+    own = op.evaluate(log(propensity=None), {"p": policy}, estimators=["DML"], behavior_model=LinearRegression())
     assert abs(own["p", "DML"].value - truth) < 0.1
     given = op.evaluate(
         log(),
@@ -587,12 +499,7 @@ def test_fitted_densities_stand_for_logged_ones():
 
 def test_models_of_labels_are_refused():
     with pytest.raises(ModelError, match="PerAction"):
-        op.evaluate(
-            log(),
-            {"p": policy},
-            reward_model=op.models.PerAction(LinearRegression()),
-            estimators=["DM"],
-        )
+        op.evaluate(log(), {"p": policy}, reward_model=op.models.PerAction(LinearRegression()), estimators=["DM"])
     with pytest.raises(ModelError, match="'logged'"):
         op.evaluate(log(), {"p": policy}, reward_model={"p": np.zeros(1500)}, estimators=["DM"])
 
@@ -631,16 +538,7 @@ def test_the_command_line_takes_numbers(tmp_path, capsys):
 
     path = tmp_path / "log.csv"
     frame(n=600).to_csv(path, index=False)
-    roles = [
-        "--context",
-        "x,kind",
-        "--action",
-        "price",
-        "--reward",
-        "revenue",
-        "--propensity",
-        "density",
-    ]
+    roles = ["--context", "x,kind", "--action", "price", "--reward", "revenue", "--propensity", "density"]
     kind = ["--action-kind", "continuous"]
     asked = ["--policy", "own=own", "--policy", "flat=always:5.5", "--reward-model", "linear"]
     assert main(["evaluate", str(path), *roles, *kind, *asked, "--bandwidth", "0.8"]) == 0
@@ -667,8 +565,6 @@ def test_the_printed_standard_error_holds_what_smoothing_is_off_by():
         ev = op.evaluate(log, policies, estimators=["SNIPW"])
         e, gap = ev["p", "SNIPW"], ev["p", "SNIPW"] - ev["s", "SNIPW"]
         for one, truth in ((e, 4 - 0.01 - 0.04), (gap, (4 - 0.05) - (4 - 0.16 - 0.09))):
-            assert one.std_error == pytest.approx(
-                np.hypot(one.score_error, np.hypot(*one.smoothing))
-            )
+            assert one.std_error == pytest.approx(np.hypot(one.score_error, np.hypot(*one.smoothing)))
             errors.append((one.value - truth) / one.std_error)
     assert np.sqrt(np.mean(np.square(errors))) < 1.2

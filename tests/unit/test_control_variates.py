@@ -8,13 +8,7 @@ import pytest
 
 from offpolicy.logs.layout import Layout
 from offpolicy.scores import formulas as scores
-from offpolicy.scores.control_variates import (
-    best_combination,
-    combine,
-    optimal_control,
-    regress_others,
-    weight_share,
-)
+from offpolicy.scores.control_variates import best_combination, combine, optimal_control, regress_others, weight_share
 from offpolicy.scores.decisions import Decisions
 
 
@@ -67,8 +61,7 @@ def test_rows_with_counts_equal_repeated_rows(score):
     counted = bandit(60, count=count)
     rows = np.repeat(np.arange(60), count.astype(int))
     long = Decisions(
-        Layout.single(len(rows)),
-        *(getattr(counted, k)[rows] for k in ("reward", "pi_e", "pi_b", "q", "v")),
+        Layout.single(len(rows)), *(getattr(counted, k)[rows] for k in ("reward", "pi_e", "pi_b", "q", "v"))
     )
     assert score(counted).psi[rows] == pytest.approx(score(long).psi, rel=1e-8)
 

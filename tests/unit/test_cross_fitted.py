@@ -38,10 +38,7 @@ def test_the_policy_of_a_fold_is_fitted_on_the_other_rows():
         train, score = df[fold != k], df[fold == k]
         wide = np.c_[train[["x", "z"]], train["a"] == 0, train["a"] == 1]
         model = make_pipeline(StandardScaler(), LinearRegression()).fit(wide, train["r"])
-        ask = [
-            np.c_[score[["x", "z"]], np.full(len(score), a == 0), np.full(len(score), a == 1)]
-            for a in (0, 1)
-        ]
+        ask = [np.c_[score[["x", "z"]], np.full(len(score), a == 0), np.full(len(score), a == 1)] for a in (0, 1)]
         choice[fold == k] = np.column_stack([model.predict(each) for each in ask]).argmax(1)
     np.testing.assert_array_equal(ev.targets["policy"].codes, choice)
     by_hand = np.mean((df["a"] == choice) / 0.5 * df["r"])
@@ -54,9 +51,7 @@ def test_a_learner_that_remembers_its_rows_earns_nothing_where_there_is_nothing_
     x, a, r = rng.normal(size=(N, 2)), rng.integers(2, size=N), rng.normal(size=N)
     noise = op.BanditLog.from_arrays(x, a, r, np.full(N, 0.5))
     near = op.models.PerAction(KNeighborsRegressor(1))
-    ev = op.evaluate(
-        noise, CrossFitted(near), estimators=["IPW", "DML"], reward_model=LinearRegression()
-    )
+    ev = op.evaluate(noise, CrossFitted(near), estimators=["IPW", "DML"], reward_model=LinearRegression())
     assert ev["IPW"].interval().covers(0.0)
     best = [KNeighborsRegressor(1).fit(x[a == k], r[a == k]).predict(x) for k in (0, 1)]
     seen = op.evaluate(noise, {"seen": np.argmax(best, axis=0)}, estimators=["IPW"])
@@ -66,9 +61,7 @@ def test_a_learner_that_remembers_its_rows_earns_nothing_where_there_is_nothing_
 def test_draws_of_the_folds_are_mixed():
     once = op.evaluate(log(), LinearRegression(), estimators=["IPW"], repeats=3)
     draws = once.problem.source.folds.labels
-    each = [
-        op.evaluate(log(), LinearRegression(), estimators=["IPW"], folds=label) for label in draws
-    ]
+    each = [op.evaluate(log(), LinearRegression(), estimators=["IPW"], folds=label) for label in draws]
     mixed = np.mean([ev.targets["policy"].probabilities(np.arange(N)) for ev in each], axis=0)
     np.testing.assert_allclose(once.targets["policy"].probabilities(np.arange(N)), mixed)
     assert once["IPW"].value == pytest.approx(np.mean([ev["IPW"].value for ev in each]))
@@ -141,19 +134,11 @@ def test_only_eligible_actions_are_chosen():
 
 def test_on_a_path_that_holds_rows_the_answer_is_the_same(tmp_path):
     frame().to_parquet(tmp_path / "log.parquet")
-    path, settings = (
-        str(tmp_path / "log.parquet"),
-        {"estimators": ["DML"], "reward_model": LinearRegression()},
-    )
+    path, settings = (str(tmp_path / "log.parquet"), {"estimators": ["DML"], "reward_model": LinearRegression()})
     here = op.evaluate(log(), LinearRegression(), **settings)["DML"]
     with op.scan(path, way="rows", **ROLES) as scan:
-        assert op.evaluate(scan, LinearRegression(), **settings)["DML"].value == pytest.approx(
-            here.value
-        )
-    with (
-        op.scan(path, way="stream", **ROLES) as scan,
-        pytest.raises(PolicyError, match="way='rows'"),
-    ):
+        assert op.evaluate(scan, LinearRegression(), **settings)["DML"].value == pytest.approx(here.value)
+    with op.scan(path, way="stream", **ROLES) as scan, pytest.raises(PolicyError, match="way='rows'"):
         op.evaluate(scan, LinearRegression(), **settings)
 
 
@@ -162,14 +147,10 @@ def test_what_cannot_be_refitted_says_so():
         CrossFitted(LinearRegression)
     with pytest.raises(PolicyError, match="policy 'p': CrossFitted takes a model of the reward"):
         op.evaluate(log(), {"p": CrossFitted(3)}, estimators=["IPW"])
-    prices = op.BanditLog.from_arrays(
-        None, np.linspace(0, 1, 50), np.ones(50), np.ones(50), action_kind="continuous"
-    )
+    prices = op.BanditLog.from_arrays(None, np.linspace(0, 1, 50), np.ones(50), np.ones(50), action_kind="continuous")
     with pytest.raises(PolicyError, match="not a policy over numbers"):
         op.evaluate(prices, {"p": CrossFitted(LinearRegression())}, estimators=["IPW"])
-    episodes = op.Trajectories.from_arrays(
-        [[0, 0]] * 9, [[0, 1]] * 9, [[1.0, 0.0]] * 9, propensities=[[0.5] * 2] * 9
-    )
+    episodes = op.Trajectories.from_arrays([[0, 0]] * 9, [[0, 1]] * 9, [[1.0, 0.0]] * 9, propensities=[[0.5] * 2] * 9)
     with pytest.raises(PolicyError, match="one decision among labels"):
         op.evaluate(episodes, LinearRegression(), estimators=["IPW"])
 
@@ -178,8 +159,5 @@ def test_a_fitted_classifier_is_drawn_from_and_says_so():
     df = frame()
     model = HistGradientBoostingClassifier(max_iter=5).fit(df[["x", "z"]], (df["x"] > 0) * 1)
     ev = op.evaluate(log(), {"drawn": model, "best": model.predict}, estimators=["IPW"])
-    assert (
-        "drawn: actions are drawn with predict_proba; for its single best action pass model.predict"
-        in str(ev)
-    )
+    assert "drawn: actions are drawn with predict_proba; for its single best action pass model.predict" in str(ev)
     assert "best: actions" not in str(ev)

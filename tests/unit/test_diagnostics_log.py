@@ -96,9 +96,7 @@ def test_actions_drawn_once_for_a_user_are_counted_once():
     by_row = op.BanditLog.from_arrays(None, a, r, np.full(10_000, 0.5))
     assert check_log(by_user)["sample_ratio_mismatch"].value > 0.01
     seen = (a == 1).sum()
-    assert check_log(by_row)["sample_ratio_mismatch"].value == pytest.approx(
-        stats.binomtest(seen, 10_000).pvalue
-    )
+    assert check_log(by_row)["sample_ratio_mismatch"].value == pytest.approx(stats.binomtest(seen, 10_000).pvalue)
 
 
 def test_subsampled_logs_are_weighted_back():
@@ -132,10 +130,7 @@ def test_propensities_of_the_wrong_action_contradict_themselves():
 def test_overconfident_distribution_fails_its_calibration():
     x, a, r, p = draw(np.random.default_rng(8))
     sharp = p**2 / (p**2).sum(axis=1, keepdims=True)
-    assert (
-        check_log(op.BanditLog.from_arrays(x, a, r, sharp))["propensity_calibration"].level
-        == "alarm"
-    )
+    assert check_log(op.BanditLog.from_arrays(x, a, r, sharp))["propensity_calibration"].level == "alarm"
 
 
 def test_rounding():
@@ -175,10 +170,7 @@ def test_a_sure_behavior_model_is_deterministic_logging():
     x = np.random.default_rng(0).normal(size=400)
     log = op.BanditLog.from_arrays(x, (x > 0).astype(int), x)
     ev = op.evaluate(
-        log,
-        op.policies.Uniform(),
-        estimators=["IPW-cf"],
-        behavior_model=DecisionTreeClassifier(max_depth=2),
+        log, op.policies.Uniform(), estimators=["IPW-cf"], behavior_model=DecisionTreeClassifier(max_depth=2)
     )
     assert ev.diagnostics["deterministic_logging"].value > 0.95
     assert ev.verdict().level == "insufficient evidence"
@@ -192,9 +184,7 @@ def test_duplicates():
     own = p[np.arange(N), a]
     clean = check_log(op.BanditLog.from_arrays(x, a, r, own))["duplicates"]
     again = np.concatenate([np.arange(N), np.arange(100)])
-    dirty = check_log(op.BanditLog.from_arrays(x[again], a[again], r[again], own[again]))[
-        "duplicates"
-    ]
+    dirty = check_log(op.BanditLog.from_arrays(x[again], a[again], r[again], own[again]))["duplicates"]
     assert (clean.value, clean.level) == (0, "ok")
     assert dirty.value == pytest.approx(100 / 4100)
     assert dirty.level == "alarm"
@@ -241,9 +231,7 @@ def test_episodes():
     shape = (300, 4)
     states, actions = rng.normal(size=(*shape, 2)), rng.integers(2, size=shape)
     given = np.full(shape, 0.5)
-    trajectories = op.Trajectories.from_arrays(
-        states, actions, rng.normal(size=shape), propensities=given
-    )
+    trajectories = op.Trajectories.from_arrays(states, actions, rng.normal(size=shape), propensities=given)
     assert check_log(trajectories)["sample_ratio_mismatch"].level == "ok"
     skewed = op.Trajectories.from_arrays(
         states, (rng.random(shape) < 0.7).astype(int), rng.normal(size=shape), propensities=given

@@ -28,13 +28,7 @@ def better(x):
 
 
 def test_skill_is_r2_out_of_fold():
-    ev = op.evaluate(
-        LOG,
-        better,
-        reward_model=op.models.PerAction(LinearRegression()),
-        folds=FOLD,
-        estimators=["DML"],
-    )
+    ev = op.evaluate(LOG, better, reward_model=op.models.PerAction(LinearRegression()), folds=FOLD, estimators=["DML"])
     q = np.empty(N)
     for k in (0, 1):
         for a in (0, 1):
@@ -96,9 +90,7 @@ def test_efficiency_bound_of_rates():
     log = op.BanditLog.from_arrays(X, A, r, np.full(N, 0.5))
     ev = op.evaluate(log, better, reward_model=np.full((N, 2), 0.3), estimators=["DML"])
     w = (better(X) == A) / 0.5
-    assert ev.diagnostics["efficiency_ratio"].details["bound"] == pytest.approx(
-        np.mean(w**2) * 0.21
-    )
+    assert ev.diagnostics["efficiency_ratio"].details["bound"] == pytest.approx(np.mean(w**2) * 0.21)
 
 
 def test_reliability_bins_hold_equal_mass():
@@ -124,9 +116,9 @@ def test_floored_rows_are_counted():
     a = A.copy()
     a[0] = 2
     log = op.BanditLog.from_arrays(X, a, R)
-    found = op.evaluate(
-        log, "uniform", estimators=["IPW-cf"], behavior_model="shares", folds=FOLD
-    ).diagnostics["floored"]
+    found = op.evaluate(log, "uniform", estimators=["IPW-cf"], behavior_model="shares", folds=FOLD).diagnostics[
+        "floored"
+    ]
     assert found.details["rows"] == 1
     assert found.value == pytest.approx(1 / N)
     assert found.level == "caution"

@@ -88,11 +88,7 @@ def test_rows_that_were_kept_rarely_carry_no_rewards():
     """Clicks are kept, one in ten of the others: a hundred clicks are a hundred, whatever the others stand for."""
     clicks = np.repeat([1.0, 0.0], [100, 900])
     log = op.BanditLog.from_arrays(
-        None,
-        np.arange(1000) % 2,
-        clicks,
-        np.full(1000, 0.5),
-        keep_probability=np.where(clicks, 1, 0.1),
+        None, np.arange(1000) % 2, clicks, np.full(1000, 0.5), keep_probability=np.where(clicks, 1, 0.1)
     )
     ev = op.evaluate(log, op.policies.Fixed(1), estimators=["SNIPW"])
     assert ev.diagnostics["top_unit_share"].value == pytest.approx(1 / 50)
@@ -122,15 +118,11 @@ def test_three_ways_to_the_same_finding(found):
     assert found["sample_ratio_mismatch"].name == "sample_ratio_mismatch"
     with pytest.raises(KeyError, match="effective_sample_size"):
         found["effective_sample_sise"]
-    several = diagnosed(
-        op.BanditLog.from_arrays(X, A, R, P[X, A]), {"a": target, "b": op.policies.Uniform()}
-    )
+    several = diagnosed(op.BanditLog.from_arrays(X, A, R, P[X, A]), {"a": target, "b": op.policies.Uniform()})
     with pytest.raises(KeyError, match="name the policy"):
         several["effective_sample_size"]
     assert several["duplicates"].name == "duplicates"
-    assert (
-        several["b", "effective_sample_size"].value != several["a", "effective_sample_size"].value
-    )
+    assert several["b", "effective_sample_size"].value != several["a", "effective_sample_size"].value
 
 
 def test_every_promised_name_is_there_and_printable():
@@ -155,10 +147,7 @@ def test_weights_by_action_equal_a_loop(found):
         assert np.sign(z[a]) == np.sign(exact)
         assert abs(z[a]) <= abs(exact) * (1 + 1e-9)
     terms = np.array([((a == A) * W - PI[X, a]) for a in range(K)])
-    assert (
-        max(abs(v) for v in z.values())
-        > 0.5 * np.abs(terms.sum(axis=1) / np.sqrt((terms**2).sum(axis=1))).max()
-    )
+    assert max(abs(v) for v in z.values()) > 0.5 * np.abs(terms.sum(axis=1) / np.sqrt((terms**2).sum(axis=1))).max()
 
 
 def test_top_share_counts_positive_weights_only():
@@ -180,9 +169,7 @@ def test_counts_are_repeated_rows():
     again = np.repeat(np.arange(600), count)
     fold, batch = np.arange(600) % 2, np.arange(600) // 150
     small = op.BanditLog.from_arrays(X, A, R, P[X, A], count=count, fold=fold, batch=batch)
-    large = op.BanditLog.from_arrays(
-        X[again], A[again], R[again], P[X, A][again], fold=fold[again], batch=batch[again]
-    )
+    large = op.BanditLog.from_arrays(X[again], A[again], R[again], P[X, A][again], fold=fold[again], batch=batch[again])
     q = np.broadcast_to(np.array([0.2, 0.3, 0.25]), (600, K)).copy()
     one = diagnosed(small, reward_model=q, estimators=["DML", "SNIPW"])["policy"]
     two = diagnosed(large, reward_model=q[again], estimators=["DML", "SNIPW"])["policy"]
@@ -208,9 +195,7 @@ def test_analysis_weights_enter_the_means():
     d = diagnosed(op.BanditLog.from_arrays(X, A, R, P[X, A], weight=weight))
     assert float(d["mean_weight"]) == pytest.approx(np.average(W, weights=weight))
     product = W * weight
-    assert float(d["effective_sample_size"]) == pytest.approx(
-        product.sum() ** 2 / (product**2).sum()
-    )
+    assert float(d["effective_sample_size"]) == pytest.approx(product.sum() ** 2 / (product**2).sum())
 
 
 # -- overlap ---------------------------------------------------------------------------------------
@@ -294,9 +279,7 @@ def test_bounds_of_binary_rewards_are_the_sharp_ones(gamma):
     high, low = ((e * mu + (1 - e) * end).mean() for end in (top, bottom))
     bounds = Sensitivity.of(view)
     assert bounds.bound(gamma).value == pytest.approx(high, abs=4 * bounds.bound(gamma).std_error)
-    assert bounds.bound(1 / gamma).value == pytest.approx(
-        low, abs=4 * bounds.bound(gamma).std_error
-    )
+    assert bounds.bound(1 / gamma).value == pytest.approx(low, abs=4 * bounds.bound(gamma).std_error)
     ends = bounds.ends(gamma)
     assert ends[0] < bounds.bound(1 / gamma).value <= bounds.bound(gamma).value < ends[1]
 

@@ -24,9 +24,7 @@ def _script(name):
 pages = _script("pages")
 
 
-@pytest.mark.parametrize(
-    "page", [p for p in pages.PAGES if pages.blocks(p)], ids=lambda p: str(p.relative_to(ROOT))
-)
+@pytest.mark.parametrize("page", [p for p in pages.PAGES if pages.blocks(p)], ids=lambda p: str(p.relative_to(ROOT)))
 def test_the_code_of_a_page_runs_and_prints_what_it_shows(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     printed = pages.outputs(page)
@@ -68,9 +66,7 @@ def test_every_public_name_is_on_a_reference_page():
 
 
 def test_a_missing_name_is_found():
-    assert missing(REFERENCE.replace("::: offpolicy.logs.trajectories.Trajectories\n", "")) == [
-        "Trajectories"
-    ]
+    assert missing(REFERENCE.replace("::: offpolicy.logs.trajectories.Trajectories\n", "")) == ["Trajectories"]
 
 
 def missing(text):
@@ -111,6 +107,4 @@ def test_every_page_is_in_the_navigation():
     nav = (ROOT / "mkdocs.yml").read_text("utf-8").partition("\nnav:")[2]
     listed = set(re.findall(r": (\S+\.md)$", nav, re.MULTILINE))
     written = {p.relative_to(ROOT / "docs").as_posix() for p in (ROOT / "docs").rglob("*.md")}
-    assert (
-        written | {"reference/sentences.md"} == listed
-    )  # that one is written when the site is built
+    assert written | {"reference/sentences.md"} == listed  # that one is written when the site is built

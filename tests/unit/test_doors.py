@@ -71,8 +71,7 @@ def test_score_columns_that_do_not_fit_say_so():
 def test_a_fitted_model_of_context_and_action():
     table = FRAME[["age", "device", "ad"]].rename(columns={"ad": "shown"})
     pipe = make_pipeline(
-        make_column_transformer((OneHotEncoder(), ["device", "shown"]), remainder="passthrough"),
-        LinearRegression(),
+        make_column_transformer((OneHotEncoder(), ["device", "shown"]), remainder="passthrough"), LinearRegression()
     ).fit(table, FRAME["click"])
     asked = [pipe.predict(table.assign(shown=label)) for label in LOG.actions]
     expected = np.array(LOG.actions)[np.argmax(asked, axis=0)]
@@ -85,9 +84,7 @@ def test_a_fitted_model_of_context_and_action():
 
 def test_lightgbm_reads_the_action_as_a_category():
     table = FRAME[["age", "ad"]].astype({"ad": "category"})
-    model = LGBMRegressor(n_estimators=5, min_child_samples=5, verbose=-1).fit(
-        table, FRAME["click"]
-    )
+    model = LGBMRegressor(n_estimators=5, min_child_samples=5, verbose=-1).fit(table, FRAME["click"])
     log = op.BanditLog.from_frame(FRAME, **{**ROLES, "context": ["age"]})
     kinds = pd.CategoricalDtype(["a", "b", "c"])
     asked = [model.predict(table.assign(ad=pd.Series([k] * N, dtype=kinds))) for k in log.actions]
@@ -120,10 +117,7 @@ def test_a_rule_in_sql_is_the_same_on_every_path(tmp_path):
     [
         ("case when agee > 3 then 'a' end", "no column 'agee'. Did you mean 'age'"),
         ("case when age > 40 then 'a' end", "gives no action"),
-        (
-            "case when age > (select avg(age) from rows) then 'a' else 'b' end",
-            "looks beyond one row",
-        ),
+        ("case when age > (select avg(age) from rows) then 'a' else 'b' end", "looks beyond one row"),
         ("case when age > avg(age) then 'a' else 'b' end", r"calls avg\(\)"),
         ("case when random() > 0.5 then 'a' else 'b' end", r"calls random\(\)"),
         ("case when row_number() over () > 5 then 'a' else 'b' end", "looks beyond one row"),
@@ -180,9 +174,7 @@ def test_one_ranking_for_all_slates():
 def episodes():
     rng = np.random.default_rng(2)
     states, actions = rng.integers(4, size=(50, 3)), rng.integers(2, size=(50, 3))
-    return op.Trajectories.from_arrays(
-        states, actions, actions * 1.0, propensities=np.full((50, 3), 0.5)
-    )
+    return op.Trajectories.from_arrays(states, actions, actions * 1.0, propensities=np.full((50, 3), 0.5))
 
 
 def test_policies_and_logging_policies_by_state():
@@ -203,25 +195,19 @@ def test_models_have_the_words_of_the_command_line():
     settings = {"estimators": ["DML"], "seed": 1}
     words = op.evaluate(LOG, "always:a", reward_model="linear", **settings)["DML"].value
     assert words != op.evaluate(LOG, "always:a", reward_model="lightgbm", **settings)["DML"].value
-    with pytest.raises(
-        ModelError, match=r"'lightgbm', 'paper'. Got 'lightgb'. Did you mean 'lightgbm'"
-    ):
+    with pytest.raises(ModelError, match=r"'lightgbm', 'paper'. Got 'lightgb'. Did you mean 'lightgbm'"):
         op.evaluate(LOG, "always:a", reward_model="lightgb", **settings)
     table = op.evaluate(episodes(), "always:1", value_model="tabular", estimators=["DML"])
     assert (
         table["DML"].value
-        == op.evaluate(episodes(), "always:1", value_model=op.Tabular(), estimators=["DML"])[
-            "DML"
-        ].value
+        == op.evaluate(episodes(), "always:1", value_model=op.Tabular(), estimators=["DML"])["DML"].value
     )
     with pytest.raises(ModelError, match="value_model= as a word"):
         op.evaluate(episodes(), "always:1", value_model="tab", estimators=["DML"])
 
 
 def test_an_error_says_what_a_function_was_given():
-    with pytest.raises(
-        PolicyError, match=r"It was given a DataFrame with the columns age, device\."
-    ):
+    with pytest.raises(PolicyError, match=r"It was given a DataFrame with the columns age, device\."):
         chosen(lambda context: context[:, 2])
     log = op.BanditLog.from_arrays(np.zeros((9, 4)), [0, 1, 0] * 3, np.ones(9), np.full(9, 0.5))
     with pytest.raises(PolicyError, match=r"It was given an array of shape \(n, 4\)\."):
@@ -229,7 +215,5 @@ def test_an_error_says_what_a_function_was_given():
 
 
 def test_an_unknown_action_is_named():
-    with pytest.raises(
-        PolicyError, match=r"policy 'new' chooses 'banner' \(in .*row 0.*The log has 'a', 'b', 'c'"
-    ):
+    with pytest.raises(PolicyError, match=r"policy 'new' chooses 'banner' \(in .*row 0.*The log has 'a', 'b', 'c'"):
         chosen(np.array(["banner"] * N))

@@ -28,9 +28,7 @@ def test_repetitions_say_how_far_the_estimate_moves():
     e = evaluated(noisy(np.random.default_rng(1)), repeats=4)["DML"]
     assert e.fold_spread == pytest.approx(e.values.std(ddof=1))
     assert any("from one draw of the folds to the next" in note for note in e.notes)
-    plain = op.evaluate(
-        noisy(np.random.default_rng(1)), op.policies.Fixed(1), estimators=["IPW"], repeats=4
-    )
+    plain = op.evaluate(noisy(np.random.default_rng(1)), op.policies.Fixed(1), estimators=["IPW"], repeats=4)
     assert not any("draw of the folds" in note for note in plain["IPW"].notes)
 
 
@@ -53,8 +51,7 @@ def test_what_a_gate_asks_again_does_not_follow_from_the_seed(monkeypatch):
     """Else a bad learner, whose folds move it by most of a standard error, would pass with some seed."""
     log = noisy(np.random.default_rng(0), 600, 1.0)
     ends = {
-        check(evaluated(log, seed=seed), "policy - logged > 0").sentence.split("also passes")[1]
-        for seed in range(3)
+        check(evaluated(log, seed=seed), "policy - logged > 0").sentence.split("also passes")[1] for seed in range(3)
     }
     assert len(ends) == 1
     # Of a large log the default seed is the one that counts, and is not asked twice.
@@ -86,10 +83,7 @@ def test_a_column_of_labels_is_not_drawn_again(tmp_path):
     frame["k"] = np.arange(100) // 50
     roles = {"context": ["x"], "action": "a", "reward": "r", "propensity": "p", "fold": "k"}
     frame.to_parquet(tmp_path / "log.parquet")
-    for log in (
-        op.BanditLog.from_frame(frame, **roles),
-        op.scan(str(tmp_path / "log.parquet"), **roles),
-    ):
+    for log in (op.BanditLog.from_frame(frame, **roles), op.scan(str(tmp_path / "log.parquet"), **roles)):
         ev = op.evaluate(log, op.policies.Fixed(1), estimators=["DML"])
         assert ev.redrawn(2) is None
 

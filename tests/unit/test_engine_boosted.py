@@ -16,11 +16,7 @@ lgb = pytest.importorskip("lightgbm")
 def world(n, seed, *, n_actions=6, binary=True):
     rng = np.random.default_rng(seed)
     X = np.column_stack(
-        [
-            np.minimum(rng.zipf(1.6, n) - 1, 11),
-            rng.integers(0, 3, n),
-            rng.integers(0, 40, n) / 8,
-        ]
+        [np.minimum(rng.zipf(1.6, n) - 1, 11), rng.integers(0, 3, n), rng.integers(0, 40, n) / 8]
     ).astype(float)
     action = rng.integers(0, n_actions, n)
     mean = 1 / (1 + np.exp(-(X[:, 0] % 4 - 2 + np.sin(action) * X[:, 1] - (X[:, 2] > 2))))
@@ -60,20 +56,12 @@ def test_what_remains_with_many_levels_is_small():
     whole = fit(X, action, reward, None, {})
     short = fit(cells[:, :3], cells[:, 3].astype(int), cells[:, 4], count.astype(float), {})
     X, action, reward = world(40_000, 2)
-    errors = [
-        np.mean((reward - model.predict(Encoded(X, (0, 1)), action)) ** 2)
-        for model in (whole, short)
-    ]
+    errors = [np.mean((reward - model.predict(Encoded(X, (0, 1)), action)) ** 2) for model in (whole, short)]
     assert errors[1] == pytest.approx(errors[0], rel=0.005)
 
 
 @settings(max_examples=25, deadline=None)
-@given(
-    seed=st.integers(0, 2**31),
-    binary=st.booleans(),
-    missing=st.booleans(),
-    leaves=st.sampled_from([2, 7, 31]),
-)
+@given(seed=st.integers(0, 2**31), binary=st.booleans(), missing=st.booleans(), leaves=st.sampled_from([2, 7, 31]))
 def test_a_grid_is_lightgbm_to_the_last_bit(seed, binary, missing, leaves):
     X, action, reward = world(800, seed, binary=binary)
     rng = np.random.default_rng(seed)

@@ -92,10 +92,7 @@ def test_every_source_gives_the_same_number(tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (
-            {"r": np.nan},
-            r"column 'r': 2 of 400 values \(first: id 3 = (nan|None).*missing or infinite",
-        ),
+        ({"r": np.nan}, r"column 'r': 2 of 400 values \(first: id 3 = (nan|None).*missing or infinite"),
         ({"r": -np.inf}, r"id 3 = -inf, id 5 = -inf\) are missing or infinite"),
         ({"p": 0.0}, r"column 'p': 2 of 400 values \(first: id 3 = 0\.0.*zero or negative"),
         ({"p": 25.0}, r"are above 1.*divide by 100"),
@@ -140,10 +137,7 @@ def test_columns_that_do_not_fit():
         log.check()
     with op.scan(frame[frame["x"] > 9], **NAMED) as log, pytest.raises(DataError, match="no rows"):
         log.check()
-    with (
-        op.scan(frame.assign(w=0.0), **NAMED, weight="w") as log,
-        pytest.raises(DataError, match="every weight is 0"),
-    ):
+    with op.scan(frame.assign(w=0.0), **NAMED, weight="w") as log, pytest.raises(DataError, match="every weight is 0"):
         log.check()
 
 
@@ -201,9 +195,7 @@ def test_the_way_follows_from_the_log():
 def test_folds_of_a_column_are_used():
     frame = make().assign(part=lambda f: np.where(f["key"] % 3 == 0, "one", "two"))
     log = op.BanditLog.from_frame(frame, **NAMED, fold="part")
-    rows = op.evaluate(
-        log, soft, estimators=["DML"], reward_model=op.models.BoostedReward(5, validation=0)
-    )
+    rows = op.evaluate(log, soft, estimators=["DML"], reward_model=op.models.BoostedReward(5, validation=0))
     with op.scan(frame, **NAMED, fold="part", way="cells") as scanned:
         cells = op.evaluate(scanned, soft, estimators=["DR-half"], reward_model=Zero())
     zero = op.evaluate(log, soft, estimators=["DR-half"], reward_model=Zero())
@@ -224,9 +216,7 @@ def test_another_behavior_model_refits_no_reward_model():
     model = op.models.BoostedReward(rounds=5, validation=0, threads=1)
     known = op.evaluate(log, soft, estimators=["DML", "IPW"], reward_model=model)
     estimated = known.with_behavior("shares")
-    direct = op.evaluate(
-        log, soft, estimators=["DML", "IPW"], reward_model=model, behavior_model="shares"
-    )
+    direct = op.evaluate(log, soft, estimators=["DML", "IPW"], reward_model=model, behavior_model="shares")
     for name in ("DML", "IPW"):
         assert estimated[name].value == direct[name].value != known[name].value
         assert estimated[name].std_error == direct[name].std_error
@@ -238,9 +228,7 @@ def test_another_behavior_model_refits_no_reward_model():
 
 def test_progress_is_reported():
     seen = []
-    with op.scan(
-        make(), **NAMED, id="key", way="stream", chunk_rows=100, progress=lambda *a: seen.append(a)
-    ) as log:
+    with op.scan(make(), **NAMED, id="key", way="stream", chunk_rows=100, progress=lambda *a: seen.append(a)) as log:
         op.evaluate(log, soft, estimators=["IPW"])
     stages = [stage for stage, _ in seen]
     assert stages == sorted(stages, key=["check", "fit", "score"].index)
@@ -311,8 +299,5 @@ def test_ids_that_are_neither_integers_nor_text_are_refused_in_memory_and_elsewh
     frame = make().assign(key=lambda f: f["key"] + 0.5)
     with pytest.raises(DataError, match="integer or text"):
         op.BanditLog.from_frame(frame, **NAMED, id="key")
-    with (
-        op.scan(frame, **NAMED, id="key") as log,
-        pytest.raises(DataError, match="integer or text"),
-    ):
+    with op.scan(frame, **NAMED, id="key") as log, pytest.raises(DataError, match="integer or text"):
         op.evaluate(log, soft)

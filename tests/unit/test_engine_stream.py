@@ -12,18 +12,7 @@ from offpolicy.splits.hashing import hash_folds
 pytest.importorskip("duckdb")
 pytest.importorskip("ibis")
 
-ESTIMATORS = [
-    "IPW",
-    "SNIPW",
-    "DM",
-    "DR-full",
-    "DR-half",
-    "DML",
-    "SNDR",
-    "SNIPW-half",
-    "auto",
-    "SWITCH",
-]
+ESTIMATORS = ["IPW", "SNIPW", "DM", "DR-full", "DR-half", "DML", "SNDR", "SNIPW-half", "auto", "SWITCH"]
 NAMED = {"context": ["x", "z", "kind"], "action": "arm", "reward": "r", "propensity": "p"}
 
 
@@ -83,9 +72,7 @@ def test_blocks_give_the_scores_in_memory(more, k):
         seed=3,
     )
     with op.scan(frame, **NAMED, **more, id="key", way="stream", chunk_rows=400) as log:
-        streamed = op.evaluate(
-            log, POLICIES, estimators=ESTIMATORS, reward_model=Given(), folds=k, seed=3
-        )
+        streamed = op.evaluate(log, POLICIES, estimators=ESTIMATORS, reward_model=Given(), folds=k, seed=3)
     assert streamed.settings["engine"]["way"] == "stream"
     for key, e in rows.estimates.items():
         other = streamed.estimates[key]
@@ -104,10 +91,7 @@ def test_shares_of_a_streamed_log_are_those_in_memory():
     settings = {"estimators": ["IPW", "IPW-cf", "SNIPW"], "behavior_model": "shares"}
     named = {**NAMED, "propensity": None, "batch": "hour"}
     rows = op.evaluate(
-        op.BanditLog.from_frame(frame, **named),
-        soft,
-        folds=hash_folds(frame["key"].to_numpy(), 2, 0),
-        **settings,
+        op.BanditLog.from_frame(frame, **named), soft, folds=hash_folds(frame["key"].to_numpy(), 2, 0), **settings
     )
     for ids in ({"id": "key"}, {}):
         with op.scan(frame, **named, **ids, way="stream", chunk_rows=700) as log:

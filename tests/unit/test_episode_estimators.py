@@ -98,9 +98,7 @@ def unmarkov(n, seed):
     rewards = np.column_stack([np.zeros(n), np.where(first, 1.0, -1.0) + rng.normal(0, 0.2, n)])
     actions = np.column_stack([first, second]).astype(int)
     chances = np.column_stack([np.where(first, 0.7, 0.3), np.full(n, 0.5)])
-    return op.Trajectories.from_arrays(
-        np.tile([0, 1], (n, 1)), actions, rewards, propensities=chances, labels=[0, 1]
-    )
+    return op.Trajectories.from_arrays(np.tile([0, 1], (n, 1)), actions, rewards, propensities=chances, labels=[0, 1])
 
 
 def rarely(states):
@@ -152,15 +150,7 @@ def test_thin_products_speak_only_where_they_contradict_ratios_of_marginals():
     reward = 1 + 0.1 * rng.standard_normal(n * steps)
     made = {}
     for ratio in (1.0, 3.0):
-        d = Decisions(
-            Layout.ragged([steps] * n),
-            reward,
-            pi_e,
-            0.5 * one,
-            0 * one,
-            0 * one,
-            marginal=ratio * one,
-        )
+        d = Decisions(Layout.ragged([steps] * n), reward, pi_e, 0.5 * one, 0 * one, 0 * one, marginal=ratio * one)
         assert not products_supported(d)
         assert products_supported(d, *BARELY)
         made[ratio] = candidates(d, None)
@@ -212,9 +202,7 @@ def test_quadratic_values_are_found_where_they_are_quadratic():
     states = rng.normal(size=(n, steps, 2))
     actions = rng.integers(2, size=(n, steps))
     rewards = states[:, :, 0] ** 2 * (2 * actions - 1) + 0.1 * rng.normal(size=(n, steps))
-    log = op.Trajectories.from_arrays(
-        states, actions, rewards, propensities=np.full((n, steps), 0.5)
-    )
+    log = op.Trajectories.from_arrays(states, actions, rewards, propensities=np.full((n, steps), 0.5))
 
     def always(s):
         return np.tile([0.0, 1.0], (len(s), 1))
@@ -282,9 +270,7 @@ def test_epsilon_greedy_logging_is_recognized():
 def test_shares_by_state_count_the_steps_they_divide():
     """Weights by the shares of the same steps have mean 1 in every state in which all actions of the target occur."""
     p, log = drawn("clinic, near target", 300, propensities=False)
-    ev = op.evaluate(
-        log, p.target, estimators=["DRL"], behavior_model=op.models.StateShares(smoothing=0.0)
-    )
+    ev = op.evaluate(log, p.target, estimators=["DRL"], behavior_model=op.models.StateShares(smoothing=0.0))
     d = ev.problem.decisions(ev.targets["policy"], ev.estimators[0])
     state = log.context.positions(np.arange(log.rows))
     count = np.zeros((log.context.n_table, 4))
@@ -340,9 +326,7 @@ def test_torch_behavior_holds_out_episodes():
 
     log = Chain(horizon=4).simulate(40, np.random.default_rng(0))
     log = op.Trajectories.from_arrays(
-        np.asarray(log.context.table).reshape(40, 4, 1),
-        log.action.reshape(40, 4),
-        log.reward.reshape(40, 4),
+        np.asarray(log.context.table).reshape(40, 4, 1), log.action.reshape(40, 4), log.reward.reshape(40, 4)
     )
     model = op.models.TorchBehavior(torch.nn.Linear(1, 2), Spy(epochs=1))
     op.evaluate(log, Chain().target, behavior_model=model, estimators=["IPW-cf"])
@@ -361,18 +345,14 @@ def chain_decisions(horizon, n, seed, marginal=None):
     pi_e = chain.target(state)[np.arange(log.rows), log.action]
     zero = np.zeros(log.rows)
     w = pi_e / log.propensity if marginal is None else marginal(chain, log)
-    d = Decisions(
-        log.layout, log.reward, pi_e, log.propensity, zero, zero, marginal=w, regressed=True
-    )
+    d = Decisions(log.layout, log.reward, pi_e, log.propensity, zero, zero, marginal=w, regressed=True)
     return chain, d
 
 
 def test_ratios_regressed_on_a_continuous_state_follow_the_true_ones():
     chain = Chain(horizon=20)
     log = chain.simulate(1_500, np.random.default_rng(5))
-    ev = op.evaluate(
-        log, chain.target, estimators=["DRL"], value_model=AutoQ(candidates=("quadratic",))
-    )
+    ev = op.evaluate(log, chain.target, estimators=["DRL"], value_model=AutoQ(candidates=("quadratic",)))
     made, truth = ratios(ev), chain.ratios(log)
     late = log.layout.step >= 10
     assert made.min() > 0
@@ -426,9 +406,7 @@ def test_wrong_ratios_refuse_drl_and_auto_where_looking_back_has_not_settled(hor
     state = np.asarray(log.context.table).reshape(-1)[log.context.positions(np.arange(log.rows))]
     wrong = chain.target(state)[np.arange(log.rows), log.action] / log.propensity
     nothing = np.zeros((log.rows, 2))
-    ev = op.evaluate(
-        log, chain.target, estimators=["auto", "DRL"], ratio=wrong, value_model=nothing
-    )
+    ev = op.evaluate(log, chain.target, estimators=["auto", "DRL"], ratio=wrong, value_model=nothing)
     assert ev.verdict(estimator="DRL").level == "insufficient evidence"
     check = ev.diagnostics["marginal_ratios"]
     assert check.level == "alarm"

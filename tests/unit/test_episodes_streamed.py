@@ -8,14 +8,7 @@ from sklearn.linear_model import LinearRegression
 import offpolicy as op
 from offpolicy.errors import DataError, UsageError
 
-ROLES = {
-    "episode": "id",
-    "step": "t",
-    "state": ["x", "kind"],
-    "action": "a",
-    "reward": "r",
-    "propensity": "p",
-}
+ROLES = {"episode": "id", "step": "t", "state": ["x", "kind"], "action": "a", "reward": "r", "propensity": "p"}
 FEW = {
     "estimators": ["DM", "IPW", "WDR", "DML"],
     "value_model": op.FittedQ(LinearRegression()),
@@ -163,9 +156,7 @@ def test_bad_episodes_are_refused_on_streams(frame, tmp_path):
         (lambda f: f.assign(w=f["w"] + (f["t"] == 1)), "the weight changes inside an episode"),
     ):
         change(frame).to_parquet(tmp_path / "bad.parquet")
-        scan = op.Trajectories.scan(
-            str(tmp_path / "bad.parquet"), way="stream", chunk_rows=64, weight="w", **ROLES
-        )
+        scan = op.Trajectories.scan(str(tmp_path / "bad.parquet"), way="stream", chunk_rows=64, weight="w", **ROLES)
         with pytest.raises(DataError, match=said):
             op.evaluate(scan, "uniform", estimators=["IPW"])
 

@@ -65,9 +65,7 @@ def test_the_estimand_is_printed_in_text_json_and_report(tmp_path):
 
 def test_an_exact_model_is_not_printed_as_an_interval_of_no_width():
     for seed in range(4):
-        text = repr(
-            op.evaluate(one_state(200, seed), going_on(0.5), estimators=["DML"], discount=0.9)
-        )
+        text = repr(op.evaluate(one_state(200, seed), going_on(0.5), estimators=["DML"], discount=0.9))
         line = next(x for x in text.splitlines() if " DML " in x)
         ends = re.findall(r"\[([\d.]+), ([\d.]+)\]", line)
         assert "not stated" in line or ends[0][0] != ends[0][1]
@@ -134,9 +132,7 @@ def test_truncation_of_different_lengths():
     boot = op.Trajectories.from_arrays(states, states, rewards, truncated=flags)
     assert boot.unbounded
     assert boot.bootstrapped.tolist() == [5]
-    cut = op.Trajectories.from_arrays(
-        states, states, rewards, truncated="cut", terminated=~np.array(flags)
-    )
+    cut = op.Trajectories.from_arrays(states, states, rewards, truncated="cut", terminated=~np.array(flags))
     assert cut.estimand() == "value of up to 2 steps, γ = 1"
     with pytest.raises(NotIdentifiedError, match="truncated='bootstrap'"):
         op.Trajectories.from_arrays(states, states, rewards, terminated=~np.array(flags))
@@ -162,9 +158,7 @@ def test_what_the_log_cannot_tell_has_a_figure_and_bounds():
     assert near.diagnostics["beyond_log"].level == "ok"
     assert steps_left(2, 5, 0.5) == pytest.approx(0.25 + 0.125 + 0.0625)
     assert steps_left(2, None, 1.0) == np.inf
-    assert (
-        last_reached(ev.problem.decisions(ev.targets["policy"], ev.estimators[0]))[0] == log.horizon
-    )
+    assert last_reached(ev.problem.decisions(ev.targets["policy"], ev.estimators[0]))[0] == log.horizon
 
 
 def test_sparse_and_dense_tables_agree_on_unseen_states(monkeypatch):

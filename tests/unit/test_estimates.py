@@ -51,9 +51,9 @@ def test_a_difference_is_paired():
 def test_lift_by_the_delta_method():
     a, b = Estimate.from_scores(Y), Estimate.from_scores(X)
     ratio = Y.mean() / X.mean()
-    by_hand = np.sqrt(
-        (np.var(Y) - 2 * ratio * np.cov(X, Y, bias=True)[0, 1] + ratio**2 * np.var(X)) / 80
-    ) / abs(X.mean())
+    by_hand = np.sqrt((np.var(Y) - 2 * ratio * np.cov(X, Y, bias=True)[0, 1] + ratio**2 * np.var(X)) / 80) / abs(
+        X.mean()
+    )
     assert a.lift(b).value == pytest.approx(ratio - 1)
     assert a.lift(b).std_error == pytest.approx(by_hand)
     with pytest.raises(UsageError, match="value is 0"):
@@ -80,16 +80,12 @@ def test_clusters_sum_inside():
 
 
 def test_every_unit_its_own_cluster_is_no_cluster():
-    alone = Estimate.from_scores(
-        X, units=Units(80, cluster=np.random.default_rng(1).permutation(80))
-    )
+    alone = Estimate.from_scores(X, units=Units(80, cluster=np.random.default_rng(1).permutation(80)))
     assert alone.std_error == pytest.approx(Estimate.from_scores(X).std_error)
 
 
 def test_duplicates_as_clusters_change_nothing():
-    twice = Estimate.from_scores(
-        np.repeat(X, 2), units=Units(160, cluster=np.repeat(np.arange(80), 2))
-    )
+    twice = Estimate.from_scores(np.repeat(X, 2), units=Units(160, cluster=np.repeat(np.arange(80), 2)))
     once = Estimate.from_scores(X)
     assert (twice.value, twice.std_error) == pytest.approx((once.value, once.std_error))
 
@@ -116,9 +112,7 @@ def test_counts_are_repeated_rows(weighted, clustered):
         return None if a is None else a[again]
 
     small = Estimate.from_scores(X, units=Units(80, count * 1.0, weight, cluster))
-    large = Estimate.from_scores(
-        X[again], units=Units(len(again), None, pick(weight), pick(cluster))
-    )
+    large = Estimate.from_scores(X[again], units=Units(len(again), None, pick(weight), pick(cluster)))
     assert small.n == large.n == count.sum()
     assert small.n_independent == large.n_independent
     assert (small.value, small.std_error) == pytest.approx((large.value, large.std_error))
@@ -145,11 +139,7 @@ def test_repetitions_pair_with_a_single_one():
 
 def test_half_the_units_scored_as_all():
     rows = np.flatnonzero(np.arange(80) % 2)
-    for units in (
-        Units(80),
-        Units(80, weight=RNG.uniform(0.5, 2, 80)),
-        Units(80, np.full(80, 3.0)),
-    ):
+    for units in (Units(80), Units(80, weight=RNG.uniform(0.5, 2, 80)), Units(80, np.full(80, 3.0))):
         psi, scored = embedded(X[rows], units, rows)
         e = Estimate.from_scores(psi, units=units)
         e.table.put("scored", scored)
@@ -167,9 +157,7 @@ def test_estimates_of_different_units_are_not_subtracted():
     with pytest.raises(UsageError, match="different units"):
         Estimate.from_scores(X) - Estimate.from_scores(X[:40])
     with pytest.raises(UsageError, match="different logs"):
-        Estimate.from_scores(X) - Estimate.from_scores(
-            X, units=Units(80, weight=np.arange(80) + 1.0)
-        )
+        Estimate.from_scores(X) - Estimate.from_scores(X, units=Units(80, weight=np.arange(80) + 1.0))
     with pytest.raises(TypeError):
         Estimate.from_scores(X) - 1.0
 

@@ -34,11 +34,7 @@ def test_every_estimator_of_the_paper_finds_the_truth(known):
     log = simulate(3_000)
     model = None if known else LogisticRegression()
     ev = evaluate(
-        log,
-        policies.Fixed(1),
-        estimators=ALL + CROSS,
-        reward_model=PerAction(LinearRegression()),
-        behavior_model=model,
+        log, policies.Fixed(1), estimators=ALL + CROSS, reward_model=PerAction(LinearRegression()), behavior_model=model
     )
     for name in ALL + CROSS:
         e = ev[name]
@@ -61,10 +57,7 @@ def test_the_logged_value_is_the_mean_reward():
 
 def test_half_sample_has_half_the_units_and_a_larger_error():
     ev = evaluate(
-        simulate(),
-        policies.Fixed(1),
-        estimators=["DML", "DR-half"],
-        reward_model=PerAction(LinearRegression()),
+        simulate(), policies.Fixed(1), estimators=["DML", "DR-half"], reward_model=PerAction(LinearRegression())
     )
     assert ev["DR-half"].n == 750
     assert ev["DML"].n == 1_500
@@ -74,11 +67,7 @@ def test_half_sample_has_half_the_units_and_a_larger_error():
 def test_repetitions_average_and_carry_their_spread():
     def run(**how):
         return evaluate(
-            simulate(200),
-            policies.Fixed(1),
-            estimators=["DML"],
-            reward_model=PerAction(LinearRegression()),
-            **how,
+            simulate(200), policies.Fixed(1), estimators=["DML"], reward_model=PerAction(LinearRegression()), **how
         )
 
     ev = run(repeats=4, seed=3)
@@ -156,9 +145,7 @@ def test_a_subsampled_log_is_weighted_back():
         keep_probability=keep[kept],
     )
     for name in ("IPW", "SNIPW", "DML"):
-        e = evaluate(
-            part, policies.Fixed(1), estimators=[name], reward_model=PerAction(LinearRegression())
-        )[name]
+        e = evaluate(part, policies.Fixed(1), estimators=[name], reward_model=PerAction(LinearRegression()))[name]
         assert abs(e.value - 1.0) < 4 * e.std_error, name
         assert e.std_error < 0.1
 
@@ -173,10 +160,7 @@ def test_counts_are_repeated_rows_through_models():
     small = BanditLog.from_arrays(x, action, reward, count=count, fold=fold)
     large = BanditLog.from_arrays(x[again], action[again], reward[again], fold=fold[again])
     for name in ("DML", "IPW", "SNIPW", "SNDR-cf", "DM", "DR-half"):
-        one, other = (
-            evaluate(log, policies.Fixed(1), estimators=[name], **models)[name]
-            for log in (small, large)
-        )
+        one, other = (evaluate(log, policies.Fixed(1), estimators=[name], **models)[name] for log in (small, large))
         assert one.value == pytest.approx(other.value, abs=1e-10)
         assert one.std_error == pytest.approx(other.std_error, abs=1e-10)
         assert one.n == other.n

@@ -44,9 +44,7 @@ def test_rare_clicks_take_exact_intervals_in_a_family_too(clicks):
 def test_plentiful_evidence_uses_how_estimates_move_together():
     units = Units(4000)
     shared = RNG.normal(size=4000)
-    alike = [
-        Estimate.from_scores(shared + 0.1 * RNG.normal(size=4000), units=units) for _ in range(8)
-    ]
+    alike = [Estimate.from_scores(shared + 0.1 * RNG.normal(size=4000), units=units) for _ in range(8)]
     found = together(alike).intervals
     bonferroni = alike[0].interval(adjusted(0.95, 8))
     assert {i.method for i in found} == {"max-t"}

@@ -87,10 +87,7 @@ def test_full_trains_on_and_scores_everyone():
 def test_given_labels_of_any_type_are_kept():
     labels = ["b", "a", "c", "a"]
     assert make_folds(4, labels).labels.tolist() == [[1, 0, 2, 0]]
-    assert make_folds(4, np.array([[0, 1, 0, 1], [5, 5, 9, 9]])).labels.tolist() == [
-        [0, 1, 0, 1],
-        [0, 0, 1, 1],
-    ]
+    assert make_folds(4, np.array([[0, 1, 0, 1], [5, 5, 9, 9]])).labels.tolist() == [[0, 1, 0, 1], [0, 0, 1, 1]]
 
 
 @pytest.mark.parametrize(

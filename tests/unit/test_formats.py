@@ -21,9 +21,7 @@ from offpolicy.logs.formats import (
 )
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data" / "vw_dsjson"
-needs_data = pytest.mark.skipif(
-    not DATA.exists(), reason="the dsjson fixtures are not beside the project"
-)
+needs_data = pytest.mark.skipif(not DATA.exists(), reason="the dsjson fixtures are not beside the project")
 
 
 def event(**changes):
@@ -44,10 +42,7 @@ def write(path, events):
 
 def test_an_event_becomes_a_row(tmp_path):
     reading = read_dsjson(
-        write(
-            tmp_path / "log.json",
-            [event(), event(_labelIndex=0, _label_Action=1, _label_cost=0.25)],
-        )
+        write(tmp_path / "log.json", [event(), event(_labelIndex=0, _label_Action=1, _label_cost=0.25)])
     )
     log = reading.log()
     assert log.actions == ("coffee", "tea")
@@ -58,9 +53,7 @@ def test_an_event_becomes_a_row(tmp_path):
 
 
 def test_bad_lines_are_reported_with_their_numbers_and_fatal_only_when_asked(tmp_path):
-    file = write(
-        tmp_path / "log.json", [event(), '{"broken', event(), event(_label_probability=1.5)]
-    )
+    file = write(tmp_path / "log.json", [event(), '{"broken', event(), event(_label_probability=1.5)])
     reading = read_dsjson(file)
     assert [b.line for b in reading.bad] == [2, 4]
     assert "not valid JSON" in reading.bad[0].reason
@@ -70,9 +63,7 @@ def test_bad_lines_are_reported_with_their_numbers_and_fatal_only_when_asked(tmp
 
 
 def test_dropped_lines_weigh_more_and_skipped_lines_are_counted(tmp_path):
-    reading = read_dsjson(
-        write(tmp_path / "log.json", [event(pdrop=0.9), event(), event(_skipLearn=True)])
-    )
+    reading = read_dsjson(write(tmp_path / "log.json", [event(pdrop=0.9), event(), event(_skipLearn=True)]))
     assert reading.n_skipped == 1
     np.testing.assert_allclose(reading.log().weight, [10.0, 1.0])
 
@@ -95,12 +86,7 @@ def test_dsjson_round_trip_through_gzip(tmp_path):
         }
     )
     log = op.BanditLog.from_frame(
-        frame,
-        context=["age", "city"],
-        action="ad",
-        reward="click",
-        propensity="p",
-        keep_probability="keep",
+        frame, context=["age", "city"], action="ad", reward="click", propensity="p", keep_probability="keep"
     )
     file = tmp_path / "log.json.gz"
     assert write_dsjson(log, file) == 50
@@ -115,9 +101,7 @@ def test_dsjson_round_trip_through_gzip(tmp_path):
 
 
 def test_jsonl_round_trip(tmp_path):
-    log = op.BanditLog.from_arrays(
-        [[1.5], [2.5], [0.5]], [0, 1, 1], [0.0, 2.0, 1.0], [0.5, 0.25, 1.0]
-    )
+    log = op.BanditLog.from_arrays([[1.5], [2.5], [0.5]], [0, 1, 1], [0.0, 2.0, 1.0], [0.5, 0.25, 1.0])
     file = tmp_path / "trace.jsonl"
     write_jsonl(log, file)
     again = read_jsonl(file).log()
@@ -135,10 +119,7 @@ def test_jsonl_keep_probability_becomes_weight_and_bad_rewards_are_reported(tmp_
     ]
     reading = read_jsonl(write(tmp_path / "trace.jsonl", lines))
     np.testing.assert_allclose(reading.log().weight, [10.0])
-    assert [str(b) for b in reading.bad] == [
-        "line 2: the reward 'one' is not a number",
-        "line 3: no field 'action'",
-    ]
+    assert [str(b) for b in reading.bad] == ["line 2: the reward 'one' is not a number", "line 3: no field 'action'"]
 
 
 def test_obp_both_ways():
@@ -247,14 +228,11 @@ def test_slates_with_one_cost(tmp_path):
     assert set(log.weight.tolist()) == {2.0}
     always = op.evaluate(
         log,
-        lambda rows: np.where(
-            rows["position"].to_numpy()[:, None] == 0, [[0, 1.0, 0, 0, 0]], [[0, 0, 0, 1.0, 0]]
-        ),
+        lambda rows: np.where(rows["position"].to_numpy()[:, None] == 0, [[0, 1.0, 0, 0, 0]], [[0, 0, 0, 1.0, 0]]),
         estimators=["IPW"],
     )["policy", "IPW"]
     loop = [
-        (1 + (2 * (e["_outcomes"][0]["_a"][0] == 1) - 1) + (4 * (e["_outcomes"][1]["_a"] == 1) - 1))
-        * -e["_label_cost"]
+        (1 + (2 * (e["_outcomes"][0]["_a"][0] == 1) - 1) + (4 * (e["_outcomes"][1]["_a"] == 1) - 1)) * -e["_label_cost"]
         for e in events
     ]
     assert always.value == pytest.approx(np.mean(loop), abs=1e-12)
@@ -264,8 +242,6 @@ def test_bad_slots_name_their_line(tmp_path):
     good = slates_event(-1.0, 0, 1)
     bad = slates_event(-1.0, 0, 7)
     reading = read_dsjson_slates(write(tmp_path / "log.json", [good, bad]))
-    assert [(b.line, b.reason) for b in reading.bad] == [
-        (2, "slot 1: action 7 is not among its 3 candidates")
-    ]
+    assert [(b.line, b.reason) for b in reading.bad] == [(2, "slot 1: action 7 is not among its 3 candidates")]
     with pytest.raises(DataError, match="line 2"):
         read_dsjson_slates(tmp_path / "log.json", on_error="raise")

@@ -137,9 +137,7 @@ def test_behavior_models_read_every_dtype(table, kind, model):
 
 def test_a_behavior_pipeline_by_name(table):
     columns = ColumnTransformer([("text", OneHotEncoder(), ["device"])])
-    e = dml(
-        log_of(table, propensity=None), behavior_model=make_pipeline(columns, LogisticRegression())
-    )
+    e = dml(log_of(table, propensity=None), behavior_model=make_pipeline(columns, LogisticRegression()))
     assert np.isfinite(e.std_error)
 
 

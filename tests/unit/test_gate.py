@@ -17,11 +17,7 @@ LOG = op.BanditLog.from_arrays(None, A, R, np.full(N, 0.5))
 
 @pytest.fixture(scope="module")
 def ev():
-    policies = {
-        "new": op.policies.Fixed(1),
-        "old": op.policies.Fixed(0),
-        "my policy-2": op.policies.Uniform(),
-    }
+    policies = {"new": op.policies.Fixed(1), "old": op.policies.Fixed(0), "my policy-2": op.policies.Uniform()}
     return op.evaluate(LOG, policies, estimators=["SNIPW"])
 
 
@@ -75,9 +71,7 @@ def test_the_level_decides(single):
 def test_insufficient_evidence_is_not_green():
     a = np.zeros(2000, dtype=int)
     a[:3] = 1
-    log = op.BanditLog.from_arrays(
-        None, a, 5.0 * a + RNG.random(2000), np.where(a == 1, 0.0015, 0.9985)
-    )
+    log = op.BanditLog.from_arrays(None, a, 5.0 * a + RNG.random(2000), np.where(a == 1, 0.0015, 0.9985))
     ev = op.evaluate(log, op.policies.Fixed(1), estimators=["IPW"])
     result = check(ev, "lift > 0")
     assert (result.passed, result.exit_code) == (None, 4)

@@ -73,9 +73,7 @@ def _nothing_recorded():
 
 def log(**more):
     rng = np.random.default_rng(0)
-    return op.BanditLog.from_arrays(
-        rng.normal(size=(N, 2)), rng.integers(2, size=N), rng.normal(size=N), **more
-    )
+    return op.BanditLog.from_arrays(rng.normal(size=(N, 2)), rng.integers(2, size=N), rng.normal(size=N), **more)
 
 
 def expected(repeats=1):
@@ -133,12 +131,8 @@ def test_value_models_of_episodes_get_no_weights_from_a_plain_log():
     rng = np.random.default_rng(2)
     states = rng.normal(size=(40, 3, 1))
     actions, rewards = rng.integers(2, size=(40, 3)), rng.normal(size=(40, 3))
-    episodes = op.Trajectories.from_arrays(
-        states, actions, rewards, propensities=np.full((40, 3), 0.5)
-    )
-    ev = op.evaluate(
-        episodes, op.policies.Uniform(), estimators=["DML"], value_model=op.FittedQ(Regressor())
-    )
+    episodes = op.Trajectories.from_arrays(states, actions, rewards, propensities=np.full((40, 3), 0.5))
+    ev = op.evaluate(episodes, op.policies.Uniform(), estimators=["DML"], value_model=op.FittedQ(Regressor()))
     assert np.isfinite(ev["DML"].value)
 
 

@@ -11,16 +11,11 @@ LISTED = "import sys; print(' '.join(m for m in {heavy} if m in sys.modules))"
 
 def loaded_after(code):
     script = f"{code}\n{LISTED.format(heavy=HEAVY)}"
-    run = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", script], check=True, capture_output=True, text=True
-    )
+    run = subprocess.run([sys.executable, "-W", "ignore", "-c", script], check=True, capture_output=True, text=True)
     return run.stdout.split()
 
 
-@pytest.mark.parametrize(
-    "code",
-    ["import offpolicy", "import offpolicy as op; dir(op); op.__version__"],
-)
+@pytest.mark.parametrize("code", ["import offpolicy", "import offpolicy as op; dir(op); op.__version__"])
 def test_import_is_light(code):
     assert loaded_after(code) == []
 
@@ -47,9 +42,7 @@ def test_every_public_name_can_be_had():
 
 def test_help_loads_nothing_that_computes():
     code = "import sys\n"
-    code += (
-        "from offpolicy.cli import main\ntry:\n    main(['--help'])\nexcept SystemExit:\n    pass\n"
-    )
+    code += "from offpolicy.cli import main\ntry:\n    main(['--help'])\nexcept SystemExit:\n    pass\n"
     code += "print('LOADED', *(m for m in ('numpy', 'scipy', 'pandas') if m in sys.modules))"
     run = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert run.stdout.splitlines()[-1].split() == ["LOADED"]

@@ -130,11 +130,7 @@ def test_batches_by_a_plain_loop():
 
 
 def test_batch_counts_are_frequencies():
-    psi, batch, count = (
-        np.array([0.0, 1.0, 2.0, 5.0]),
-        np.array([0, 0, 1, 1]),
-        np.array([3, 2, 2, 4]),
-    )
+    psi, batch, count = (np.array([0.0, 1.0, 2.0, 5.0]), np.array([0, 0, 1, 1]), np.array([3, 2, 2, 4]))
     a = summarize(psi, batch, count)
     b = summarize(np.repeat(psi, count), np.repeat(batch, count))
     np.testing.assert_allclose(a.mean, b.mean)
@@ -233,8 +229,7 @@ def drifting(rng, amplitude):
 
 def test_batches_of_a_season_are_not_weighted_by_their_spread():
     refused = [
-        not stabilized(summarize(*drifting(np.random.default_rng(k), 0.6))).interval().sufficient
-        for k in range(40)
+        not stabilized(summarize(*drifting(np.random.default_rng(k), 0.6))).interval().sufficient for k in range(40)
     ]
     assert all(refused)
     made = [stabilized(summarize(*drifting(np.random.default_rng(k), 0.0))) for k in range(200)]

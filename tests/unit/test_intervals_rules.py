@@ -224,9 +224,7 @@ def test_rows_of_the_evidence_are_not_those_of_the_sample():
 
 
 def test_units_of_no_count_do_not_matter():
-    empty = Evidence(
-        np.array([1.0, 1.0, 99.0]), np.array([1.0, 0.0, 0.5]), np.array([50.0, 9.0, 0.0])
-    )
+    empty = Evidence(np.array([1.0, 1.0, 99.0]), np.array([1.0, 0.0, 0.5]), np.array([50.0, 9.0, 0.0]))
     assert empty.completed().binary
     assert empty.weights.max() == 1
 
@@ -270,9 +268,7 @@ def test_a_heavy_tail_that_the_matched_units_missed_is_noticed():
 
 def test_counted_rows_with_a_heavy_tail_are_judged_as_the_rows_they_stand_for():
     rewards = np.append(np.random.default_rng(2).lognormal(size=400), 5.0)
-    count = np.append(
-        np.ones(400, dtype=int), 301
-    )  # the median of the rows is 5, of the cells about 1
+    count = np.append(np.ones(400, dtype=int), 301)  # the median of the rows is 5, of the cells about 1
     weights = np.where(rewards < 2, 1.5, 0.0)
     evidence = Evidence(weights, rewards, count)
     counted = lumpiness(Sample.of_mean(weights * rewards, count), evidence)

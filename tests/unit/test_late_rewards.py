@@ -32,9 +32,7 @@ def late(seed=0, n=3000, oldest=400.0, slow=1.0):
 
 def delayed(frame, **changed):
     outcome = op.Delayed(**{"time": "hours", "age": "age", "window": WINDOW, **changed})
-    return op.BanditLog.from_frame(
-        frame, context=["x"], action="arm", reward="bought", propensity="p", outcome=outcome
-    )
+    return op.BanditLog.from_frame(frame, context=["x"], action="arm", reward="bought", propensity="p", outcome=outcome)
 
 
 def value(log, name="DML"):
@@ -45,9 +43,7 @@ def test_where_every_window_has_passed_it_is_the_plain_estimator():
     frame = late().assign(age=1e6)
     frame["hours"] = np.where(frame["truth"] == 1, 10.0, np.nan)
     frame["bought"] = frame["truth"]
-    plain = op.BanditLog.from_frame(
-        frame, context=["x"], action="arm", reward="truth", propensity="p"
-    )
+    plain = op.BanditLog.from_frame(frame, context=["x"], action="arm", reward="truth", propensity="p")
     np.testing.assert_allclose(value(delayed(frame)).psi, value(plain).psi, rtol=0, atol=1e-9)
 
 
@@ -55,12 +51,8 @@ def test_what_has_not_arrived_is_not_a_zero():
     gaps = []
     for seed in range(6):
         frame = late(seed)
-        naive = op.BanditLog.from_frame(
-            frame, context=["x"], action="arm", reward="bought", propensity="p"
-        )
-        full = op.BanditLog.from_frame(
-            frame, context=["x"], action="arm", reward="truth", propensity="p"
-        )
+        naive = op.BanditLog.from_frame(frame, context=["x"], action="arm", reward="bought", propensity="p")
+        full = op.BanditLog.from_frame(frame, context=["x"], action="arm", reward="truth", propensity="p")
         gaps.append([value(log).value - value(full).value for log in (delayed(frame), naive)])
     ours, without = np.mean(gaps, axis=0)
     assert abs(ours) < 0.015
@@ -125,9 +117,7 @@ def long_run(frame, history, **more):
     columns = {"context": ["x"], "action": "arm"}
     older = op.BanditLog.from_frame(history, reward="truth", **columns)
     outcome = op.LongTerm(older, proxies=["visits"], **more)
-    return op.BanditLog.from_frame(
-        frame, reward="revenue", propensity="p", outcome=outcome, **columns
-    )
+    return op.BanditLog.from_frame(frame, reward="revenue", propensity="p", outcome=outcome, **columns)
 
 
 def test_the_long_run_is_foretold_from_an_older_log():
@@ -153,9 +143,7 @@ def test_surrogacy_is_said_and_checked_where_rewards_are_seen():
     levels = []
     for direct in (0.0, 1.5):
         log = long_run(early(0, 1500, direct=direct, known=0.3), history)
-        levels.append(
-            op.evaluate(log, "always:new", estimators=["DML"]).diagnostics["surrogacy"].level
-        )
+        levels.append(op.evaluate(log, "always:new", estimators=["DML"]).diagnostics["surrogacy"].level)
     assert levels == ["ok", "alarm"]
 
 

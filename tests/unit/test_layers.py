@@ -50,9 +50,7 @@ def test_every_module_is_in_a_room():
 
 
 def test_every_module_says_what_it_is_for():
-    assert [
-        name for name, m in MODULES.items() if not m.purpose.strip(". ").removeprefix("TODO")
-    ] == []
+    assert [name for name, m in MODULES.items() if not m.purpose.strip(". ").removeprefix("TODO")] == []
 
 
 def test_imports_go_one_way():
@@ -99,8 +97,7 @@ def test_the_page_is_not_stale():
 def small(**sources):
     """A package of modules by name (two underscores for a dot) with their imports."""
     return {
-        name: house.read(text, name)
-        for name, text in ((n.replace("__", "."), text) for n, text in sources.items())
+        name: house.read(text, name) for name, text in ((n.replace("__", "."), text) for n, text in sources.items())
     }
 
 
@@ -132,9 +129,7 @@ def test_imports_for_type_checking_do_not_count_but_their_alternative_does():
 
 
 def test_a_circle_of_lazy_imports_is_found():
-    found = small(
-        logs__a="def f():\n    from offpolicy.logs import b\n", logs__b="import offpolicy.logs.a"
-    )
+    found = small(logs__a="def f():\n    from offpolicy.logs import b\n", logs__b="import offpolicy.logs.a")
     assert set(house.circle(house.edges(found))) == {"logs.a", "logs.b"}
     assert house.circle(house.arrows(found)) == []
 

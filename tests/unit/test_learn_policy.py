@@ -42,9 +42,7 @@ def best(frame):
 
 
 def log_of(frame):
-    return op.BanditLog.from_frame(
-        frame, context=["age", "device"], action="ad", reward="r", propensity="p"
-    )
+    return op.BanditLog.from_frame(frame, context=["age", "device"], action="ad", reward="r", propensity="p")
 
 
 @pytest.fixture(scope="module")
@@ -84,18 +82,7 @@ def test_a_tree_comes_back_from_json_and_answers_on_the_command_line(learned, tm
         assert (again.choices(rows) == learned.policy.choices(rows)).all()
     (tmp_path / "tree.json").write_text(learned.policy.to_json(), encoding="utf-8")
     fresh.to_csv(tmp_path / "log.csv", index=False)
-    flags = [
-        "--context",
-        "age,device",
-        "--action",
-        "ad",
-        "--reward",
-        "r",
-        "--propensity",
-        "p",
-        "--estimator",
-        "IPW",
-    ]
+    flags = ["--context", "age,device", "--action", "ad", "--reward", "r", "--propensity", "p", "--estimator", "IPW"]
     out = tmp_path / "result.json"
     question = ["--policy", f"tree={tmp_path / 'tree.json'}", "--json", str(out)]
     assert main(["evaluate", str(tmp_path / "log.csv"), *flags, *question]) == 0
@@ -159,9 +146,7 @@ def test_rows_that_ids_put_in_another_order_are_valued_by_their_own_scores():
     sorted_frame = frame.assign(id=ids).sort_values("id", ignore_index=True)
     found = [
         op.learn_policy(
-            op.BanditLog.from_frame(
-                rows, context=["age", "device"], action="ad", reward="r", propensity="p", id="id"
-            ),
+            op.BanditLog.from_frame(rows, context=["age", "device"], action="ad", reward="r", propensity="p", id="id"),
             reward_model=op.models.PerAction(_mean()),
             folds=2,
         )
@@ -201,12 +186,7 @@ def closed_shop(seed=0, n=1500):
 
 def closed_log(frame):
     return op.BanditLog.from_frame(
-        frame,
-        context=["age", "device"],
-        action="ad",
-        reward="r",
-        propensity="p",
-        eligible="may",
+        frame, context=["age", "device"], action="ad", reward="r", propensity="p", eligible="may"
     )
 
 
@@ -228,9 +208,7 @@ def test_only_eligible_actions_are_chosen(learner):
 
 def test_a_tree_says_what_it_does_where_its_action_is_not_eligible():
     frame, eligible = closed_shop(n=600)
-    policy = op.learn_policy(
-        closed_log(frame), reward_model=op.models.PerAction(_mean()), folds=2
-    ).policy
+    policy = op.learn_policy(closed_log(frame), reward_model=op.models.PerAction(_mean()), folds=2).policy
     assert "where that is not eligible: the first eligible of" in str(policy)
     assert "-- where that is not eligible" in policy.to_sql()
     again = TreePolicy.from_json(policy.to_json()).bind(("a", "b", "c"))
@@ -250,9 +228,7 @@ def test_the_interval_of_the_policy_returned_allows_for_the_policies_of_the_fold
     noise = op.BanditLog.from_arrays(x, a, rng.normal(size=300), np.full(300, 1 / 3))
     found = op.learn_policy(noise, reward_model=_mean(), folds=2)
     apart = (found.naive - found.value).std_error
-    assert found.interval().width == pytest.approx(
-        found.value.interval().width + 2 * 1.959964 * apart
-    )
+    assert found.interval().width == pytest.approx(found.value.interval().width + 2 * 1.959964 * apart)
     assert found.gain_interval().width > found.gain.interval().width
     flat = op.learn_policy(noise, max_depth=0, reward_model=_mean(), folds=2, min_rows=300)
     if (flat.naive - flat.value).std_error == 0:
@@ -357,9 +333,7 @@ def test_contexts_that_cannot_be_asked_about_are_refused():
 def test_logs_that_cannot_be_learned_from_are_refused(tmp_path):
     path = tmp_path / "log.parquet"
     shop(n=200).to_parquet(path)
-    streamed = op.scan(
-        path, context=["age", "device"], action="ad", reward="r", propensity="p", way="stream"
-    )
+    streamed = op.scan(path, context=["age", "device"], action="ad", reward="r", propensity="p", way="stream")
     with pytest.raises(UsageError, match="in memory"):
         op.learn_policy(streamed)
 
@@ -370,9 +344,7 @@ def test_the_honest_value_covers():
     honest, naive = [], []
     for seed, depth in itertools.product(range(100), (1, 2)):
         frame, fresh = shop(seed, 600), shop(10_000, 20_000)
-        found = op.learn_policy(
-            log_of(frame), max_depth=depth, reward_model=op.models.PerAction(_mean()), seed=seed
-        )
+        found = op.learn_policy(log_of(frame), max_depth=depth, reward_model=op.models.PerAction(_mean()), seed=seed)
         chosen = np.array(found.policy.labels)[found.policy.choices(fresh[["age", "device"]])]
         truth = float((chosen == best(fresh)).mean())
         honest.append(found.interval().covers(truth))
@@ -402,9 +374,7 @@ def test_boosted_regressions_with_caution_keep_to_what_the_log_knows():
 def test_numbers_are_not_learned_from():
     rng = np.random.default_rng(3)
     price = rng.uniform(size=100)
-    log = op.BanditLog.from_arrays(
-        rng.normal(size=(100, 1)), price, price, np.ones(100), action_kind="continuous"
-    )
+    log = op.BanditLog.from_arrays(rng.normal(size=(100, 1)), price, price, np.ones(100), action_kind="continuous")
     with pytest.raises(UsageError, match="those of this log are numbers"):
         op.learn_policy(log)
 
@@ -441,9 +411,7 @@ def test_where_actions_are_closed_the_cheapest_open_one_stands_in():
     eligible[np.arange(n), rng.integers(3, size=n)] = False
     action = np.array([rng.choice(np.flatnonzero(e)) for e in eligible])
     cost = np.array([1.0, 2.0, 3.0])[action] + 0.1 * rng.normal(size=n)
-    log = op.BanditLog.from_arrays(
-        rng.normal(size=(n, 1)), action, cost, np.full(n, 0.5), eligible=eligible
-    )
+    log = op.BanditLog.from_arrays(rng.normal(size=(n, 1)), action, cost, np.full(n, 0.5), eligible=eligible)
     found = op.learn_policy(log, max_depth=0, minimize=True, reward_model=_mean())
     cheapest = np.where(eligible[:, 0], 0, 1)
     p = found.policy.bind((0, 1, 2)).choices(np.zeros((n, 1)), eligible=eligible)

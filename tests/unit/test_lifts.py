@@ -75,10 +75,7 @@ def test_lifts_of_a_family_share_a_critical_value():
     units = Units(n)
     base = Estimate.from_scores(1 + 4 * rng.normal(size=n), units=units)
     common = rng.normal(size=n)
-    policies = [
-        Estimate.from_scores(1.2 + 4 * (common + 0.5 * rng.normal(size=n)), units=units)
-        for _ in range(6)
-    ]
+    policies = [Estimate.from_scores(1.2 + 4 * (common + 0.5 * rng.normal(size=n)), units=units) for _ in range(6)]
     lifts = [e.lift(base) for e in policies]
     family = together(lifts).intervals
     assert {i.method for i in family} == {"max-t"}

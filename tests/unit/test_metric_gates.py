@@ -47,9 +47,7 @@ def test_every_condition_has_to_pass(single, expression, code):
     assert result.exit_code == code
     assert result.passed is {0: True, 3: False, 4: None}[code]
     assert expression in result.sentence
-    assert len(result.conditions) == (
-        0 if " and " not in expression.lower() else expression.lower().count(" and ") + 1
-    )
+    assert len(result.conditions) == (0 if " and " not in expression.lower() else expression.lower().count(" and ") + 1)
 
 
 def test_the_intervals_of_conditions_hold_together(single):
@@ -60,8 +58,7 @@ def test_the_intervals_of_conditions_hold_together(single):
     assert [each.exit_code for each in result.conditions] == [4, 0]
     low, high = lift.interval(adjusted(0.95, 2))
     assert (
-        f"95% interval {100 * low:+.3g}% to {100 * high:+.3g}% (fieller, corrected for 2 conditions)"
-        in result.sentence
+        f"95% interval {100 * low:+.3g}% to {100 * high:+.3g}% (fieller, corrected for 2 conditions)" in result.sentence
     )
 
 
@@ -97,9 +94,7 @@ def test_reading_conditions():
     assert verify("cost cost lift > 0", ["cost"], known)[0].metric == "cost"
 
 
-@pytest.mark.parametrize(
-    "expression", ["lift > 0 and", "and lift > 0", "lift > 0 lift > 1", "new old lift > 0"]
-)
+@pytest.mark.parametrize("expression", ["lift > 0 and", "and lift > 0", "lift > 0 lift > 1", "new old lift > 0"])
 def test_what_cannot_be_read_is_refused(single, expression):
     with pytest.raises(UsageError, match="gate"):
         single.gate(expression)

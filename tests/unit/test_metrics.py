@@ -38,8 +38,7 @@ def same(one: op.Evaluation, other: op.Evaluation, tolerance: float = 0.0) -> No
     assert one.estimates.keys() == other.estimates.keys()
     for key, e in one.estimates.items():
         numbers = [
-            [each.value, each.std_error, *each.interval(), each.n]
-            for each in (e, other[key], one.logged, other.logged)
+            [each.value, each.std_error, *each.interval(), each.n] for each in (e, other[key], one.logged, other.logged)
         ]
         np.testing.assert_allclose(numbers[0], numbers[1], rtol=0, atol=tolerance)
         np.testing.assert_allclose(numbers[2], numbers[3], rtol=0, atol=tolerance)
@@ -62,8 +61,7 @@ def test_each_metric_has_the_numbers_that_it_has_alone():
 def test_a_list_of_one_metric_is_that_reward():
     data = frame()
     one, listed = (
-        op.evaluate(op.BanditLog.from_frame(data, reward=reward, **ROLES), POLICIES)
-        for reward in ("click", ["click"])
+        op.evaluate(op.BanditLog.from_frame(data, reward=reward, **ROLES), POLICIES) for reward in ("click", ["click"])
     )
     same(one, listed)
     assert repr(one) == repr(listed)
@@ -176,19 +174,12 @@ def test_episodes_have_metrics_too():
     rng = np.random.default_rng(3)
     n, steps = 300, 4
     states, actions = rng.integers(3, size=(n, steps)), rng.integers(2, size=(n, steps))
-    rewards = {
-        "win": (actions == states % 2) * 1.0,
-        "cost": 1.0 + actions + rng.normal(size=(n, steps)),
-    }
+    rewards = {"win": (actions == states % 2) * 1.0, "cost": 1.0 + actions + rng.normal(size=(n, steps))}
     p = np.full((n, steps), 0.5)
     policy = {"match": lambda s: np.asarray(s) % 2}
     log = op.Trajectories.from_arrays(states, actions, rewards, propensities=p)
     stacked = op.Trajectories.from_arrays(
-        states,
-        actions,
-        np.stack(list(rewards.values()), axis=-1),
-        propensities=p,
-        metrics=list(rewards),
+        states, actions, np.stack(list(rewards.values()), axis=-1), propensities=p, metrics=list(rewards)
     )
     ev = op.evaluate(log, policy, minimize=["cost"])
     for name, values in rewards.items():
@@ -212,9 +203,7 @@ def test_episodes_of_a_frame_have_metrics():
             "cost": [5.0, 6.0, 7.0, 8.0],
         }
     )
-    log = op.Trajectories.from_frame(
-        data, episode="id", step="t", state=["s"], action="a", reward=["win", "cost"]
-    )
+    log = op.Trajectories.from_frame(data, episode="id", step="t", state=["s"], action="a", reward=["win", "cost"])
     assert log.metrics["cost"].tolist() == [6.0, 5.0, 7.0, 8.0]
     assert log.with_reward("cost").first(1).reward.tolist() == [6.0, 7.0]
 
@@ -226,9 +215,7 @@ def test_bad_metrics_are_named():
     with pytest.raises(DataError, match="twice"):
         op.BanditLog.from_frame(data, reward=["click", "click"], **ROLES)
     with pytest.raises(DataError, match="contains the reward column 'cost'"):
-        op.BanditLog.from_frame(
-            data, reward=["click", "cost"], context=["x", "cost"], action="a", propensity="p"
-        )
+        op.BanditLog.from_frame(data, reward=["click", "cost"], context=["x", "cost"], action="a", propensity="p")
     bad = data.assign(cost=data["cost"].where(data.index != 7))
     with pytest.raises(DataError, match=r"'cost'.*row 7"):
         op.BanditLog.from_frame(bad, reward=["click", "cost"], **ROLES)
@@ -249,9 +236,7 @@ def test_predictions_are_given_for_each_metric():
     data = frame(400)
     log = op.BanditLog.from_frame(data, reward=["click", "cost"], **ROLES)
     zero, three = np.zeros((400, 3)), np.full((400, 3), 3.0)
-    ev = op.evaluate(
-        log, POLICIES, reward_model={"click": zero, "cost": three}, estimators=["DM", "IPW", "DML"]
-    )
+    ev = op.evaluate(log, POLICIES, reward_model={"click": zero, "cost": three}, estimators=["DM", "IPW", "DML"])
     assert ev["two", "DM"].value == 0
     assert ev.metric("cost")["two", "DM"].value == 3
     assert ev["two", "DML"].value == pytest.approx(ev["two", "IPW"].value)
@@ -264,11 +249,7 @@ def test_predictions_are_given_for_each_metric():
 def test_a_combination_is_the_sum_of_its_metrics(way: str):
     data = frame(700)
     roles = {**ROLES, "reward": METRICS, "id": "id"}
-    log = (
-        op.BanditLog.from_frame(data, **roles)
-        if way == "memory"
-        else op.scan(data, way=way, chunk_rows=400, **roles)
-    )
+    log = op.BanditLog.from_frame(data, **roles) if way == "memory" else op.scan(data, way=way, chunk_rows=400, **roles)
     ev = op.evaluate(log, POLICIES, minimize=["cost"])
     margin = ev.combine({"revenue": 1, "cost": -0.3}, name="margin")
     assert margin.metrics == ["margin"]

@@ -23,9 +23,7 @@ def clusters() -> tuple:
     data["w"] = rng.uniform(1, 2, n)
 
     def log(reward):
-        return op.BanditLog.from_frame(
-            data, context=["x"], action="a", reward=reward, cluster="user", weight="w"
-        )
+        return op.BanditLog.from_frame(data, context=["x"], action="a", reward=reward, cluster="user", weight="w")
 
     settings = {
         "reward_model": LinearRegression(),
@@ -55,11 +53,7 @@ def cells_of_actions() -> tuple:
     def odd(frame):
         return np.tile((np.arange(k) % 2) / (k // 2), (len(frame), 1))
 
-    settings = {
-        "reward_model": LinearRegression(),
-        "estimators": ["DML", "IPW"],
-        "ratio": op.CoarseRatio(),
-    }
+    settings = {"reward_model": LinearRegression(), "estimators": ["DML", "IPW"], "ratio": op.CoarseRatio()}
     return log, {"odd": odd}, settings
 
 
@@ -73,12 +67,7 @@ def numbers() -> tuple:
 
     def log(reward):
         return op.BanditLog.from_frame(
-            data,
-            context=["x"],
-            action="dose",
-            reward=reward,
-            propensity="p",
-            action_kind="continuous",
+            data, context=["x"], action="dose", reward=reward, propensity="p", action_kind="continuous"
         )
 
     settings = {
@@ -93,9 +82,7 @@ def slates() -> tuple:
     """Slots of slates."""
     rng = np.random.default_rng(3)
     n, slots = 500, 2
-    data = pd.DataFrame(
-        {"slate": np.repeat(np.arange(n), slots), "slot": np.tile(np.arange(slots), n)}
-    )
+    data = pd.DataFrame({"slate": np.repeat(np.arange(n), slots), "slot": np.tile(np.arange(slots), n)})
     data["item"] = rng.integers(3, size=len(data))
     data["p"] = 1 / 3
     data["win"] = (data["item"] == 1) + rng.normal(size=len(data))

@@ -45,11 +45,7 @@ def episodes(**more):
     states, actions = rng.integers(3, size=shape), rng.integers(2, size=shape)
     given = {name: make(rng, 300) for name, make in more.items()}
     log = op.Trajectories.from_arrays(
-        states,
-        actions,
-        rng.normal(size=shape) + actions,
-        propensities=np.full(shape, 0.5),
-        **given,
+        states, actions, rng.normal(size=shape) + actions, propensities=np.full(shape, 0.5), **given
     )
     policy = np.tile([0.3, 0.7], (1500, 1))
     return op.evaluate(log, policy, estimators=["DML", "IPW"])
@@ -61,8 +57,7 @@ def ev():
 
 
 @pytest.mark.parametrize(
-    "more",
-    [{}, {"weight": weights}, {"cluster": clusters}, {"weight": weights, "cluster": clusters}],
+    "more", [{}, {"weight": weights}, {"cluster": clusters}, {"weight": weights, "cluster": clusters}]
 )
 def test_the_horizon_ends_at_the_effective_sample_size(more):
     ev = episodes(**more)
@@ -194,12 +189,8 @@ def test_the_report_takes_its_reasons_from_the_verdict():
 
 
 def test_counted_logs_count_units_and_not_rows():
-    frame = pd.DataFrame(
-        {"x": [0, 0, 1, 1], "a": ["u", "v", "u", "v"], "r": [1.0, 0, 0, 1], "p": 0.5, "n": 100}
-    )
-    log = op.BanditLog.from_frame(
-        frame, context=["x"], action="a", reward="r", propensity="p", count="n"
-    )
+    frame = pd.DataFrame({"x": [0, 0, 1, 1], "a": ["u", "v", "u", "v"], "r": [1.0, 0, 0, 1], "p": 0.5, "n": 100})
+    log = op.BanditLog.from_frame(frame, context=["x"], action="a", reward="r", propensity="p", count="n")
     ev = op.evaluate(log, op.policies.Fixed("u"), estimators=["IPW"], folds=[0, 1, 0, 1])
     document = json.loads(ev.to_json())
     assert document["log"]["n"] == document["logged"]["n"] == 400

@@ -33,15 +33,11 @@ def world(seed=0, n=3000, labels=None, judge=None):
 
 
 def log_of(frame, outcome, reward="label"):
-    return op.BanditLog.from_frame(
-        frame, context=["x"], action="arm", reward=reward, propensity="p", outcome=outcome
-    )
+    return op.BanditLog.from_frame(frame, context=["x"], action="arm", reward=reward, propensity="p", outcome=outcome)
 
 
 def evaluated(frame, outcome):
-    return op.evaluate(
-        log_of(frame, outcome), {"new": op.policies.Fixed("new")}, estimators=["DML", "IPW"]
-    )
+    return op.evaluate(log_of(frame, outcome), {"new": op.policies.Fixed("new")}, estimators=["DML", "IPW"])
 
 
 def test_a_missing_reward_needs_an_outcome_that_says_why():
@@ -155,10 +151,7 @@ def test_rows_of_a_file_are_the_rows_of_a_frame(tmp_path):
     outcome = op.Labeled(proxies=["judge"], probability="p_label")
     roles = {"context": ["x"], "action": "arm", "reward": "label", "propensity": "p"}
     scanned = op.scan(str(tmp_path / "log.parquet"), outcome=outcome, **roles)
-    values = [
-        op.evaluate(log, "always:new", estimators=["DML"])["DML"]
-        for log in (scanned, log_of(frame, outcome))
-    ]
+    values = [op.evaluate(log, "always:new", estimators=["DML"])["DML"] for log in (scanned, log_of(frame, outcome))]
     assert values[0].value == pytest.approx(values[1].value, abs=1e-12)
     assert values[0].std_error == pytest.approx(values[1].std_error, abs=1e-12)
 

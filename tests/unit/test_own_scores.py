@@ -35,15 +35,11 @@ def logs():
 
 
 @pytest.mark.parametrize("split", ["full", "half", "crossfit"])
-@pytest.mark.parametrize(
-    "options", [{}, {"linear_in_reward": True}, {"whole_log_means": True}], ids=str
-)
+@pytest.mark.parametrize("options", [{}, {"linear_in_reward": True}, {"whole_log_means": True}], ids=str)
 def test_a_counted_log_gives_the_number_of_its_rows(logs, split, options):
     score = linear if options else ranked
     mine = op.Estimator("mine", score, split, {"behavior"}, **options)
-    counted, written = (
-        op.evaluate(log, op.policies.Uniform(), estimators=[mine])["mine"] for log in logs
-    )
+    counted, written = (op.evaluate(log, op.policies.Uniform(), estimators=[mine])["mine"] for log in logs)
     assert counted.n == written.n
     assert counted.value == pytest.approx(written.value, rel=1e-12)
     assert counted.std_error == pytest.approx(written.std_error, rel=1e-12)
@@ -51,9 +47,7 @@ def test_a_counted_log_gives_the_number_of_its_rows(logs, split, options):
 
 def test_the_number_would_be_another_one_with_cells_for_units(logs):
     wrong = op.Estimator("wrong", ranked, "full", {"behavior"}, takes_counts=True)
-    counted, written = (
-        op.evaluate(log, op.policies.Uniform(), estimators=[wrong])["wrong"] for log in logs
-    )
+    counted, written = (op.evaluate(log, op.policies.Uniform(), estimators=[wrong])["wrong"] for log in logs)
     assert counted.value != pytest.approx(written.value, rel=1e-6)
 
 

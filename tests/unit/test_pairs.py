@@ -19,9 +19,7 @@ def frame(seed: int = 0, n: int = 1500) -> pd.DataFrame:
     a = (pi.cumsum(axis=1) > rng.random(n)[:, None]).argmax(axis=1)
     r = (rng.random(n) < 0.6 + 0.1 * (a == 1)).astype(float)
     left, middle = (x > 0).astype(int), np.where(x > 1, 2, 1)
-    return pd.DataFrame(
-        {"x": x, "a": a, "r": r, "p": pi[np.arange(n), a], "left": left, "middle": middle}
-    )
+    return pd.DataFrame({"x": x, "a": a, "r": r, "p": pi[np.arange(n), a], "left": left, "middle": middle})
 
 
 ROLES = {"context": ["x"], "action": "a", "reward": "r", "propensity": "p"}
@@ -39,9 +37,7 @@ def test_the_scores_of_a_pair_are_a_regression(share, kept):
     u, m, ones = rng.normal(size=200), rng.normal(size=200), np.ones(200)
     r = np.divide(share * m + 0.1 * rng.normal(size=200), u) + 2
     psi, note = best_difference(u, m, r, ones, ones)
-    X = np.column_stack([ones, u, m])[
-        :, : kept + 1
-    ]  # of a model that only adds noise nothing is taken
+    X = np.column_stack([ones, u, m])[:, : kept + 1]  # of a model that only adds noise nothing is taken
     slopes, *_ = np.linalg.lstsq(X, u * r, rcond=None)
     leverage = np.einsum("ij,jk,ik->i", X, np.linalg.inv(X.T @ X), X)
     away = (u * r - X @ slopes) / np.sqrt(1 - leverage)

@@ -17,15 +17,11 @@ N = 300
 def frame():
     rng = np.random.default_rng(0)
     x, a = rng.normal(size=N), rng.integers(2, size=N)
-    return pd.DataFrame(
-        {"x": x, "a": a, "r": (x > 0) * a + rng.normal(size=N), "c": 1.0 + a, "p": 0.5}
-    )
+    return pd.DataFrame({"x": x, "a": a, "r": (x > 0) * a + rng.normal(size=N), "c": 1.0 + a, "p": 0.5})
 
 
 def bandit():
-    return op.BanditLog.from_frame(
-        frame(), context=["x"], action="a", reward=["r", "c"], propensity="p"
-    )
+    return op.BanditLog.from_frame(frame(), context=["x"], action="a", reward=["r", "c"], propensity="p")
 
 
 def episodes():

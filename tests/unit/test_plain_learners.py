@@ -104,20 +104,13 @@ def test_ids_do_not_become_thousands_of_columns():
 
     frame = FRAME.assign(user=[f"user-{i}" for i in range(N)])
     roles = {"context": ["age", "user"], **ROLES}
-    ev = op.evaluate(
-        op.BanditLog.from_frame(frame, **roles),
-        "always:a",
-        estimators=["DML", "IPW"],
-        reward_model=Spy(),
-    )
+    ev = op.evaluate(op.BanditLog.from_frame(frame, **roles), "always:a", estimators=["DML", "IPW"], reward_model=Spy())
     assert widths == [1 + MAX_LEVELS + 1 + 2] * 2
     said = f"text column 'user': Spy tells the {MAX_LEVELS} most frequent values apart, all others count as one"
     assert said in ev["DML"].notes
     assert said not in ev["IPW"].notes
     with op.scan(frame, **roles, id="key", way="stream", chunk_rows=500) as log:
-        assert said in op.evaluate(log, "always:a", reward_model=Ridge())["DML"].notes[0].replace(
-            "Ridge", "Spy"
-        )
+        assert said in op.evaluate(log, "always:a", reward_model=Ridge())["DML"].notes[0].replace("Ridge", "Spy")
 
 
 @pytest.mark.parametrize("way", ["rows", "stream"])
@@ -159,9 +152,7 @@ def test_a_warm_start_goes_on_from_the_same_columns():
         reward="r",
         propensity="p",
     )
-    net = MLPRegressor(
-        hidden_layer_sizes=(4,), max_iter=30, warm_start=True, early_stopping=False, tol=1.0
-    )
+    net = MLPRegressor(hidden_layer_sizes=(4,), max_iter=30, warm_start=True, early_stopping=False, tol=1.0)
     ev = op.evaluate(log, {0: 0.5, 1: 0.5}, estimators=["DML"], value_model=op.FittedQ(net))
     assert np.isfinite(ev["DML"].value)
 

@@ -34,12 +34,7 @@ from offpolicy.testing import check_policy
 
 ACTIONS = ("a", "b", "c")
 X = np.array([[0.0, 1.0], [2.0, -1.0], [0.5, 0.5], [-3.0, 4.0]])
-FRAME = {
-    "ad": ["c", "a", "a", "b"],
-    "p1": [0.2, 0, 1, 0.5],
-    "p2": [0.3, 1, 0, 0],
-    "p3": [0.5, 0, 0, 0.5],
-}
+FRAME = {"ad": ["c", "a", "a", "b"], "p1": [0.2, 0, 1, 0.5], "p2": [0.3, 1, 0, 0], "p3": [0.5, 0, 0, 0.5]}
 KINDS = [pd.DataFrame, pl.DataFrame, pa.table]
 
 
@@ -100,9 +95,7 @@ def test_eligible_arms_of_thompson_sampling_are_the_smaller_problem():
     both = beta_thompson_probabilities([3, 9, 5], [4, 1, 5], eligible=eligible)[0, [0, 2]]
     assert both == pytest.approx(beta_thompson_probabilities([3, 5], [4, 5]), abs=1e-12)
     policy = BetaThompson([3, 9, 5], [4, 1, 5], method="monte-carlo", draws=40_000).bind(ACTIONS)
-    assert policy.probabilities(X[:1], eligible=eligible)[0, [0, 2]] == pytest.approx(
-        both, abs=0.02
-    )
+    assert policy.probabilities(X[:1], eligible=eligible)[0, [0, 2]] == pytest.approx(both, abs=0.02)
 
 
 @pytest.mark.parametrize("policy", [Uniform(), Fixed("a"), Greedy(scores), BetaThompson([1], [1])])
@@ -128,9 +121,7 @@ def test_labels_the_log_does_not_have():
         Greedy({"a": LinearRegression(), "c": LinearRegression()}).bind(ACTIONS)
 
 
-@pytest.mark.parametrize(
-    "labels", [(3, 1, 7), ("x", 2, None), (True, False, "maybe"), ((1, 2), (3,), 0)]
-)
+@pytest.mark.parametrize("labels", [(3, 1, 7), ("x", 2, None), (True, False, "maybe"), ((1, 2), (3,), 0)])
 def test_labels_of_any_type(labels):
     given = [labels[2], labels[0], labels[1]]
     if None not in labels:
@@ -197,9 +188,7 @@ def per_action_models():
 def test_models_per_action_and_classes_as_rewards():
     models = per_action_models()
     p = models["a"].predict_proba(X)
-    by_hand = np.column_stack(
-        [-2 * p[:, 0] + 10 * p[:, 1], models["b"].predict(X), models["c"].predict(X)]
-    )
+    by_hand = np.column_stack([-2 * p[:, 0] + 10 * p[:, 1], models["b"].predict(X), models["c"].predict(X)])
     policy = Softmax(models).bind(ACTIONS)
     weights = np.exp(by_hand)
     assert policy.probabilities(X) == pytest.approx(weights / weights.sum(axis=1, keepdims=True))
@@ -292,9 +281,7 @@ TABLE = {
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("other", KINDS)
 def test_table_look_up_across_kinds_of_frames(kind, other):
-    table = Table(kind(TABLE), context=["device", "hour"], action="ad", probability="p").bind(
-        ACTIONS
-    )
+    table = Table(kind(TABLE), context=["device", "hour"], action="ad", probability="p").bind(ACTIONS)
     frame = other({"hour": [2, 1, 1], "x": [0, 0, 0], "device": ["tv", "phone", "tv"]})
     assert table.probabilities(frame).tolist() == [[0, 1, 0], [0, 1, 0], [0.25, 0, 0.75]]
     again = table.bind(("c", "b", "a", "d")).probabilities(frame)
@@ -314,9 +301,9 @@ def test_table_refuses_what_it_does_not_have():
         table().probabilities(pd.DataFrame({"device": ["phone"], "hour": [99]}))
     # Both values are known, but not together.
     with pytest.raises(PolicyError, match="row 0"):
-        table(
-            hour=[1, 1, 1, 2, 1], ad=["a", "c", "b", "b", "a"], p=[0.25, 0.75, 0.5, 1, 0.5]
-        ).probabilities(pd.DataFrame({"device": ["phone"], "hour": [2]}))
+        table(hour=[1, 1, 1, 2, 1], ad=["a", "c", "b", "b", "a"], p=[0.25, 0.75, 0.5, 1, 0.5]).probabilities(
+            pd.DataFrame({"device": ["phone"], "hour": [2]})
+        )
     with pytest.raises(PolicyError, match=r"sum to 1: .*row 0 = 0.95"):
         table(p=[0.2, 0.75, 1, 1, 1])
     with pytest.raises(PolicyError, match=r"row 1 = -0.75"):
@@ -446,9 +433,7 @@ def test_thompson_integrates_each_distinct_row_once():
     one_by_one = [gaussian_thompson_probabilities(row, [1, 2, 3]) for row in scores(x)]
     assert policy.probabilities(x) == pytest.approx(np.array(one_by_one), abs=1e-13)
     asked = []
-    counting = BetaThompson(
-        lambda x: 1 + x[:, :1] ** 2 + [0, 1, 2], [2, 2, 2], method="monte-carlo"
-    )
+    counting = BetaThompson(lambda x: 1 + x[:, :1] ** 2 + [0, 1, 2], [2, 2, 2], method="monte-carlo")
     original = BetaThompson._monte_carlo
 
     def spy(self, alpha, beta, **keywords):

@@ -31,9 +31,7 @@ def world(seed, n=N):
 
 
 def log_of(frame, context=("u", "v", "w"), **roles):
-    return op.BanditLog.from_frame(
-        frame, context=list(context), action="a", reward="r", propensity="p", **roles
-    )
+    return op.BanditLog.from_frame(frame, context=list(context), action="a", reward="r", propensity="p", **roles)
 
 
 def greedy(learner, frame):
@@ -43,10 +41,7 @@ def greedy(learner, frame):
     return lambda c: np.stack([m.predict(np.asarray(c)[:, :3]) for m in models], 1).argmax(1)
 
 
-LEARNERS = {
-    "forest": lambda: RandomForestRegressor(20, random_state=0),
-    "neighbors": lambda: KNeighborsRegressor(5),
-}
+LEARNERS = {"forest": lambda: RandomForestRegressor(20, random_state=0), "neighbors": lambda: KNeighborsRegressor(5)}
 
 
 @pytest.mark.parametrize("learner", LEARNERS)
@@ -74,9 +69,7 @@ def test_a_declaration_answers():
     assert ev.settings["learned_elsewhere"] == ["same"]
 
 
-@pytest.mark.parametrize(
-    ("names", "why"), [("sam", "Did you mean 'same'"), (3, "must be True or names")]
-)
+@pytest.mark.parametrize(("names", "why"), [("sam", "Did you mean 'same'"), (3, "must be True or names")])
 def test_a_declaration_names_policies(names, why):
     with pytest.raises(op.errors.UsageError, match=why):
         op.evaluate(log_of(world(0)), {"same": "uniform"}, learned_elsewhere=names)
@@ -92,13 +85,7 @@ def test_a_table_by_user_is_refused():
 
 
 @pytest.mark.parametrize(
-    "policy",
-    [
-        "uniform",
-        "always:1",
-        lambda c: (c["u"] > 0).astype(int),
-        lambda c: (c["v"] * c["w"] > 0).astype(int),
-    ],
+    "policy", ["uniform", "always:1", lambda c: (c["u"] > 0).astype(int), lambda c: (c["v"] * c["w"] > 0).astype(int)]
 )
 def test_rules_are_not(policy):
     ev = op.evaluate(log_of(world(3)), {"rule": policy}, estimators=["SNIPW"])
@@ -114,9 +101,7 @@ def test_a_stream_finds_the_same(tmp_path, monkeypatch):
     roles = {"context": ["u", "v", "w"], "action": "a", "reward": "r", "propensity": "p"}
     scan = op.scan(tmp_path / "log.parquet", **roles, way="stream", chunk_rows=700)
     found = [
-        op.evaluate(
-            log, {"best": greedy(LEARNERS["neighbors"], frame)}, reward_model=Ridge()
-        ).diagnostics["best"][NAME]
+        op.evaluate(log, {"best": greedy(LEARNERS["neighbors"], frame)}, reward_model=Ridge()).diagnostics["best"][NAME]
         for log in (log_of(frame), scan)
     ]
     assert found[0].level == "alarm"

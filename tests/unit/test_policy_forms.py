@@ -64,9 +64,7 @@ def test_a_classifier_is_given_the_columns_it_was_fitted_on():
     wide = op.BanditLog.from_frame(FRAME, **{**ROLES, "context": ["v", "key", "u"]})
     np.testing.assert_array_equal(probabilities(MODEL, wide), probabilities(MODEL))
     frame = pl.from_pandas(FRAME)
-    np.testing.assert_array_equal(
-        probabilities(MODEL, op.BanditLog.from_frame(frame, **ROLES)), probabilities(MODEL)
-    )
+    np.testing.assert_array_equal(probabilities(MODEL, op.BanditLog.from_frame(frame, **ROLES)), probabilities(MODEL))
     narrow = op.BanditLog.from_frame(FRAME, **{**ROLES, "context": ["v"]})
     with pytest.raises(PolicyError, match="no column 'u'"):
         probabilities(MODEL, narrow)
@@ -114,9 +112,7 @@ class Algorithm:
 def test_agents_take_their_deterministic_action(agent):
     states = RNG.normal(size=(20, 3, 2))
     actions = RNG.integers(2, size=(20, 3))
-    log = op.Trajectories.from_arrays(
-        states, actions, RNG.random((20, 3)), propensities=np.full((20, 3), 0.5)
-    )
+    log = op.Trajectories.from_arrays(states, actions, RNG.random((20, 3)), propensities=np.full((20, 3), 0.5))
     target = resolve("agent", agent, log)
     np.testing.assert_array_equal(target.codes, (states.reshape(-1, 2)[:, 0] > 0).astype(int))
     assert op.evaluate(log, agent, estimators=["DML"])["DML"].n == 20
@@ -129,9 +125,7 @@ def test_a_regressor_is_no_policy():
 
 def test_torch_modules_give_logits_in_evaluation_mode():
     torch.manual_seed(0)
-    module = torch.nn.Sequential(
-        torch.nn.Linear(2, 8), torch.nn.Dropout(0.5), torch.nn.ReLU(), torch.nn.Linear(8, 3)
-    )
+    module = torch.nn.Sequential(torch.nn.Linear(2, 8), torch.nn.Dropout(0.5), torch.nn.ReLU(), torch.nn.Linear(8, 3))
     module[2].eval()
     found = probabilities(module)
     np.testing.assert_array_equal(found, probabilities(module))  # no dropout
@@ -147,10 +141,7 @@ def test_torch_modules_give_logits_in_evaluation_mode():
 def test_torch_states_that_are_numbers_are_embedded():
     states = RNG.integers(4, size=(30, 3))
     log = op.Trajectories.from_arrays(
-        states,
-        RNG.integers(2, size=(30, 3)),
-        RNG.random((30, 3)),
-        propensities=np.full((30, 3), 0.5),
+        states, RNG.integers(2, size=(30, 3)), RNG.random((30, 3)), propensities=np.full((30, 3), 0.5)
     )
     module = torch.nn.Embedding(4, 2)
     assert op.evaluate(log, module, estimators=["DML"])["DML"].n == 30
@@ -165,9 +156,7 @@ def test_torch_modules_cannot_read_text():
 
 
 def test_dictionaries_are_constant_policies():
-    np.testing.assert_array_equal(
-        probabilities({"y": 0.8, "x": 0.2}), np.tile([0.2, 0.8, 0.0], (N, 1))
-    )
+    np.testing.assert_array_equal(probabilities({"y": 0.8, "x": 0.2}), np.tile([0.2, 0.8, 0.0], (N, 1)))
     alone = op.evaluate(LOG, {"x": 0.2, "y": 0.8}, estimators=["IPW"])
     named = op.evaluate(LOG, {"mix": {"x": 0.2, "y": 0.8}}, estimators=["IPW"])
     assert alone["policy", "IPW"].value == named["mix", "IPW"].value
@@ -215,10 +204,7 @@ def test_words_are_those_of_the_command_line(tmp_path, monkeypatch):
 def test_tables_of_states():
     states = RNG.integers(3, size=(40, 4))
     log = op.Trajectories.from_arrays(
-        states,
-        RNG.integers(2, size=(40, 4)),
-        RNG.random((40, 4)),
-        propensities=np.full((40, 4), 0.5),
+        states, RNG.integers(2, size=(40, 4)), RNG.random((40, 4)), propensities=np.full((40, 4), 0.5)
     )
     table = np.array([[0.1, 0.9], [0.5, 0.5], [1.0, 0.0]])
     by_table = op.evaluate(log, table, estimators=["DML", "IPW"])
@@ -233,9 +219,7 @@ def test_tables_of_states():
     frame = pd.DataFrame(rows).assign(a=log.action, r=log.reward, p=0.5)
     roles = {"episode": "e", "step": "t", "state": ["s"], "action": "a", "reward": "r"}
     framed = op.Trajectories.from_frame(frame, **roles, propensity="p")
-    assert op.evaluate(framed, table, estimators=["IPW"])["IPW"].value == pytest.approx(
-        by_table["IPW"].value
-    )
+    assert op.evaluate(framed, table, estimators=["IPW"])["IPW"].value == pytest.approx(by_table["IPW"].value)
 
 
 MANY_WAYS = [

@@ -85,12 +85,8 @@ def test_an_arm_without_the_rare_loss_does_not_claim_that_there_is_none():
 
 
 def test_rewards_of_any_two_values_are_binary():
-    clicks = two_arms(
-        3000, 0.02, lambda a, rng: (rng.random(len(a)) < 0.05).astype(float), estimators=["SNIPW"]
-    )
-    coins = two_arms(
-        3000, 0.02, lambda a, rng: 20.0 * (rng.random(len(a)) < 0.05) - 3.0, estimators=["SNIPW"]
-    )
+    clicks = two_arms(3000, 0.02, lambda a, rng: (rng.random(len(a)) < 0.05).astype(float), estimators=["SNIPW"])
+    coins = two_arms(3000, 0.02, lambda a, rng: 20.0 * (rng.random(len(a)) < 0.05) - 3.0, estimators=["SNIPW"])
     one, other = clicks["SNIPW"].interval(), coins["SNIPW"].interval()
     assert one.method == other.method == "clopper-pearson"
     assert tuple(other) == pytest.approx([20 * x - 3 for x in one])
@@ -176,9 +172,7 @@ def test_p_values_invert_intervals(method, null):
     if 1e-6 < p < 0.9:
         assert not e.interval(1 - 1.02 * p, method).covers(null)
         assert e.interval(1 - 0.98 * p, method).covers(null)
-    assert e.p_value(null, "greater", method=method) + e.p_value(
-        null, "less", method=method
-    ) == pytest.approx(1.0)
+    assert e.p_value(null, "greater", method=method) + e.p_value(null, "less", method=method) == pytest.approx(1.0)
 
 
 def test_the_p_value_of_a_rare_arm_is_that_of_its_interval():

@@ -109,9 +109,7 @@ def test_every_path_tells_its_stages(lines, kind, tmp_path, monkeypatch):
     monkeypatch.setattr(_progress.BOARD, "open", opened.append)
     monkeypatch.setattr(_progress.BOARD, "close", lambda _: None)
     monkeypatch.setattr(
-        _progress.BOARD,
-        "tick",
-        lambda name, note: [s.advance() for s in opened if s.description == name][-1:],
+        _progress.BOARD, "tick", lambda name, note: [s.advance() for s in opened if s.description == name][-1:]
     )
     rng = np.random.default_rng(0)
     if kind == "episodes":
@@ -148,9 +146,7 @@ def test_a_terminal_sees_bars_that_are_wiped_away():
     parent, child = pty.openpty()
     env = {**os.environ, "TERM": "xterm", "COLUMNS": "100", "OMP_NUM_THREADS": "1"}
     env.pop("OFFPOLICY_PROGRESS", None)
-    process = subprocess.Popen(
-        [sys.executable, "-c", SLOW], stdout=subprocess.PIPE, stderr=child, env=env
-    )
+    process = subprocess.Popen([sys.executable, "-c", SLOW], stdout=subprocess.PIPE, stderr=child, env=env)
     os.close(child)
     drawn = b""
     while True:

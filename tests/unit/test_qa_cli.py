@@ -39,9 +39,7 @@ def test_level_reaches_table_and_json(flags: list[str], capsys: pytest.CaptureFi
         made = json.load(file)
     assert made["level"] == 0.8
     first = made["estimates"][0]
-    assert (first["high"] - first["low"]) / first["std_error"] == pytest.approx(
-        2 * 1.2816, rel=0.01
-    )
+    assert (first["high"] - first["low"]) / first["std_error"] == pytest.approx(2 * 1.2816, rel=0.01)
 
 
 @pytest.mark.parametrize(
@@ -68,9 +66,7 @@ def test_mistakes_are_said_before_anything_is_printed(
     assert said in err
 
 
-def test_logged_propensities_must_be_there(
-    flags: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_logged_propensities_must_be_there(flags: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     unknown = [f for f in flags if f not in {"--propensity", "p"}]
     assert main([*unknown, "--behavior-model", "logged"]) == 1
     assert "has no propensities" in capsys.readouterr().err
@@ -91,9 +87,7 @@ def test_the_package_can_be_run() -> None:
     assert subprocess.run(command, capture_output=True, check=True).stdout.startswith(b"offpolicy ")
 
 
-def test_actions_take_the_type_of_their_column(
-    flags: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_actions_take_the_type_of_their_column(flags: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     log = pd.read_csv("log.csv")
     log.assign(ad=log["ad"] == "u", new=True).to_csv("log.csv", index=False)
     assert main([*flags, "--actions", "true,false"]) == 0

@@ -38,9 +38,7 @@ def steps() -> pd.DataFrame:
 
 
 def episodes(df: pd.DataFrame) -> op.Trajectories:
-    return op.Trajectories.from_frame(
-        df, episode="id", step="t", state=["s"], action="a", reward="r", propensity="p"
-    )
+    return op.Trajectories.from_frame(df, episode="id", step="t", state=["s"], action="a", reward="r", propensity="p")
 
 
 def psi(df: pd.DataFrame, pi: np.ndarray, q: np.ndarray, pi_b: np.ndarray) -> float:
@@ -67,9 +65,7 @@ def test_arrays_follow_the_frame(seed: int | None) -> None:
     ev = op.evaluate(log, pi, estimators=["DML"], value_model=q, behavior_model=pi_b)
     assert ev["policy", "DML"].value == pytest.approx(psi(df, pi, q, pi_b), rel=1e-10)
     ev = op.evaluate(log, {"new": pi}, estimators=["DML"], value_model={"new": q})
-    assert ev["new", "DML"].value == pytest.approx(
-        psi(df, pi, q, np.full((len(df), 3), 1 / 3)), rel=1e-10
-    )
+    assert ev["new", "DML"].value == pytest.approx(psi(df, pi, q, np.full((len(df), 3), 1 / 3)), rel=1e-10)
     assert "value model: given arrays" in str(ev)
     other = ev.with_behavior(pi_b)["new", "DML"].value
     assert other == pytest.approx(psi(df, pi, q, pi_b), rel=1e-10)
@@ -100,10 +96,7 @@ def test_weights_that_underflow_leave_a_verdict() -> None:
     rng = np.random.default_rng(0)
     shape = (10, 1500)
     log = op.Trajectories.from_arrays(
-        rng.integers(0, 2, shape),
-        rng.integers(0, 2, shape),
-        rng.normal(size=shape),
-        propensities=np.full(shape, 0.5),
+        rng.integers(0, 2, shape), rng.integers(0, 2, shape), rng.normal(size=shape), propensities=np.full(shape, 0.5)
     )
     ev = op.evaluate(log, lambda s: np.tile([0.01, 0.99], (len(s), 1)), estimators=["IPW"])
     assert ev.verdict("policy").level == "insufficient evidence"

@@ -18,9 +18,7 @@ N = 200
 def frame(n: int = N) -> pd.DataFrame:
     rng = np.random.default_rng(0)
     shares = {"u": 0.5, "v": 0.3, "w": 0.2}
-    df = pd.DataFrame(
-        {"x": rng.normal(size=n), "a": rng.choice(list(shares), n, p=[0.5, 0.3, 0.2])}
-    )
+    df = pd.DataFrame({"x": rng.normal(size=n), "a": rng.choice(list(shares), n, p=[0.5, 0.3, 0.2])})
     df["p"] = df["a"].map(shares)
     df["r"] = rng.normal(size=n) + (df["a"] == "v")
     df["new"] = np.where(df["x"] > 0, "u", "v")
@@ -136,11 +134,7 @@ def test_level_and_method_are_in_the_outputs() -> None:
     ev = op.evaluate(log(), "new", estimators=["IPW"])
     made = json.loads(ev.to_json(level=0.8))
     low, high, *_ = ev["policy", "IPW"].interval(0.8)
-    assert (made["level"], made["estimates"][0]["low"], made["estimates"][0]["high"]) == (
-        0.8,
-        low,
-        high,
-    )
+    assert (made["level"], made["estimates"][0]["low"], made["estimates"][0]["high"]) == (0.8, low, high)
     assert ev.frame()["method"][1] == ev["policy", "IPW"].interval().method
 
 

@@ -126,10 +126,7 @@ def test_a_frame_that_changes_between_two_questions_is_another_log(frame):
     probabilities = pd.DataFrame({"0": 0.5, "1": 0.5}, index=range(N))
     framed = ev.ask(policies={"new": lambda x: probabilities.iloc[: len(x)]})
     probabilities["0"], probabilities["1"] = 0.0, 1.0
-    assert (
-        framed.ask(policies={"new": lambda x: probabilities.iloc[: len(x)]})["DML"].value
-        != framed["DML"].value
-    )
+    assert framed.ask(policies={"new": lambda x: probabilities.iloc[: len(x)]})["DML"].value != framed["DML"].value
 
 
 def test_a_model_that_was_refitted_in_place_is_another_policy(frame):

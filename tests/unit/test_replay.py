@@ -21,14 +21,7 @@ def world(seed, n=1200, k=3, blocks=6):
     a = (p.cumsum(axis=1) < rng.random(n)[:, None]).sum(axis=1)
     q = 0.3 + 0.3 * np.column_stack([x[:, 0], x[:, 1], -x[:, 0]])[:, :k]
     r = q[np.arange(n), a] + 0.3 * rng.normal(size=n)
-    return {
-        "x": x,
-        "a": a,
-        "r": r,
-        "p": p[np.arange(n), a],
-        "q": q,
-        "day": np.arange(n) // (n // blocks),
-    }
+    return {"x": x, "a": a, "r": r, "p": p[np.arange(n), a], "q": q, "day": np.arange(n) // (n // blocks)}
 
 
 def log_of(w, **options):
@@ -49,12 +42,7 @@ def by_hand(w, learner, model, blocks=6):
                 X = np.column_stack([w["x"], np.eye(3)[w["a"]]])
                 fits, grown = model.fit(X[past], w["r"][past]), past.sum()
             q = np.column_stack(
-                [
-                    fits.predict(
-                        np.column_stack([w["x"][now], np.tile(np.eye(3)[k], (now.sum(), 1))])
-                    )
-                    for k in range(3)
-                ]
+                [fits.predict(np.column_stack([w["x"][now], np.tile(np.eye(3)[k], (now.sum(), 1))])) for k in range(3)]
             )
             rows = np.arange(now.sum())
             weight = p[rows, w["a"][now]] / w["p"][now]
@@ -66,12 +54,7 @@ def by_hand(w, learner, model, blocks=6):
 
 def test_the_progressive_score_is_that_of_plain_loops():
     w = world(0)
-    ev = op.replay(
-        log_of(w, batch=w["day"]),
-        {"u": L.LinUCB()},
-        estimators=["DML"],
-        reward_model=LinearRegression(),
-    )
+    ev = op.replay(log_of(w, batch=w["day"]), {"u": L.LinUCB()}, estimators=["DML"], reward_model=LinearRegression())
     psi, _ = by_hand(w, L.LinUCB(), LinearRegression())
     e = ev["u", "DML"]
     assert e.value == pytest.approx(psi.mean(), rel=1e-9)
@@ -83,16 +66,7 @@ def test_the_progressive_score_is_that_of_plain_loops():
 
 def test_the_order_of_rows_does_not_matter():
     w = world(1)
-    frame = pd.DataFrame(
-        {
-            "x": w["x"][:, 0],
-            "a": w["a"],
-            "r": w["r"],
-            "p": w["p"],
-            "day": w["day"],
-            "id": range(1200),
-        }
-    )
+    frame = pd.DataFrame({"x": w["x"][:, 0], "a": w["a"], "r": w["r"], "p": w["p"], "day": w["day"], "id": range(1200)})
     frame["t"] = frame["id"] / 7
     roles = {"context": ["x"], "action": "a", "reward": "r", "propensity": "p", "id": "id"}
     answers = []
@@ -102,13 +76,7 @@ def test_the_order_of_rows_does_not_matter():
             ev = op.replay(log, "linucb", estimators=["DML"], reward_model=Ridge(), **how)
             answers.append(ev["linucb", "DML"].value)
         ev = op.replay(
-            log,
-            "linucb",
-            estimators=["IPW"],
-            reward_model=Ridge(),
-            blocks="day",
-            time="t",
-            method="rejection",
+            log, "linucb", estimators=["IPW"], reward_model=Ridge(), blocks="day", time="t", method="rejection"
         )
         answers.append(ev["linucb", "IPW"].value)
     assert answers[:3] == pytest.approx(answers[3:], rel=1e-12)
@@ -121,9 +89,7 @@ def test_learners_are_copied_and_start_fresh(method):
     learner = L.LinUCB()
     log = log_of(w, batch=w["day"])
     answers = [
-        op.replay(log, {"u": learner}, method=method, time=np.arange(600), estimators=["IPW"])[
-            "u", "IPW"
-        ].value
+        op.replay(log, {"u": learner}, method=method, time=np.arange(600), estimators=["IPW"])["u", "IPW"].value
         for _ in range(2)
     ]
     assert learner.gram is None
@@ -144,23 +110,9 @@ def test_a_learner_that_does_not_learn_is_a_policy():
     a = np.random.default_rng(0).integers(3, size=600)
     log = op.BanditLog.from_arrays(w["x"], a, w["r"], np.full(600, 1 / 3), batch=w["day"])
     for method in ("progressive", "rejection"):
-        ev = op.replay(
-            log,
-            {"same": Uniform()},
-            method=method,
-            time=np.arange(600),
-            estimators=["IPW"],
-            accept=None,
-        )
+        ev = op.replay(log, {"same": Uniform()}, method=method, time=np.arange(600), estimators=["IPW"], accept=None)
         assert ev["same", "IPW"].value == pytest.approx(w["r"][w["day"] > 0].mean(), rel=1e-12)
-    every = op.replay(
-        log,
-        {"same": Uniform()},
-        method="rejection",
-        time=np.arange(600),
-        estimators=["IPW"],
-        accept=1.0,
-    )
+    every = op.replay(log, {"same": Uniform()}, method="rejection", time=np.arange(600), estimators=["IPW"], accept=1.0)
     assert every.replayed.steps == {"same": 500}  # c π/π_b = 1: each row is accepted
 
 
@@ -168,19 +120,10 @@ def test_open_bandit_data_replays_the_random_policy():
     path = DATA / "obd" / "random" / "all" / "all.csv.gz"
     if not path.exists():
         pytest.skip("the sample of the Open Bandit Dataset is not here")
-    frame = (
-        pd.read_csv(path, index_col=0)
-        .sort_values("timestamp", kind="stable")
-        .reset_index(drop=True)
-    )
+    frame = pd.read_csv(path, index_col=0).sort_values("timestamp", kind="stable").reset_index(drop=True)
     frame["id"] = range(len(frame))
     log = op.BanditLog.from_frame(
-        frame,
-        context=["position"],
-        action="item_id",
-        reward="click",
-        propensity="propensity_score",
-        id="id",
+        frame, context=["position"], action="item_id", reward="click", propensity="propensity_score", id="id"
     )
 
     class Random:
@@ -202,9 +145,7 @@ def test_open_bandit_data_replays_the_random_policy():
     )
     scored = ev.replayed.rows
     assert ev.replayed.steps["random"] == len(scored)
-    assert ev["random", "IPW"].value == pytest.approx(
-        frame["click"].to_numpy()[scored].mean(), abs=1e-12
-    )
+    assert ev["random", "IPW"].value == pytest.approx(frame["click"].to_numpy()[scored].mean(), abs=1e-12)
 
 
 def test_rejection_shows_only_accepted_rows_and_scores_every_row():
@@ -217,9 +158,7 @@ def test_rejection_shows_only_accepted_rows_and_scores_every_row():
             super().update(context, action, reward, propensity)
 
     log = log_of(w, batch=w["day"])
-    ev = op.replay(
-        log, {"u": Watching()}, method="rejection", time=np.arange(800), estimators=["IPW"]
-    )
+    ev = op.replay(log, {"u": Watching()}, method="rejection", time=np.arange(800), estimators=["IPW"])
     steps = ev.replayed.steps["u"]
     assert [n for n, _ in seen] == [1] * steps
     assert [r for _, r in seen] == w["r"][ev.replayed.rows[ev.replayed.accepted["u"]]].tolist()
@@ -230,9 +169,7 @@ def test_rejection_shows_only_accepted_rows_and_scores_every_row():
 
 def test_learning_curves_add_up():
     w = world(5)
-    ev = op.replay(
-        log_of(w, batch=w["day"]), "epsilon-greedy", estimators=["DML"], reward_model=Ridge()
-    )
+    ev = op.replay(log_of(w, batch=w["day"]), "epsilon-greedy", estimators=["DML"], reward_model=Ridge())
     curve = ev.learning_curve()
     own = curve[curve.policy == "epsilon-greedy"]
     assert own.block.tolist() == [1, 2, 3, 4, 5]
@@ -246,20 +183,11 @@ def test_learning_curves_add_up():
 def test_several_metrics_and_costs():
     w = world(6)
     cost = 1.0 + w["a"]
-    log = op.BanditLog.from_arrays(
-        w["x"], w["a"], {"gain": w["r"], "cost": cost}, w["p"], batch=w["day"]
-    )
+    log = op.BanditLog.from_arrays(w["x"], w["a"], {"gain": w["r"], "cost": cost}, w["p"], batch=w["day"])
     ev = op.replay(
-        log,
-        {"cheap": L.LinUCB()},
-        metric="cost",
-        minimize=["cost"],
-        estimators=["DML"],
-        reward_model=Ridge(),
+        log, {"cheap": L.LinUCB()}, metric="cost", minimize=["cost"], estimators=["DML"], reward_model=Ridge()
     )
-    assert ev.metric("cost")["DML"].value == pytest.approx(
-        1.0, abs=0.1
-    )  # it learned to take action 0
+    assert ev.metric("cost")["DML"].value == pytest.approx(1.0, abs=0.1)  # it learned to take action 0
     assert ev["cheap", "DML"].value == pytest.approx(0.3, abs=0.15)
 
 
@@ -310,12 +238,8 @@ def test_other_libraries():
     learners = {
         "vw": L.VowpalWabbit(),
         "river": L.River(preprocessing.StandardScaler() | linear_model.LinearRegression()),
-        "mabwiser": L.MABWiser(
-            MAB(arms=[0, 1, 2], learning_policy=LearningPolicy.LinUCB(alpha=1.0))
-        ),
-        "draws": L.MABWiser(
-            MAB(arms=[0, 1, 2], learning_policy=LearningPolicy.LinTS(alpha=0.5)), draws=5
-        ),
+        "mabwiser": L.MABWiser(MAB(arms=[0, 1, 2], learning_policy=LearningPolicy.LinUCB(alpha=1.0))),
+        "draws": L.MABWiser(MAB(arms=[0, 1, 2], learning_policy=LearningPolicy.LinTS(alpha=0.5)), draws=5),
     }
     ev = op.replay(log_of(w, batch=w["day"]), learners, estimators=["DML"], reward_model=Ridge())
     for name in learners:
@@ -326,11 +250,7 @@ def test_frames_with_text_and_eligible_actions():
     rng = np.random.default_rng(10)
     n = 400
     frame = pd.DataFrame(
-        {
-            "city": rng.choice(["a", "b", None], n),
-            "age": rng.normal(size=n),
-            "day": np.arange(n) // 100,
-        }
+        {"city": rng.choice(["a", "b", None], n), "age": rng.normal(size=n), "day": np.arange(n) // 100}
     )
     frame["ad"] = rng.choice(["x", "y"], n)
     frame["r"], frame["p"] = (frame.ad == "x") * 1.0, 0.5
@@ -362,28 +282,9 @@ ERRORS = [
     ({"blocks": np.arange(5)}, "one entry for each"),
     ({"method": "magic", "blocks": np.arange(600) // 100}, "'progressive' or 'rejection'"),
     ({"method": "rejection", "blocks": np.arange(600) // 100}, "order inside a block"),
-    (
-        {"method": "rejection", "blocks": np.arange(600) // 100, "time": np.arange(600) // 2},
-        "same time=",
-    ),
-    (
-        {
-            "method": "rejection",
-            "blocks": np.arange(600) // 100,
-            "time": np.arange(600),
-            "accept": 2.0,
-        },
-        r"\(0, 1\]",
-    ),
-    (
-        {
-            "method": "rejection",
-            "blocks": np.arange(600) // 100,
-            "time": np.arange(600),
-            "accept": 0.9,
-        },
-        "too large",
-    ),
+    ({"method": "rejection", "blocks": np.arange(600) // 100, "time": np.arange(600) // 2}, "same time="),
+    ({"method": "rejection", "blocks": np.arange(600) // 100, "time": np.arange(600), "accept": 2.0}, r"\(0, 1\]"),
+    ({"method": "rejection", "blocks": np.arange(600) // 100, "time": np.arange(600), "accept": 0.9}, "too large"),
     ({"learners": {}, "blocks": np.arange(600) // 100}, "empty"),
     ({"learners": "linucbb", "blocks": np.arange(600) // 100}, "Did you mean 'linucb'"),
     ({"learners": {"m": Ridge()}, "blocks": np.arange(600) // 100}, "has no probabilities"),
@@ -417,9 +318,7 @@ def test_progressive_intervals_hold(known):
     held = []
     for seed in range(200):
         w = world(1000 + seed, n=2000, blocks=10)
-        log = op.BanditLog.from_arrays(
-            w["x"], w["a"], w["r"], w["p"] if known else None, batch=w["day"]
-        )
+        log = op.BanditLog.from_arrays(w["x"], w["a"], w["r"], w["p"] if known else None, batch=w["day"])
         learners = {"u": L.LinUCB(), "e": L.EpsilonGreedy()}
         ev = op.replay(log, learners, estimators=["DML"], reward_model=Ridge())
         truth = {}
@@ -438,22 +337,9 @@ def test_the_command_line(tmp_path, capsys):
     from offpolicy.cli import main
 
     w = world(13, n=600)
-    frame = pd.DataFrame(
-        {"x": w["x"][:, 0], "a": w["a"], "r": w["r"], "p": w["p"], "day": w["day"]}
-    )
+    frame = pd.DataFrame({"x": w["x"][:, 0], "a": w["a"], "r": w["r"], "p": w["p"], "day": w["day"]})
     frame.to_csv(tmp_path / "log.csv", index=False)
-    roles = [
-        "--context",
-        "x",
-        "--action",
-        "a",
-        "--reward",
-        "r",
-        "--propensity",
-        "p",
-        "--blocks",
-        "day",
-    ]
+    roles = ["--context", "x", "--action", "a", "--reward", "r", "--propensity", "p", "--blocks", "day"]
     asked = [str(tmp_path / "log.csv"), *roles, "--estimator", "DML", "--learner", "linucb"]
     passed = main(["replay", *asked, "--json", str(tmp_path / "r.json"), "--gate", "value > 0"])
     assert passed == 0

@@ -79,9 +79,7 @@ def test_a_policy_that_the_log_cannot_judge_does_not_win():
     n = 3000
     a = rng.choice(3, size=n, p=[0.499, 0.499, 0.002])
     r = (rng.random(n) < np.array([0.2, 0.4, 1.0])[a]).astype(float)
-    log = op.BanditLog.from_arrays(
-        None, np.array(["one", "two", "rare"])[a], r, np.array([0.499, 0.499, 0.002])[a]
-    )
+    log = op.BanditLog.from_arrays(None, np.array(["one", "two", "rare"])[a], r, np.array([0.499, 0.499, 0.002])[a])
     ev = evaluated(log, "one", "two", "rare")
     assert ev.verdict("rare").level == "insufficient evidence"
     assert said(ev).startswith("two is the best of the 2 policies with enough evidence.")
@@ -115,8 +113,7 @@ def test_numbers_of_checks_add_up():
     ev = evaluated(world(), "one", "two")
     page = html.page(ev)
     made, raised, calm = map(
-        int,
-        re.search(r"(\d+) checks of .*? made: (\d+) raised something, (\d+) did", page).groups(),
+        int, re.search(r"(\d+) checks of .*? made: (\d+) raised something, (\d+) did", page).groups()
     )
     idle = re.search(r"(\d+) more do not apply here", page)
     idle = int(idle.group(1)) if idle else 0
@@ -171,9 +168,7 @@ def test_words_explain_themselves_and_names_stay_text():
     ev = evaluated(world(), "three")
     page = html.page(ev)
     asked = set(re.findall(r'aria-describedby="([^"]*)"', page))
-    assert {"word-interval", "word-value", "word-DML"} <= asked | set(
-        re.findall(r'id="([^"]*)"', page)
-    )
+    assert {"word-interval", "word-value", "word-DML"} <= asked | set(re.findall(r'id="([^"]*)"', page))
     assert asked <= set(re.findall(r'id="([^"]*)"', page))
     assert "word-weight" in asked
     assert explained(f"{EVIL} [weight|a & b] [nothing|x]").count("<") == 2
@@ -181,9 +176,7 @@ def test_words_explain_themselves_and_names_stay_text():
 
 def test_notebooks_show_verdicts_checks_and_comparisons_escaped():
     log = world()
-    ev = op.evaluate(
-        log, {EVIL: op.policies.Fixed("one"), "two": op.policies.Fixed("two")}, estimators=["DML"]
-    )
+    ev = op.evaluate(log, {EVIL: op.policies.Fixed("one"), "two": op.policies.Fixed("two")}, estimators=["DML"])
     shown = {
         "verdict": ev.verdict(EVIL),
         "checks": ev.diagnostics,

@@ -99,10 +99,7 @@ def test_every_chart_is_drawn_and_every_mark_has_its_row_of_numbers(text):
 
 def test_forty_policies_fit_in_a_small_file():
     log = log_with(["plain", "other", "third"])
-    policies = {
-        f"policy {i}": op.policies.EpsilonGreedy(op.policies.Fixed("plain"), i / 40)
-        for i in range(40)
-    }
+    policies = {f"policy {i}": op.policies.EpsilonGreedy(op.policies.Fixed("plain"), i / 40) for i in range(40)}
     ev = op.evaluate(log, policies, estimators=["DML", "IPW", "SNIPW", "DM"])
     assert len(html.page(ev).encode()) < 1_300_000
 
@@ -122,10 +119,7 @@ def test_episodes_have_a_horizon_and_no_batches():
     rng = np.random.default_rng(0)
     states = rng.integers(3, size=(60, 4))
     log = op.Trajectories.from_arrays(
-        states,
-        rng.integers(2, size=(60, 4)),
-        rng.random((60, 4)),
-        propensities=np.full((60, 4), 0.5),
+        states, rng.integers(2, size=(60, 4)), rng.random((60, 4)), propensities=np.full((60, 4), 0.5)
     )
     ev = op.evaluate(log, op.policies.Fixed(0), estimators=["IPW", "SNIPW"])
     page = html.page(ev)

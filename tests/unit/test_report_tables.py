@@ -103,19 +103,10 @@ def test_counted_rows_give_the_same_facts_as_the_rows_they_stand_for():
     names = {"context": ["x", "place"], "action": "a", "reward": "r", "propensity": "p"}
     names |= {"fold": "fold", "batch": "hour"}
     q = np.column_stack([np.ones(200), 1 + frame["x"]])
-    few = op.evaluate(
-        op.BanditLog.from_frame(counted, count="count", **names), policy, reward_model=q, **fits
-    )
-    many = op.evaluate(
-        op.BanditLog.from_frame(more, **names), policy, reward_model=np.repeat(q, 3, axis=0), **fits
-    )
+    few = op.evaluate(op.BanditLog.from_frame(counted, count="count", **names), policy, reward_model=q, **fits)
+    many = op.evaluate(op.BanditLog.from_frame(more, **names), policy, reward_model=np.repeat(q, 3, axis=0), **fits)
     views = [View.of(e.problem, e.targets["b"]) for e in (few, many)]
-    for kind in (
-        curves.weights,
-        curves.overlap,
-        curves.clipping,
-        lambda v: calibration.by_action(v)[0],
-    ):
+    for kind in (curves.weights, curves.overlap, curves.clipping, lambda v: calibration.by_action(v)[0]):
         a, b = (pd.DataFrame(kind(v)) for v in views)
         pd.testing.assert_frame_equal(a, b, rtol=1e-9)
     a, b = (pd.DataFrame(tables.batches(e, "b")) for e in (few, many))
@@ -242,10 +233,7 @@ def test_fitted_behavior_of_episodes_sums_to_one_a_step(model):
 def test_horizon_of_a_hand_made_log():
     states = [[0, 0], [0, 0], [0]]
     log = op.Trajectories.from_arrays(
-        states,
-        [[0, 0], [0, 1], [1]],
-        [[1.0, 1.0], [1.0, 1.0], [1.0]],
-        propensities=[[0.5] * 2] * 2 + [[0.5]],
+        states, [[0, 0], [0, 1], [1]], [[1.0, 1.0], [1.0, 1.0], [1.0]], propensities=[[0.5] * 2] * 2 + [[0.5]]
     )
     ev = op.evaluate(log, op.policies.Fixed(0), estimators=["IPW"])
     rows = curves.horizon(View.of(ev.problem, ev.targets["policy"]))
@@ -262,10 +250,7 @@ def test_horizon_of_a_hand_made_log():
         (np.array([2.0, 1.0, np.nan]), ["2", "1", "missing"]),
         (np.array(["b", None, "a"], dtype=object), ["b", "missing", "a"]),
         (np.array([True, False, True]), ["True", "False", "True"]),
-        (
-            np.array(["2024-01-02", "2024-01-01"], dtype="datetime64[s]"),
-            ["2024-01-02", "2024-01-01"],
-        ),
+        (np.array(["2024-01-02", "2024-01-01"], dtype="datetime64[s]"), ["2024-01-02", "2024-01-01"]),
     ],
 )
 def test_groups_of_few_values(values, in_order):

@@ -116,8 +116,7 @@ def test_a_rollout_buffer_that_was_trained_on_reads_as_before():
     log = op.formats.from_sb3(buffer)
     assert np.asarray(log.context.table).shape == (log.rows, 4)
     np.testing.assert_allclose(
-        np.asarray(log.context.table)[: log.layout.lengths[0]],
-        before["states"][: log.layout.lengths[0], 0],
+        np.asarray(log.context.table)[: log.layout.lengths[0]], before["states"][: log.layout.lengths[0], 0]
     )
     # An untrained policy takes each action about as often as the other.
     assert 0.4 < log.propensity.mean() < 0.6
@@ -151,9 +150,7 @@ def test_the_distribution_of_returns_is_the_targets():
     n = 4_000
     actions = rng.integers(2, size=(n, 2))
     rewards = actions + 0.0
-    log = op.Trajectories.from_arrays(
-        np.zeros((n, 2), dtype=int), actions, rewards, propensities=np.full((n, 2), 0.5)
-    )
+    log = op.Trajectories.from_arrays(np.zeros((n, 2), dtype=int), actions, rewards, propensities=np.full((n, 2), 0.5))
     ev = op.evaluate(log, lambda s: np.tile([0.2, 0.8], (len(s), 1)), estimators=["IPW"])
     found = ev.returns()
     truth = np.array([0.04, 0.36, 1.0])
@@ -226,10 +223,7 @@ def test_curves_by_step():
     n, steps = 500, 4
     actions = rng.integers(2, size=(n, steps))
     log = op.Trajectories.from_arrays(
-        np.zeros((n, steps), dtype=int),
-        actions,
-        actions + 0.0,
-        propensities=np.full((n, steps), 0.5),
+        np.zeros((n, steps), dtype=int), actions, actions + 0.0, propensities=np.full((n, steps), 0.5)
     )
     ev = op.evaluate(log, lambda s: np.tile([0.3, 0.7], (len(s), 1)), estimators=["SNIPW"])
     curves = ev.step_curves()
@@ -246,11 +240,7 @@ def test_errors_by_step_are_those_of_clusters_and_need_evidence():
     copies = np.repeat(np.arange(60), 5)
     shape = {"states": np.zeros((300, 3), dtype=int), "propensities": np.full((300, 3), 0.5)}
     log = op.Trajectories.from_arrays(
-        shape["states"],
-        actions[copies],
-        actions[copies] + 0.0,
-        propensities=shape["propensities"],
-        cluster=copies,
+        shape["states"], actions[copies], actions[copies] + 0.0, propensities=shape["propensities"], cluster=copies
     )
     policy = {"new": lambda s: np.tile([0.3, 0.7], (len(s), 1))}
     curves = op.evaluate(log, policy, estimators=["SNIPW"]).step_curves()

@@ -58,9 +58,7 @@ def streamed() -> op.Evaluation:
 def episodes() -> op.Evaluation:
     rng = np.random.default_rng(1)
     states, actions = rng.integers(3, size=(60, 4)), rng.integers(2, size=(60, 4))
-    log = op.Trajectories.from_arrays(
-        states, actions, rng.normal(size=(60, 4)), propensities=np.full((60, 4), 0.5)
-    )
+    log = op.Trajectories.from_arrays(states, actions, rng.normal(size=(60, 4)), propensities=np.full((60, 4), 0.5))
     return op.evaluate(log, {"one": op.policies.Fixed(1)}, estimators=["DML", "IPW"])
 
 
@@ -94,28 +92,8 @@ def test_a_result_of_the_command_line_stands_alone(
 ) -> None:
     frame().to_csv(tmp_path / "log.csv", index=False)
     monkeypatch.chdir(tmp_path)
-    words = [
-        "evaluate",
-        "log.csv",
-        "--context",
-        "x",
-        "--action",
-        "ad",
-        "--reward",
-        "r",
-        "--propensity",
-        "p",
-    ]
-    words += [
-        "--cluster",
-        "user",
-        "--policy",
-        "new=always:u",
-        "--estimator",
-        "SNIPW",
-        "--json",
-        "out.json",
-    ]
+    words = ["evaluate", "log.csv", "--context", "x", "--action", "ad", "--reward", "r", "--propensity", "p"]
+    words += ["--cluster", "user", "--policy", "new=always:u", "--estimator", "SNIPW", "--json", "out.json"]
     words += ["--gate", "new lift > 0"]
     assert main(words) == 0
     document = json.loads(Path("out.json").read_text(encoding="utf-8"))

@@ -74,13 +74,7 @@ def test_episodes():
 
 def test_slates():
     slots = FRAME.assign(request=np.arange(N) // 3, pos=np.arange(N) % 3)
-    roles = {
-        "slate": "request",
-        "position": "pos",
-        "context": ["x"],
-        "action": "ad",
-        "reward": "click",
-    }
+    roles = {"slate": "request", "position": "pos", "context": ["x"], "action": "ad", "reward": "click"}
     for build in (op.Slates.from_frame, op.Slates.scan):
         with pytest.raises(UsageError, match=says("slate", "action", "request")):
             build(slots, **{**roles, "action": "request"})

@@ -72,14 +72,8 @@ def test_candidates_become_eligible_actions_and_outcomes_stay_out_of_the_context
 def test_any_outcome_can_be_the_reward_and_several_make_metrics(router):
     assert op.read_router_log(router, reward="cost").reward.max() == 10.0
     log = op.read_router_log(router, reward=["quality", "cost", "latency"], cluster="user")
-    ev = op.evaluate(
-        log, {"small": "always:small"}, estimators=["IPW"], minimize=["cost", "latency"]
-    )
-    alone = op.evaluate(
-        op.read_router_log(router, reward="cost", cluster="user"),
-        "always:small",
-        estimators=["IPW"],
-    )
+    ev = op.evaluate(log, {"small": "always:small"}, estimators=["IPW"], minimize=["cost", "latency"])
+    alone = op.evaluate(op.read_router_log(router, reward="cost", cluster="user"), "always:small", estimators=["IPW"])
     assert ev.metric("cost")["small", "IPW"].value == alone["policy", "IPW"].value
     assert alone.logged.value > alone["policy", "IPW"].value
 
@@ -148,9 +142,7 @@ def test_the_command_line_knows_a_router_log(router, capsys):
 def test_the_command_line_advises(router, capsys, tmp_path):
     out = tmp_path / "advice.json"
     flags = ["--policy", "large=always:large", "--width", "0.1", "--reward-model", "linear"]
-    assert (
-        main(["advise", str(router), *flags, "--exploration", "0.1,0.5", "--json", str(out)]) == 0
-    )
+    assert main(["advise", str(router), *flags, "--exploration", "0.1,0.5", "--json", str(out)]) == 0
     said = capsys.readouterr().out
     assert "rows for a width of 0.1" in said
     assert "50% more" in said

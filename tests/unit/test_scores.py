@@ -98,20 +98,10 @@ def test_constants_minimise_the_stated_error(tuned, grid, score, seed):
 def test_constants_see_counts_as_repeated_rows():
     count = np.random.default_rng(1).integers(1, 4, size=N).astype(float)
     small = decisions(weight=count)
-    small = Decisions(
-        small.layout,
-        small.reward,
-        small.pi_e,
-        small.pi_b,
-        small.q,
-        small.v,
-        weight=count,
-        count=count,
-    )
+    small = Decisions(small.layout, small.reward, small.pi_e, small.pi_b, small.q, small.v, weight=count, count=count)
     again = np.repeat(np.arange(N), count.astype(int))
     large = Decisions(
-        Layout.single(len(again)),
-        *(getattr(small, k)[again] for k in ("reward", "pi_e", "pi_b", "q", "v")),
+        Layout.single(len(again)), *(getattr(small, k)[again] for k in ("reward", "pi_e", "pi_b", "q", "v"))
     )
     # Quantiles of distinct rows are not those of repeated ones, so the grids are compared at one constant.
     for score in (scores.switched, scores.shrunk):
@@ -120,18 +110,7 @@ def test_constants_see_counts_as_repeated_rows():
 
 
 def test_names_of_the_grid():
-    for name in [
-        "DM",
-        "IPW",
-        "SNIPW",
-        "DR-full",
-        "DR-half",
-        "DML",
-        "SNDR",
-        "SWITCH",
-        "DRos",
-        "MRDR",
-    ]:
+    for name in ["DM", "IPW", "SNIPW", "DR-full", "DR-half", "DML", "SNDR", "SWITCH", "DRos", "MRDR"]:
         assert estimators.named(name).name == name
     assert estimators.named("DML").split == estimators.named("DR-cf").split == "crossfit"
     for name in ("SNDR", "SWITCH", "DRos", "MRDR", "WDR", "MAGIC"):
@@ -158,9 +137,7 @@ LOG = {"context": None, "action": [0, 1, 0, 1], "reward": [1.0, 2.0, 3.0, 4.0]}
 def with_score(score, **options):
     log = BanditLog.from_arrays(**LOG, propensity=[0.5] * 4)
     mine = Estimator("mine", score, **options)
-    return evaluate(log, np.full((4, 2), 0.5), estimators=[mine], reward_model=np.zeros((4, 2)))[
-        "mine"
-    ]
+    return evaluate(log, np.full((4, 2), 0.5), estimators=[mine], reward_model=np.zeros((4, 2)))["mine"]
 
 
 def test_a_users_own_estimator():

@@ -32,27 +32,18 @@ def test_the_target_makes_an_unlearnable_policy_learnable(frame):
         log = op.BanditLog.from_arrays(x, a, r)
     target = np.eye(2)[best]
     plain = op.evaluate(log, target, estimators=["IPW-cf"], behavior_model=LogisticRegression())
-    told = op.evaluate(
-        log,
-        target,
-        estimators=["IPW-cf"],
-        behavior_model=op.models.SeesTargets(LogisticRegression()),
-    )
+    told = op.evaluate(log, target, estimators=["IPW-cf"], behavior_model=op.models.SeesTargets(LogisticRegression()))
     assert log_loss(told) < log_loss(plain) - 0.2
     assert log_loss(told) < -np.log(p).mean() + 0.02
     truth = best.mean()
     assert abs(told["policy", "IPW-cf"].value - truth) < 4 * told["policy", "IPW-cf"].std_error
-    assert abs(plain["policy", "IPW-cf"].value - truth) > abs(
-        told["policy", "IPW-cf"].value - truth
-    )
+    assert abs(plain["policy", "IPW-cf"].value - truth) > abs(told["policy", "IPW-cf"].value - truth)
 
 
 def test_the_default_model_can_be_told_too():
     x, best, a, _, rng = hard_to_learn(1_500)
     log = op.BanditLog.from_arrays(x, a, rng.normal(size=len(a)))
-    ev = op.evaluate(
-        log, np.eye(2)[best], estimators=["IPW-cf"], behavior_model=op.models.SeesTargets("auto")
-    )
+    ev = op.evaluate(log, np.eye(2)[best], estimators=["IPW-cf"], behavior_model=op.models.SeesTargets("auto"))
     assert log_loss(ev) < 0.4
 
 
@@ -61,9 +52,6 @@ def test_trajectories():
     lengths = np.full(400, 3)
     log = op.Trajectories.from_arrays(x, a, rng.normal(size=len(a)), lengths=lengths)
     ev = op.evaluate(
-        log,
-        np.eye(2)[best],
-        estimators=["IPW-cf"],
-        behavior_model=op.models.SeesTargets(LogisticRegression()),
+        log, np.eye(2)[best], estimators=["IPW-cf"], behavior_model=op.models.SeesTargets(LogisticRegression())
     )
     assert log_loss(ev) < -np.log(p).mean() + 0.05

@@ -105,9 +105,7 @@ def test_bounds_fail_no_more_often_than_they_say(method):
             "value": lambda w=w, r=r: value_lower_bound(w, r, 0.1, weight_high=10.0),
             "gain": lambda w=w, r=r: 0.3 + gain_lower_bound(w, r, 0.1, weight_high=10.0),
             "exploration": lambda z=z: implicit_exploration(z, 0.1),
-            "bernstein": lambda z=z: (
-                empirical_bernstein(Sample.of_mean(z), 0.8, low=0, high=10).low
-            ),
+            "bernstein": lambda z=z: empirical_bernstein(Sample.of_mean(z), 0.8, low=0, high=10).low,
         }[method]()
         wrong += bound > 0.3
     assert wrong / 200 <= 0.1 + 2 * math.sqrt(0.1 * 0.9 / 200)
@@ -197,10 +195,7 @@ def test_estimated_propensities_and_clusters_take_the_interval():
     rng = np.random.default_rng(0)
     log = world(rng, 4000, gain=0.3)
     ev = op.evaluate(log, {"good": op.policies.Fixed(0)}, behavior_model="shares")
-    assert op.select(ev).candidates[0].method not in {
-        "logarithmic smoothing",
-        "empirical Bernstein",
-    }
+    assert op.select(ev).candidates[0].method not in {"logarithmic smoothing", "empirical Bernstein"}
     with pytest.raises(UsageError, match="logged propensities"):
         op.select(ev, method="smoothing")
 
@@ -257,9 +252,7 @@ def test_a_policy_that_the_log_has_hardly_any_weight_for_is_not_adopted():
     rng = np.random.default_rng(0)
     a = rng.integers(2, size=80)
     r = (rng.random(80) < 0.5).astype(float)
-    log = op.BanditLog.from_arrays(
-        None, a, r, np.tile([0.5, 0.5 - 1e-9, 1e-9], (80, 1)), actions=range(3)
-    )
+    log = op.BanditLog.from_arrays(None, a, r, np.tile([0.5, 0.5 - 1e-9, 1e-9], (80, 1)), actions=range(3))
     for little in (1e-130, 1e-200):
         ev = op.evaluate(log, {"far": np.tile([little, 0.0, 1.0], (80, 1))}, estimators=["SNIPW"])
         for method in ("auto", "interval"):

@@ -74,9 +74,7 @@ def test_items_drawn_without_replacement_are_balanced(interaction):
     log = op.Slates.from_frame(frame_of(2000), **ROLES, interaction=interaction)
     ev = op.evaluate(log, op.policies.PlackettLuce(scorer), estimators=["IPW"])
     assert ev.diagnostics["balance"].level == "ok"
-    fitted = op.Slates.from_frame(
-        frame_of(2000), **{**ROLES, "propensity": None}, interaction=interaction
-    )
+    fitted = op.Slates.from_frame(frame_of(2000), **{**ROLES, "propensity": None}, interaction=interaction)
     guessed = op.evaluate(fitted, op.policies.PlackettLuce(scorer), estimators=["SNIPW"])
     known = op.evaluate(log, op.policies.PlackettLuce(scorer), estimators=["SNIPW"])
     assert guessed["policy", "SNIPW"].value == pytest.approx(
@@ -175,9 +173,7 @@ def test_frames_of_every_kind_give_the_same_numbers():
     values = []
     for given in (frame, pl.from_pandas(frame), pl.from_pandas(frame).to_arrow()):
         log = op.Slates.from_frame(given, **ROLES)
-        ev = op.evaluate(
-            log, op.policies.PlackettLuce(lambda rows: np.tile([2.0, 1, 0, 0], (_len(rows), 1)))
-        )
+        ev = op.evaluate(log, op.policies.PlackettLuce(lambda rows: np.tile([2.0, 1, 0, 0], (_len(rows), 1))))
         values.append([ev["policy", e.name].value for e in ev.estimators])
     assert values[0] == pytest.approx(values[1], abs=1e-12)
     assert values[0] == pytest.approx(values[2], abs=1e-12)
@@ -191,8 +187,7 @@ def test_folds_do_not_depend_on_the_order_of_rows():
     frame = frame_of()
     shuffled = frame.sample(frac=1.0, random_state=5)
     one, two = (
-        op.evaluate(op.Slates.from_frame(f, **ROLES), "uniform")["policy", "DML"].value
-        for f in (frame, shuffled)
+        op.evaluate(op.Slates.from_frame(f, **ROLES), "uniform")["policy", "DML"].value for f in (frame, shuffled)
     )
     assert one == pytest.approx(two, abs=1e-12)
 
@@ -250,9 +245,7 @@ def test_what_cannot_be_meant_is_refused(changes, error, says):
 def test_gaps_and_repeated_positions_name_the_row():
     frame = frame_of(60)
     gap = frame[~((frame["request"] == 7) & (frame["pos"] == 2))]
-    with pytest.raises(
-        DataError, match=r"'pos': position 1 of the slate in row \d+ is followed by a gap"
-    ):
+    with pytest.raises(DataError, match=r"'pos': position 1 of the slate in row \d+ is followed by a gap"):
         op.Slates.from_frame(gap, **ROLES)
     twice = pd.concat([frame, frame[frame["request"] == 7]])
     with pytest.raises(DataError, match="appears twice"):
@@ -329,12 +322,7 @@ def often_best(rows):
 
 @pytest.mark.parametrize(
     ("below", "interaction", "wrong"),
-    [
-        (False, "cascade", False),
-        (False, "independent", True),
-        (True, "cascade", True),
-        (True, "full", False),
-    ],
+    [(False, "cascade", False), (False, "independent", True), (True, "cascade", True), (True, "full", False)],
 )
 def test_rewards_that_depend_on_slots_left_out_are_noticed(below, interaction, wrong):
     log = op.Slates.from_frame(interacting(4000, 3, below=below), **ROLES, interaction=interaction)
@@ -358,10 +346,7 @@ def test_the_difference_to_a_wider_interaction_is_the_plain_sum():
     made = difference(view, wider(view.decisions)["full"])
     w = np.where(frame["item"].to_numpy() == 0, 0.6, 0.2).reshape(60, 3) * 3
     r = frame["click"].to_numpy().reshape(60, 3)
-    loop = [
-        sum((w[i].prod() - w[i, : k + 1].prod()) * (r[i, k] - r[:, k].mean()) for k in range(3))
-        for i in range(60)
-    ]
+    loop = [sum((w[i].prod() - w[i, : k + 1].prod()) * (r[i, k] - r[:, k].mean()) for k in range(3)) for i in range(60)]
     assert made == pytest.approx(np.array(loop), abs=1e-12)
 
 
@@ -377,9 +362,7 @@ def test_several_rewards():
 @pytest.mark.parametrize(("below", "name"), [(False, "cascade"), (True, "full")])
 def test_auto_finds_what_rewards_depend_on(below, name):
     frame = interacting(4000, 4, below=below)
-    ev = op.evaluate(
-        op.Slates.from_frame(frame, **ROLES, interaction="auto"), often_best, estimators=["IPW"]
-    )
+    ev = op.evaluate(op.Slates.from_frame(frame, **ROLES, interaction="auto"), often_best, estimators=["IPW"])
     log = ev.problem.log
     assert log.interaction.name == name
     assert log.n + 1000 == pytest.approx(4000, abs=100)
@@ -421,10 +404,7 @@ def test_values_by_position(interaction, tmp_path):
     ev = op.evaluate(log, often_best, estimators=["SNIPW", "DML"])
     rows = ev.position_values()
     assert [row["position"] for row in rows] == ["1", "2", "3"]
-    w = {
-        (r, p): (0.6 if a == 0 else 0.2) * 3
-        for r, p, a in cut[["request", "pos", "item"]].itertuples(index=False)
-    }
+    w = {(r, p): (0.6 if a == 0 else 0.2) * 3 for r, p, a in cut[["request", "pos", "item"]].itertuples(index=False)}
     clicks = {(r, p): c for r, p, c in cut[["request", "pos", "click"]].itertuples(index=False)}
     for k, row in enumerate(rows, start=1):
         top = bottom = 0.0
@@ -439,9 +419,7 @@ def test_values_by_position(interaction, tmp_path):
         assert row["low"] < row["value"] < row["high"]
     assert rows[2]["share"] == pytest.approx(0.5)
     if interaction != "full":
-        assert sum(row["value"] for row in rows) == pytest.approx(
-            ev["policy", "SNIPW"].value, abs=1e-10
-        )
+        assert sum(row["value"] for row in rows) == pytest.approx(ev["policy", "SNIPW"].value, abs=1e-10)
     ev.report(tmp_path / "report.html")
     assert "Value by position" in (tmp_path / "report.html").read_text()
 
@@ -490,9 +468,7 @@ def test_lazy_tables_are_sent_to_the_scan():
 def test_everything_downstream_takes_slates(tmp_path):
     frame = interacting(600, 3, below=False).assign(user=lambda f: f["request"] // 3)
     log = op.Slates.from_frame(frame, **ROLES, cluster="user", interaction="independent")
-    ev = op.evaluate(
-        log, {"often best": often_best, "uniform": "uniform"}, estimators=["DML", "IPW"]
-    )
+    ev = op.evaluate(log, {"often best": often_best, "uniform": "uniform"}, estimators=["DML", "IPW"])
     assert ev["uniform", "IPW"].value == pytest.approx(ev.logged.value, abs=1e-12)
     sums = pd.Series(frame["click"].to_numpy()).groupby(frame["user"].to_numpy()).sum() / 3
     assert ev.logged.std_error == pytest.approx(sums.std(ddof=0) / np.sqrt(200), rel=1e-9)
@@ -512,8 +488,6 @@ def test_the_check_of_left_out_slots_keeps_its_level():
 
     low = 0
     for seed in range(200):
-        log = op.Slates.from_frame(
-            interacting(150, 100 + seed, below=False), **{**ROLES, "context": None}
-        )
+        log = op.Slates.from_frame(interacting(150, 100 + seed, below=False), **{**ROLES, "context": None})
         low += dependence(log, log.interaction.mask).p < 0.05
     assert abs(low / 200 - 0.05) < 4 * np.sqrt(0.05 * 0.95 / 200)

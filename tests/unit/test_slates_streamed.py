@@ -43,8 +43,7 @@ def frame():
     wide = made.pivot(index="request", columns="pos", values="item")
     for item in ITEMS:
         above = sum(
-            ((wide[k] == item).reindex(made["request"]).to_numpy() & (made["pos"] > k)).astype(int)
-            for k in (1, 2, 3)
+            ((wide[k] == item).reindex(made["request"]).to_numpy() & (made["pos"] > k)).astype(int) for k in (1, 2, 3)
         )
         made[f"p_{item}"] = np.where(above > 0, 0.0, made["p"])
     return made.sample(frac=1.0, random_state=0).reset_index(drop=True)

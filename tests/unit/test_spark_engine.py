@@ -110,9 +110,7 @@ def both(session, files, policy, settings, **options):
 def test_cells_made_by_spark_are_those_of_duckdb(session, files):
     model = op.models.BoostedReward(rounds=10, validation=0, threads=1)
     settings = {"estimators": ["DML", "DR-half", "SNIPW"], "reward_model": model}
-    ours, theirs = both(
-        session, files, soft("x"), settings, **NAMED, batch="hour", cluster="user", way="cells"
-    )
+    ours, theirs = both(session, files, soft("x"), settings, **NAMED, batch="hour", cluster="user", way="cells")
     assert theirs.problem.log.rows == ours.problem.log.rows
     assert_same(ours, theirs)
 
@@ -122,9 +120,7 @@ def test_scores_summed_by_executors_are_those_of_duckdb(session, files):
     model = op.models.BoostedReward(rounds=10, validation=0, threads=1)
     settings = {"estimators": ["DML", "SNIPW", "DR-half"], "reward_model": model}
     policies = {"soft": soft("y"), "fixed": op.policies.Fixed("v")}
-    ours, theirs = both(
-        session, files, policies, settings, **options, cluster="user", chunk_rows=300
-    )
+    ours, theirs = both(session, files, policies, settings, **options, cluster="user", chunk_rows=300)
     assert_same(ours, theirs)
 
 
@@ -243,22 +239,15 @@ def test_bad_rows_are_counted_by_spark(session, files):
     named = {**NAMED, "propensity": "percent"}
     with op.scan(frame, **named) as log, pytest.raises(DataError, match="divide by 100"):
         log.check()
-    with (
-        op.scan(frame, **NAMED, batch="nothing") as log,
-        pytest.raises(DataError, match="2,000 of 2,000"),
-    ):
+    with op.scan(frame, **NAMED, batch="nothing") as log, pytest.raises(DataError, match="2,000 of 2,000"):
         log.check()
     without = {k: v for k, v in NAMED.items() if k != "id"}
-    with (
-        op.scan(frame, **without, way="stream") as log,
-        pytest.raises(UsageError, match="no order of their own"),
-    ):
+    with op.scan(frame, **without, way="stream") as log, pytest.raises(UsageError, match="no order of their own"):
         op.evaluate(log, soft_of_y, estimators=["IPW"])
 
 
 @pytest.mark.parametrize(
-    "given",
-    ["frame", "csv", *(pytest.param(g, marks=pytest.mark.verify) for g in ("ibis", "parquet"))],
+    "given", ["frame", "csv", *(pytest.param(g, marks=pytest.mark.verify) for g in ("ibis", "parquet"))]
 )
 def test_files_that_change_between_two_passes_of_spark(session, files, tmp_path, given):
     frame = pd.read_parquet(files)

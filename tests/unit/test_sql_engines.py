@@ -48,14 +48,7 @@ def make(n=600, seed=0):
     )
 
 
-NAMED = {
-    "context": ["x", "kind"],
-    "action": "arm",
-    "reward": "r",
-    "propensity": "p",
-    "batch": "hour",
-    "id": "key",
-}
+NAMED = {"context": ["x", "kind"], "action": "arm", "reward": "r", "propensity": "p", "batch": "hour", "id": "key"}
 
 
 def soft(frame):
@@ -76,9 +69,7 @@ class EveryDialect(DuckDB):
 
 
 @pytest.mark.parametrize("way", ["cells", "rows", "stream"])
-@pytest.mark.parametrize(
-    "unit", [{}, {"cluster": "user", "weight": "w", "keep_probability": "keep"}]
-)
+@pytest.mark.parametrize("unit", [{}, {"cluster": "user", "weight": "w", "keep_probability": "keep"}])
 def test_every_query_compiles_for_warehouses(way, unit, monkeypatch):
     monkeypatch.setattr("offpolicy.engines.sources.DuckDB", EveryDialect)
     before = EveryDialect.compiled
@@ -126,9 +117,7 @@ def postgres(tmp_path_factory):
     data = folder / "data"
 
     def run(*command):
-        subprocess.run(
-            [*prefix, *map(str, command)], check=True, capture_output=True, cwd=folder, timeout=120
-        )
+        subprocess.run([*prefix, *map(str, command)], check=True, capture_output=True, cwd=folder, timeout=120)
 
     run(bin_folder / "initdb", "-D", data, "-U", "tester", "-A", "trust", "-E", "UTF8", "--no-sync")
     with subprocess.Popen(
@@ -187,9 +176,7 @@ def test_folds_are_the_same_everywhere(table):
         for source in (table,):
             roles = Roles((), "arm", "r", id=unit)
             rows = normalized(source, roles, None)
-            found = source.mutate(
-                number=normalized_id(source, unit), fold=fold_of(source, unit)
-            ).execute()
+            found = source.mutate(number=normalized_id(source, unit), fold=fold_of(source, unit)).execute()
             known = dict(zip(frame[unit], expected, strict=True))
             assert [known[u] for u in found[unit]] == found["fold"].tolist()
             assert "id" in rows.columns

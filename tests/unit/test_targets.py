@@ -57,9 +57,7 @@ FORMS = {
 def test_every_form_is_the_same_policy(log, policy):
     target = resolve("new", policy, log)
     np.testing.assert_array_equal(target.probabilities(np.arange(4)), ONE_HOT)
-    np.testing.assert_array_equal(
-        target.of_actions(log.context, log.action), ONE_HOT[np.arange(4), log.action]
-    )
+    np.testing.assert_array_equal(target.of_actions(log.context, log.action), ONE_HOT[np.arange(4), log.action])
 
 
 @pytest.mark.parametrize("form", ["labels", "column of labels", "callable of labels"])
@@ -115,12 +113,7 @@ def test_columns_need_a_frame():
 def test_eligible_actions_bind_policies():
     eligible = np.array([[True, True, False]] * 4)
     log = BanditLog.from_arrays(
-        np.arange(4.0),
-        ["a", "a", "b", "b"],
-        np.ones(4),
-        [0.5] * 4,
-        actions=ACTIONS,
-        eligible=eligible,
+        np.arange(4.0), ["a", "a", "b", "b"], np.ones(4), [0.5] * 4, actions=ACTIONS, eligible=eligible
     )
     for policy in (ONE_HOT, np.array(CHOICE), lambda c: ONE_HOT[: len(c)]):
         with pytest.raises(PolicyError, match=r"not eligible.*row 3"):
@@ -143,6 +136,4 @@ def test_names_of_policies():
 def test_a_policy_sees_blocks_and_answers_as_if_whole(log, monkeypatch):
     monkeypatch.setattr("offpolicy.policies.blocks.BLOCK_CELLS", 4)
     target = resolve("new", WithMethod(), log)
-    np.testing.assert_array_equal(
-        target.of_actions(log.context, log.action), ONE_HOT[np.arange(4), log.action]
-    )
+    np.testing.assert_array_equal(target.of_actions(log.context, log.action), ONE_HOT[np.arange(4), log.action])

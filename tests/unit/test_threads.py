@@ -59,9 +59,7 @@ def test_a_learner_is_fitted_inside():
             return np.zeros(len(codes))
 
     rng = np.random.default_rng(0)
-    log = op.BanditLog.from_arrays(
-        rng.normal(size=(50, 1)), rng.integers(2, size=50), rng.random(50), np.full(50, 0.5)
-    )
+    log = op.BanditLog.from_arrays(rng.normal(size=(50, 1)), rng.integers(2, size=50), rng.random(50), np.full(50, 0.5))
     with threadpool_limits(2, user_api="blas"):
         op.evaluate(log, "uniform", estimators=["DML"], reward_model=Spy())
     assert seen

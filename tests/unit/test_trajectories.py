@@ -62,11 +62,7 @@ def test_lists_padded_arrays_and_flat_arrays_are_the_same_log():
     )
     # Padding holds nonsense, which nobody may look at.
     table = op.Trajectories.from_arrays(
-        padded(STATES, 99),
-        padded(ACTIONS, 77),
-        padded(REWARDS, np.nan),
-        LENGTHS,
-        padded(CHANCES, 9),
+        padded(STATES, 99), padded(ACTIONS, 77), padded(REWARDS, np.nan), LENGTHS, padded(CHANCES, 9)
     )
     same(listed, flat)
     same(listed, table)
@@ -93,9 +89,7 @@ def test_frames_in_any_row_order(kind):
     assert log.layout.lengths.tolist() == [3, 1, 2]
     assert log.is_discrete
     ev = op.evaluate(log, np.full((6, 2), 0.5), estimators=["IPW"])
-    by_hand = np.mean(
-        [1 + 0.5 / 0.4 * 2 + 0.5 / 0.4 * 0.5 / 0.3 * 3, 2.5 * 4, 5 / 1.2 + 6 / 1.2 / 1.4]
-    )
+    by_hand = np.mean([1 + 0.5 / 0.4 * 2 + 0.5 / 0.4 * 0.5 / 0.3 * 3, 2.5 * 4, 5 / 1.2 + 6 / 1.2 / 1.4])
     assert ev["policy", "IPW"].value == pytest.approx(by_hand)
 
 
@@ -108,21 +102,13 @@ def test_policies_see_states_as_they_came():
 
     data = frame().assign(x=np.linspace(0, 1, 6))
     log = op.Trajectories.from_frame(
-        pl.from_pandas(data),
-        episode="id",
-        step="t",
-        state=["s", "x"],
-        action="a",
-        reward="r",
-        propensity="p",
+        pl.from_pandas(data), episode="id", step="t", state=["s", "x"], action="a", reward="r", propensity="p"
     )
     op.evaluate(log, policy, estimators=["IPW"])
     assert isinstance(seen[-1], pl.DataFrame)
     assert seen[-1].columns == ["s", "x"]
     images = np.random.default_rng(0).random((6, 4, 4)).astype(np.float32)
-    log = op.Trajectories.from_arrays(
-        images, np.concatenate(ACTIONS), np.concatenate(REWARDS), LENGTHS
-    )
+    log = op.Trajectories.from_arrays(images, np.concatenate(ACTIONS), np.concatenate(REWARDS), LENGTHS)
     op.evaluate(log, policy, estimators=["IPW"], behavior_model=np.full((6, 2), 0.5))
     assert seen[-1].shape[1:] == (4, 4)
 
@@ -149,9 +135,7 @@ def test_take_and_first():
 
 def test_truncation_raises_unless_a_treatment_is_named():
     flags = np.array([False, False, True])
-    with pytest.raises(
-        NotIdentifiedError, match="1 of 3 episodes end before the horizon of 3 steps"
-    ):
+    with pytest.raises(NotIdentifiedError, match="1 of 3 episodes end before the horizon of 3 steps"):
         op.Trajectories.from_arrays(STATES, ACTIONS, REWARDS, terminated=flags)
     ended = op.Trajectories.from_arrays(STATES, ACTIONS, REWARDS, terminated=flags, truncated="end")
     assert ended.rows == 6
@@ -161,9 +145,7 @@ def test_truncation_raises_unless_a_treatment_is_named():
     whole = op.Trajectories.from_arrays(STATES, ACTIONS, REWARDS, terminated=[False, True, True])
     assert whole.ended.tolist() == [False, True, True]
     with pytest.raises(NotIdentifiedError, match="3 of 3"):
-        op.Trajectories.from_arrays(
-            STATES, ACTIONS, REWARDS, terminated=np.zeros(3, bool), horizon=5
-        )
+        op.Trajectories.from_arrays(STATES, ACTIONS, REWARDS, terminated=np.zeros(3, bool), horizon=5)
 
 
 def change(column, row, value):
@@ -186,10 +168,7 @@ def change(column, row, value):
         (change("p", 2, 30.0), "above 1"),
         (change("p", 2, 0.0), "zero or negative"),
         (change("p", 2, np.nan), "propensity is missing"),
-        (
-            lambda d: d.assign(end=[True, False, True, True, False, True]),
-            "continues after it terminated",
-        ),
+        (lambda d: d.assign(end=[True, False, True, True, False, True]), "continues after it terminated"),
         (lambda d: d.assign(t=d.t + 0.5), "not whole numbers"),
         (lambda d: d.head(0), "empty"),
         (lambda d: d.assign(u=range(6)), "changes inside an episode"),
@@ -201,14 +180,7 @@ def test_bad_frames(edit, message):
     options |= {"cluster": "u"} if "u" in data else {}
     with pytest.raises(DataError, match=message):
         op.Trajectories.from_frame(
-            data,
-            episode="id",
-            step="t",
-            state=["s"],
-            action="a",
-            reward="r",
-            propensity="p",
-            **options,
+            data, episode="id", step="t", state=["s"], action="a", reward="r", propensity="p", **options
         )
 
 
@@ -223,19 +195,13 @@ def test_bad_frames(edit, message):
         ({"truncated": "drop"}, UsageError, "must be 'raise', 'bootstrap', 'cut' or 'end'"),
         ({"cluster": [1, 2]}, DataError, "one entry per episode"),
         ({"states": [s + 0.5 * np.inf for s in STATES]}, DataError, "missing or infinite"),
-        (
-            {"actions": [np.array([0, 1, 1]), np.array([], dtype=int), np.array([1, 0])]},
-            DataError,
-            "below 1",
-        ),
+        ({"actions": [np.array([0, 1, 1]), np.array([], dtype=int), np.array([1, 0])]}, DataError, "below 1"),
     ],
 )
 def test_bad_arrays(arguments, error, message):
     given = {"states": STATES, "actions": ACTIONS, "rewards": REWARDS, **arguments}
     with pytest.raises(error, match=message):
-        op.Trajectories.from_arrays(
-            given.pop("states"), given.pop("actions"), given.pop("rewards"), **given
-        )
+        op.Trajectories.from_arrays(given.pop("states"), given.pop("actions"), given.pop("rewards"), **given)
 
 
 def test_one_step_episodes_are_a_bandit_in_every_number():
@@ -285,17 +251,13 @@ def test_transitions_and_roll_outs():
     assert log.n == 20
     assert log.distribution.shape == (log.rows, 2)
     # What the policy would say about the logged states is what it acted with.
-    np.testing.assert_allclose(
-        policy(np.asarray(log.context.table, dtype=np.float64)), log.distribution, rtol=1e-5
-    )
+    np.testing.assert_allclose(policy(np.asarray(log.context.table, dtype=np.float64)), log.distribution, rtol=1e-5)
     ev = op.evaluate(log, log.distribution, estimators=["IPW", "DML"])
     assert ev["policy", "IPW"].value == pytest.approx(ev.logged.value, abs=1e-9)
     again = roll_out(environment, policy, 20, seed=3, truncated="end")
     np.testing.assert_array_equal(again.reward, log.reward)
     with pytest.raises(DataError, match="unfinished"):
-        from_transitions(
-            [{"state": 0, "action": 0, "reward": 1.0, "terminated": False, "truncated": False}]
-        )
+        from_transitions([{"state": 0, "action": 0, "reward": 1.0, "terminated": False, "truncated": False}])
     with pytest.raises(PolicyError, match="probabilities for one state"):
         roll_out(environment, lambda s: np.ones((1, 2)), 1)
 
@@ -332,9 +294,7 @@ def test_minari(tmp_path, monkeypatch):
         author="none",
         author_email="none",
     )
-    log = from_minari(
-        dataset, propensity=lambda states, actions: np.full(len(actions), 0.5), truncated="end"
-    )
+    log = from_minari(dataset, propensity=lambda states, actions: np.full(len(actions), 0.5), truncated="end")
     episodes = list(dataset.iterate_episodes())
     assert log.n == 5
     np.testing.assert_array_equal(np.diff(log.layout.offsets), [len(e.actions) for e in episodes])
@@ -345,9 +305,7 @@ def test_minari(tmp_path, monkeypatch):
 def test_d3rlpy():
     d3rlpy = pytest.importorskip("d3rlpy")
     episodes = [
-        d3rlpy.dataset.Episode(
-            np.arange(8.0).reshape(4, 2), np.array([[0], [1], [0], [1]]), np.ones((4, 1)), True
-        ),
+        d3rlpy.dataset.Episode(np.arange(8.0).reshape(4, 2), np.array([[0], [1], [0], [1]]), np.ones((4, 1)), True),
         d3rlpy.dataset.Episode(np.zeros((2, 2)), np.array([[1], [1]]), np.zeros((2, 1)), True),
     ]
     log = from_d3rlpy(episodes)

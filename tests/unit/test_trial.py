@@ -80,9 +80,7 @@ def test_a_log_of_kept_rows_speaks_of_all_impressions():
     whole, part = tests
     assert not whole.assumed
     assert not part.assumed
-    assert part.total * part.difference**2 == pytest.approx(
-        whole.total * whole.difference**2, rel=0.1
-    )
+    assert part.total * part.difference**2 == pytest.approx(whole.total * whole.difference**2, rel=0.1)
 
 
 def test_where_the_difference_may_be_0_the_test_is_of_a_relevant_change():

@@ -22,11 +22,7 @@ def test_the_default_grid_does_not_depend_on_the_path(tmp_path):
     frame = pd.DataFrame({"id": np.arange(400), "x": rng.normal(size=400), "price": price})
     frame["density"], frame["paid"] = np.exp(-price), price + rng.normal(size=400)
     frame.to_parquet(tmp_path / "log.parquet")
-    settings = {
-        "estimators": ["auto"],
-        "reward_model": op.models.SplineReward(),
-        "ratio": op.KernelRatio(0.3),
-    }
+    settings = {"estimators": ["auto"], "reward_model": op.models.SplineReward(), "ratio": op.KernelRatio(0.3)}
     read = op.evaluate(op.BanditLog.from_frame(frame, **ROLES), 1.0, **settings).value_curve()
     path = str(tmp_path / "log.parquet")
     with op.scan(path, way="stream", **ROLES) as log:

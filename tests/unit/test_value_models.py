@@ -31,9 +31,7 @@ def log():
 def network(inputs=2, outputs=2):
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        return torch.nn.Sequential(
-            torch.nn.Linear(inputs, 16), torch.nn.ELU(), torch.nn.Linear(16, outputs)
-        )
+        return torch.nn.Sequential(torch.nn.Linear(inputs, 16), torch.nn.ELU(), torch.nn.Linear(16, outputs))
 
 
 def lightgbm(**options):
@@ -50,21 +48,13 @@ FAMILIES = {
     "polynomial": make_pipeline(PolynomialFeatures(3), Ridge(1.0)),
     "forest": RandomForestRegressor(20, min_samples_leaf=10),
     "lasso": make_pipeline(PolynomialFeatures(2), Lasso(0.01)),
-    "net": MLPRegressor(
-        hidden_layer_sizes=(16,), learning_rate_init=0.01, max_iter=2000, warm_start=True
-    ),
+    "net": MLPRegressor(hidden_layer_sizes=(16,), learning_rate_init=0.01, max_iter=2000, warm_start=True),
     "net, early stopping": MLPRegressor(
-        hidden_layer_sizes=(16,),
-        learning_rate_init=0.02,
-        max_iter=2000,
-        warm_start=True,
-        early_stopping=True,
+        hidden_layer_sizes=(16,), learning_rate_init=0.02, max_iter=2000, warm_start=True, early_stopping=True
     ),
     "boosted": op.FittedQ(lightgbm()),
     "boosted, t as a feature": op.FittedQ(lightgbm(), time="feature"),
-    "pooled": op.FittedQ(
-        op.models.PerAction(make_pipeline(PolynomialFeatures(2), Ridge())), time="pooled"
-    ),
+    "pooled": op.FittedQ(op.models.PerAction(make_pipeline(PolynomialFeatures(2), Ridge())), time="pooled"),
     "neighbors": op.models.ModelBased(neighbors=15),
     "simulated": op.models.ModelBased(method="simulation", draws=5),
     "torch": op.models.TorchValue(network(), training=QUICK),
@@ -106,9 +96,7 @@ class Spy(RegressorMixin, BaseEstimator):
 def test_values_are_fitted_inside_the_training_folds(log):
     seen: list[np.ndarray] = []
     folds = np.arange(log.n) % 2
-    op.evaluate(
-        log, CHAIN.target, estimators=["DML"], value_model=op.FittedQ(Spy(seen)), folds=folds
-    )
+    op.evaluate(log, CHAIN.target, estimators=["DML"], value_model=op.FittedQ(Spy(seen)), folds=folds)
     states = np.asarray(log.context.table)[:, 0]
     unit, step = log.layout.unit, log.layout.step
     assert len(seen) == 2 * log.horizon
@@ -133,9 +121,7 @@ def test_training_rewards_do_not_move_with_the_scored_fold():
     for model in (op.Tabular(), op.Tabular(time="step", smoothing=1.0), op.FittedQ(Ridge())):
         values = []
         for data in (log, changed):
-            ev = op.evaluate(
-                data, lambda s: pi_e[s], estimators=["DML", "DRL"], value_model=model, folds=folds
-            )
+            ev = op.evaluate(data, lambda s: pi_e[s], estimators=["DML", "DRL"], value_model=model, folds=folds)
             d = ev.problem.decisions(ev.targets["policy"], ev.estimators[1])
             rows = folds[log.layout.unit] == 0
             values.append((d.q[rows], d.v[rows], d.marginal[rows]))
@@ -146,13 +132,9 @@ def test_training_rewards_do_not_move_with_the_scored_fold():
 def test_a_saturated_regression_is_the_time_indexed_table():
     world, pi_e, pi_b = random_mdp(n_states=3, n_actions=2, horizon=4, seed=1)
     log = world.simulate(pi_b, 300, np.random.default_rng(0))
-    crossed_cells = make_pipeline(
-        PolynomialFeatures(2, interaction_only=True), LinearRegression(fit_intercept=False)
-    )
+    crossed_cells = make_pipeline(PolynomialFeatures(2, interaction_only=True), LinearRegression(fit_intercept=False))
     a = op.evaluate(log, lambda s: pi_e[s], estimators=["DML"], value_model=op.Tabular(time="step"))
-    b = op.evaluate(
-        log, lambda s: pi_e[s], estimators=["DML"], value_model=op.FittedQ(crossed_cells)
-    )
+    b = op.evaluate(log, lambda s: pi_e[s], estimators=["DML"], value_model=op.FittedQ(crossed_cells))
     assert a["DML"].value == pytest.approx(b["DML"].value, abs=1e-8)
 
 
@@ -172,13 +154,9 @@ def test_sparse_and_dense_transitions_agree(monkeypatch):
     log = world.simulate(pi_b, 100, np.random.default_rng(0))
     names = ["DML", "DM", "DRL"]
     for smoothing in (0.0, 2.0):
-        dense = op.evaluate(
-            log, lambda s: pi_e[s], estimators=names, value_model=op.Tabular(smoothing=smoothing)
-        )
+        dense = op.evaluate(log, lambda s: pi_e[s], estimators=names, value_model=op.Tabular(smoothing=smoothing))
         monkeypatch.setattr("offpolicy.models.values.tabular.DENSE_CELLS", 0)
-        sparse = op.evaluate(
-            log, lambda s: pi_e[s], estimators=names, value_model=op.Tabular(smoothing=smoothing)
-        )
+        sparse = op.evaluate(log, lambda s: pi_e[s], estimators=names, value_model=op.Tabular(smoothing=smoothing))
         monkeypatch.undo()
         for name in names:
             assert sparse[name].value == pytest.approx(dense[name].value, abs=1e-10)
@@ -193,13 +171,9 @@ def test_behavior_shares_are_taken_state_by_state():
         p = ev.problem.behavior("full", 0).probability
         assert np.abs(p - pi_b[s, log.action]).max() < 0.08
     count = np.array([[np.sum((s == i) & (log.action == a)) for a in (0, 1)] for i in range(3)])
-    ev = op.evaluate(
-        log, lambda s: pi_e[s], estimators=["IPW"], behavior_model=op.models.StateShares(1.0)
-    )
+    ev = op.evaluate(log, lambda s: pi_e[s], estimators=["IPW"], behavior_model=op.models.StateShares(1.0))
     overall = count.sum(axis=0) / count.sum()
-    expected = (count + overall) / (
-        count.sum(axis=1, keepdims=True) + 1
-    )  # one step of the overall shares
+    expected = (count + overall) / (count.sum(axis=1, keepdims=True) + 1)  # one step of the overall shares
     np.testing.assert_allclose(ev.problem.behavior("full", 0).probability, expected[s, log.action])
 
 
@@ -210,9 +184,7 @@ def test_behavior_by_torch_and_with_time(log):
         np.asarray(log.context.table), log.action, log.reward, np.diff(log.layout.offsets)
     )
     torch.manual_seed(0)  # of the module's first weights
-    net = op.models.TorchBehavior(
-        torch.nn.Linear(1, 2), training=op.models.Training(epochs=60, learning_rate=0.01)
-    )
+    net = op.models.TorchBehavior(torch.nn.Linear(1, 2), training=op.models.Training(epochs=60, learning_rate=0.01))
     for model in (net, LogisticRegression(), op.models.TimedBehavior(LogisticRegression())):
         ev = op.evaluate(unknown, CHAIN.target, estimators=["IPW"], behavior_model=model)
         p = ev.problem.behavior("full", 0).probability
@@ -225,9 +197,7 @@ def test_given_arrays_by_policy():
     q_e, q_b = (world.values(pi)[0] for pi in (pi_e, pi_b))
     t, s = log.layout.step, log.context.table[log.context.index]
     policies = {"e": pi_e[s], "b": pi_b[s]}
-    ev = op.evaluate(
-        log, policies, estimators=["DML"], value_model={"e": q_e[t, s], "b": q_b[t, s]}
-    )
+    ev = op.evaluate(log, policies, estimators=["DML"], value_model={"e": q_e[t, s], "b": q_b[t, s]})
     one = op.evaluate(log, {"e": pi_e[s]}, estimators=["DML"], value_model=q_e[t, s])
     assert ev["e", "DML"].value == one["e", "DML"].value
     with pytest.raises(ModelError, match="no array for policy 'b'"):
@@ -241,11 +211,7 @@ def test_given_arrays_by_policy():
         (object(), ModelError, "value_model= must be"),
         (np.zeros((3, 2)), ModelError, "must have shape"),
         (op.models.TorchValue(torch.nn.Linear(1, 2)), Exception, "shapes|size|mat"),
-        (
-            op.models.TorchValue(torch.nn.Linear(2, 5), training=QUICK),
-            ModelError,
-            "the network gave",
-        ),
+        (op.models.TorchValue(torch.nn.Linear(2, 5), training=QUICK), ModelError, "the network gave"),
     ],
 )
 def test_models_that_cannot_be(log, model, error, message):
@@ -268,10 +234,7 @@ def test_arguments_that_cannot_be(log):
             make()
     with pytest.raises(ModelError, match="function of the state"):
         op.evaluate(
-            log,
-            np.full((log.rows, 2), 0.5),
-            estimators=["DM"],
-            value_model=op.models.ModelBased(method="simulation"),
+            log, np.full((log.rows, 2), 0.5), estimators=["DM"], value_model=op.models.ModelBased(method="simulation")
         )
     timed = lambda s, t: np.full((len(s), 2), 0.5)  # noqa: E731
     for model in (op.models.ModelBased(), op.FittedQ(Ridge(), time="pooled")):

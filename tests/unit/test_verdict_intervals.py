@@ -16,9 +16,7 @@ N = 2000
 A = RNG.integers(2, size=N)
 R = (RNG.random(N) < 0.3).astype(float)
 LOG = op.BanditLog.from_arrays(None, A, R, np.full(N, 0.5), batch=np.arange(N) // 200)
-EV = op.evaluate(
-    LOG, {"one": op.policies.Fixed(1), "zero": op.policies.Fixed(0)}, estimators=["IPW"]
-)
+EV = op.evaluate(LOG, {"one": op.policies.Fixed(1), "zero": op.policies.Fixed(0)}, estimators=["IPW"])
 E = EV["one", "IPW"]
 W = 2.0 * A
 
@@ -41,9 +39,7 @@ def test_names_lead_to_the_functions():
     assert tuple(E.interval(method="empirical-likelihood")) == pytest.approx(
         tuple(intervals.empirical_likelihood(sample))
     )
-    assert tuple(E.interval(method="hoeffding")) == pytest.approx(
-        tuple(intervals.hoeffding(sample, low=0, high=2))
-    )
+    assert tuple(E.interval(method="hoeffding")) == pytest.approx(tuple(intervals.hoeffding(sample, low=0, high=2)))
     won, tried = int(R[A == 1].sum()), int((A == 1).sum())
     exact = stats.binomtest(won, tried).proportion_ci()
     assert E.interval(method="clopper-pearson").low == pytest.approx(min(exact.low, E.value))
@@ -56,14 +52,7 @@ def test_unknown_names_are_refused_with_a_hint():
 
 def test_what_a_method_needs_is_said():
     other = Estimate.from_scores(RNG.normal(size=50))
-    for method in (
-        "clopper-pearson",
-        "cressie-read",
-        "anytime",
-        "hoeffding",
-        "adaptive",
-        "fieller",
-    ):
+    for method in ("clopper-pearson", "cressie-read", "anytime", "hoeffding", "adaptive", "fieller"):
         with pytest.raises(UsageError, match=r"needs|for a lift"):
             other.interval(method=method)
     wide = op.BanditLog.from_arrays(None, A, R * 3 - 1.5 * RNG.random(N), np.full(N, 0.5))
@@ -109,16 +98,12 @@ def test_repetitions_widen_every_method():
 
 
 def test_half_sample_estimates_use_their_half():
-    ev = op.evaluate(
-        LOG, op.policies.Fixed(1), estimators=["DR-half"], reward_model=np.zeros((N, 2))
-    )
+    ev = op.evaluate(LOG, op.policies.Fixed(1), estimators=["DR-half"], reward_model=np.zeros((N, 2)))
     e = ev["DR-half"]
     half = ev.problem.scored_units("half", 0)
     psi = (W * R)[half]
     assert e.sample().total == len(half)
-    assert e.interval(method="t").width == pytest.approx(
-        intervals.student(intervals.Sample.of_mean(psi)).width
-    )
+    assert e.interval(method="t").width == pytest.approx(intervals.student(intervals.Sample.of_mean(psi)).width)
 
 
 def test_differences_of_rare_events_are_narrower_than_their_parts_side_by_side():
@@ -193,11 +178,7 @@ def test_the_largest_weight_is_known_from_the_design():
     assert E.known().weight_high == 2
     whole = np.tile([0.2, 0.8], (N, 1))
     a = (RNG.random(N) < 0.8).astype(int)
-    e = op.evaluate(
-        op.BanditLog.from_arrays(None, a, R, whole), np.tile([0.5, 0.5], (N, 1)), estimators=["IPW"]
-    )["IPW"]
+    e = op.evaluate(op.BanditLog.from_arrays(None, a, R, whole), np.tile([0.5, 0.5], (N, 1)), estimators=["IPW"])["IPW"]
     assert e.known().weight_high == pytest.approx(2.5)
-    unknown = op.evaluate(
-        op.BanditLog.from_arrays(None, A, R), op.policies.Fixed(1), estimators=["IPW"]
-    )["IPW"]
+    unknown = op.evaluate(op.BanditLog.from_arrays(None, A, R), op.policies.Fixed(1), estimators=["IPW"])["IPW"]
     assert unknown.known().weight_high is None

@@ -22,9 +22,7 @@ def frame(n=3000, seed=0, reward="clicked"):
     a = rng.integers(2, size=n)
     country = rng.choice(["DE", "FR"], size=n)
     y = (rng.random(n) < 0.2 + 0.15 * a * (country == "FR")).astype(int)
-    return pd.DataFrame(
-        {"country": country, "ad": np.array(["x", "y"])[a], reward: y, "p": 0.5, "new": "y"}
-    )
+    return pd.DataFrame({"country": country, "ad": np.array(["x", "y"])[a], reward: y, "p": 0.5, "new": "y"})
 
 
 def evaluated(*, policies=None, known=True, **more):
@@ -58,9 +56,7 @@ def test_print_begins_with_the_verdict(one, two):
 def test_a_refused_number_says_so_in_print_and_frame():
     data = frame(60)
     data.loc[:, "p"] = np.where(data["ad"] == "y", 0.01, 0.99)
-    log = op.BanditLog.from_frame(
-        data, context=["country"], action="ad", reward="clicked", propensity="p"
-    )
+    log = op.BanditLog.from_frame(data, context=["country"], action="ad", reward="clicked", propensity="p")
     ev = op.evaluate(log, {"new": "new"}, estimators=["DML"])
     assert str(ev).startswith("new: INSUFFICIENT EVIDENCE")
     assert ev.frame()["verdict"].tolist() == ["", "insufficient evidence"]
@@ -97,9 +93,7 @@ def test_summary_conf_int_and_latex(two):
 
 
 def test_notes_are_said_once_and_nothing_is_for_authors():
-    log = op.BanditLog.from_frame(
-        frame(), context=["country"], action="ad", reward="clicked", propensity="p"
-    )
+    log = op.BanditLog.from_frame(frame(), context=["country"], action="ad", reward="clicked", propensity="p")
     ev = op.evaluate(log, {"new": "new", "other": op.policies.Uniform()})
     assert any("β" in note for e in ev.estimates.values() for note in e.notes)
     assert "β" not in str(ev)
@@ -147,11 +141,7 @@ def test_gate_errors_suggest_what_parses(two):
     suggestion = str(error.value).partition("For example: ")[2]
     assert verify(suggestion, ["5 for all", "new"])[0].policy == "5 for all"
     with pytest.raises(UsageError, match="'cost lift < 2%'") as error:
-        verify(
-            "'5 for all' revenue lift > 0 and cost lift < 2%",
-            ["5 for all", "new"],
-            ["revenue", "cost"],
-        )
+        verify("'5 for all' revenue lift > 0 and cost lift < 2%", ["5 for all", "new"], ["revenue", "cost"])
     suggestion = str(error.value).partition("For example: ")[2]
     parsed = verify(suggestion, ["5 for all", "new"], ["revenue", "cost"])[0]
     assert (parsed.policy, parsed.metric) == ("5 for all", "cost")
@@ -186,8 +176,7 @@ def test_the_command_line_requires_trust_with_and_without_a_gate(tmp_path, capsy
 
 
 @pytest.mark.parametrize(
-    ("name", "words"),
-    [("clicked", "be clicked on"), ("click", "get a click on"), ("y", "have y = 1 on")],
+    ("name", "words"), [("clicked", "be clicked on"), ("click", "get a click on"), ("y", "have y = 1 on")]
 )
 def test_rewards_of_0_and_1_are_percentages(name, words):
     ev = evaluated(reward=name)
@@ -198,9 +187,7 @@ def test_rewards_of_0_and_1_are_percentages(name, words):
 
 
 def test_other_rewards_are_averages():
-    assert Measure("revenue", "impression").worth(4.58, 0.1) == (
-        "have an average revenue of 4.58 per impression"
-    )
+    assert Measure("revenue", "impression").worth(4.58, 0.1) == ("have an average revenue of 4.58 per impression")
     assert "total reward" in Measure("reward", "episode", is_total=True).worth(1.0, 0.1)
 
 

@@ -12,9 +12,7 @@ def episodes(n=120, steps=4, seed=0):
     p = 0.2 + 0.15 * states
     actions = (rng.random((n, steps)) < p).astype(int)
     rewards = states * actions + rng.normal(size=(n, steps))
-    return op.Trajectories.from_arrays(
-        states, actions, rewards, propensities=np.where(actions == 1, p, 1 - p)
-    )
+    return op.Trajectories.from_arrays(states, actions, rewards, propensities=np.where(actions == 1, p, 1 - p))
 
 
 def target(states):
@@ -39,9 +37,7 @@ def test_impressions(name):
     x = rng.integers(0, 3, 400)
     p = 0.2 + 0.2 * x
     action = (rng.random(400) < p).astype(int)
-    log = op.BanditLog.from_arrays(
-        x, action, x * action + rng.normal(size=400), np.where(action == 1, p, 1 - p)
-    )
+    log = op.BanditLog.from_arrays(x, action, x * action + rng.normal(size=400), np.where(action == 1, p, 1 - p))
     later = op.evaluate(log, target, estimators=[name]).with_behavior("shares")
     at_once = op.evaluate(log, target, estimators=[name], behavior_model="shares")
     assert later[name].value == at_once[name].value

@@ -40,9 +40,7 @@ def _run(options: argparse.Namespace) -> int:
     try:
         _check_folder()
         code: int = options.run(options)
-    except (
-        BrokenPipeError
-    ):  # a study whose reader has seen enough; commands with gates never get here
+    except BrokenPipeError:  # a study whose reader has seen enough; commands with gates never get here
         return DONE
     except (OffPolicyError, OSError, ImportError) as error:
         terminal.complain(f"offpolicy {options.command}: {in_flags(str(error))}")
@@ -63,9 +61,7 @@ def _check_folder() -> None:
     try:
         Path.cwd()
     except OSError as error:
-        raise UsageError(
-            "the working folder does not exist any more. Change to one that does: cd."
-        ) from error
+        raise UsageError("the working folder does not exist any more. Change to one that does: cd.") from error
 
 
 def entry() -> None:

@@ -43,6 +43,4 @@ def _shares(words: list[str]) -> list[float]:
     try:
         return [float(word) for word in words]
     except ValueError as error:
-        raise UsageError(
-            f"--exploration {','.join(words)}: give shares such as 0.05,0.1."
-        ) from error
+        raise UsageError(f"--exploration {','.join(words)}: give shares such as 0.05,0.1.") from error

@@ -27,9 +27,7 @@ def opened(options: argparse.Namespace) -> tuple[Any, dict[str, Floats]]:
         raise UsageError("--train-before is for a table of single decisions that is read whole.")
     table = logs.table_of(options)
     if table.reading is not None:
-        raise UsageError(
-            "--train-before is for tables. Convert the trace first: offpolicy convert."
-        )
+        raise UsageError("--train-before is for tables. Convert the trace first: offpolicy convert.")
     frame = changes.apply(table.frame, options)
     early = is_early(frame[options.time], options.train_before)
     whole = logs.bandit_log(frame, options)
@@ -61,8 +59,7 @@ def is_early(values: Any, date: str) -> Bools:
     if not early.any() or early.all():
         side = "before" if not early.any() else "from"
         raise DataError(
-            f"--train-before {date}: no row lies {side} it on; the log goes from {moments.min()} to "
-            f"{moments.max()}."
+            f"--train-before {date}: no row lies {side} it on; the log goes from {moments.min()} to {moments.max()}."
         )
     return early
 

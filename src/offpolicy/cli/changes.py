@@ -20,21 +20,7 @@ if TYPE_CHECKING:
 
     from offpolicy.engines.scan import LogScan
 
-YES = (
-    "yes",
-    "y",
-    "true",
-    "t",
-    "1",
-    "success",
-    "click",
-    "clicked",
-    "converted",
-    "ja",
-    "oui",
-    "si",
-    "sí",
-)
+YES = ("yes", "y", "true", "t", "1", "success", "click", "clicked", "converted", "ja", "oui", "si", "sí")
 MOST_WORDS = 5  # different texts in a reward column that are listed
 MOST_TEXTS = 100_000  # different texts of a reward column that are compared with --success
 MOST_ACTIONS = 1_000  # different numbers in an action column that still look like labels
@@ -87,9 +73,7 @@ def _success(frame: Any, options: argparse.Namespace) -> Any:
 def only_reward(options: argparse.Namespace, flag: str) -> str | None:
     """The reward, where a flag is about one."""
     if options.reward and len(options.reward) > 1:
-        raise UsageError(
-            f"{flag} is for one reward, and there are {len(options.reward)}. Change the column before."
-        )
+        raise UsageError(f"{flag} is for one reward, and there are {len(options.reward)}. Change the column before.")
     return options.reward[0] if options.reward else None
 
 
@@ -106,9 +90,7 @@ def check_success(words: list[str], column: str, held: Iterable[str]) -> None:
     texts = list(held)
     for word in words:
         if word not in texts:
-            raise DataError(
-                f"--success {word}: column {column!r} never holds it.{did_you_mean(word, texts[:20])}"
-            )
+            raise DataError(f"--success {word}: column {column!r} never holds it.{did_you_mean(word, texts[:20])}")
     folded = {word.strip().casefold() for word in words}
     also = [text for text in texts if text not in words and text.strip().casefold() in folded]
     if also:
@@ -215,9 +197,7 @@ def moments_of(values: Any) -> Any:
     if values.dtype.kind == "M":
         return values
     if values.dtype.kind in "iufb":
-        raise DataError(
-            f"--time: column {values.name!r} holds numbers. Give dates or times, such as 2026-01-31 14:00."
-        )
+        raise DataError(f"--time: column {values.name!r} holds numbers. Give dates or times, such as 2026-01-31 14:00.")
     moments = pd.to_datetime(values, errors="coerce", format="ISO8601", utc=True)
     bad = moments.isna()
     if bool(bad.any()):
@@ -249,9 +229,7 @@ def apply_scan(log: LogScan, options: argparse.Namespace) -> Any:
         reward = only_reward(options, "--success") or roles.reward
         texts = table[reward].cast("string")
         held = log.engine.table(table.select(text=texts).distinct().limit(MOST_TEXTS))
-        check_success(
-            options.success, reward, [t for t in held["text"].to_pylist() if t is not None]
-        )
+        check_success(options.success, reward, [t for t in held["text"].to_pylist() if t is not None])
         table = table.mutate(**{reward: texts.isin(options.success).cast("float64")})
     for reward in () if options.success is not None else roles.rewards:
         if not table[reward].type().is_string():
@@ -261,9 +239,7 @@ def apply_scan(log: LogScan, options: argparse.Namespace) -> Any:
         raise DataError(not_numbers(reward, words))
     if options.cap_reward is not None:
         reward = only_reward(options, "--cap-reward") or roles.reward
-        counts = log.engine.table(
-            table.aggregate(above=(table[reward] > options.cap_reward).sum(), n=table.count())
-        )
+        counts = log.engine.table(table.aggregate(above=(table[reward] > options.cap_reward).sum(), n=table.count()))
         _say_capped(int(counts["above"][0].as_py() or 0), int(counts["n"][0].as_py()), options)
         table = table.mutate(**{reward: table[reward].clip(upper=options.cap_reward)})
     if getattr(options, "time", None):

@@ -40,16 +40,12 @@ def run(options: argparse.Namespace) -> int:
         new = [f for f in findings if f"{f.level} {f.name} {f.sentence}" not in said]
         said |= {f"{f.level} {f.name} {f.sentence}" for f in new}
         if several and new:
-            terminal.say(
-                f"{'' if name == log.names.reward else NEWLINE}{name}{NEWLINE}{'═' * len(name)}"
-            )
+            terminal.say(f"{'' if name == log.names.reward else NEWLINE}{name}{NEWLINE}{'═' * len(name)}")
         for finding in new:
             show(finding)
     if alarms:
         names = ", ".join(dict.fromkeys(f.name for f in alarms))
-        terminal.say(
-            f"\nalarm: {names}. Estimates from this log cannot be relied on as it is.", "red"
-        )
+        terminal.say(f"\nalarm: {names}. Estimates from this log cannot be relied on as it is.", "red")
     return code
 
 

@@ -13,9 +13,7 @@ Kind: TypeAlias = Literal["number", "whole", "text", "date", "truth", "list", "e
 
 FEW = 20  # different values that are kept by name
 SAMPLE = 200  # values whose writing is looked at
-DATE = re.compile(
-    r"\s*\d{4}-\d{1,2}-\d{1,2}([T ]\d{1,2}:\d{2}.*)?\s*|\s*\d{1,2}[./]\d{1,2}[./]\d{2,4}.*"
-)
+DATE = re.compile(r"\s*\d{4}-\d{1,2}-\d{1,2}([T ]\d{1,2}:\d{2}.*)?\s*|\s*\d{1,2}[./]\d{1,2}[./]\d{2,4}.*")
 ISO = re.compile(r"\s*\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}.*)?\s*")
 
 
@@ -123,13 +121,7 @@ def kind_of_values(present: Any) -> Kind:
     """What the values of a column are; whole numbers are told from others by `column_facts`."""
     if not len(present):
         return "empty"
-    by_type: dict[str, Kind] = {
-        "b": "truth",
-        "M": "date",
-        "i": "number",
-        "u": "number",
-        "f": "number",
-    }
+    by_type: dict[str, Kind] = {"b": "truth", "M": "date", "i": "number", "u": "number", "f": "number"}
     kind = by_type.get(present.dtype.kind)
     if kind is not None:
         return kind

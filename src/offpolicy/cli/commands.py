@@ -19,18 +19,13 @@ def demo(options: argparse.Namespace) -> int:
 
     outputs.check(options)
     result = simulated.run(
-        simulated.Args(impressions=options.impressions, seed=options.seed),
-        lambda text: terminal.complain(f"· {text}"),
+        simulated.Args(impressions=options.impressions, seed=options.seed), lambda text: terminal.complain(f"· {text}")
     )
     terminal.say(align(simulated.HEADINGS, simulated.rows(result)))
     terminal.say()
-    terminal.say(
-        "DML is the paper's estimator: doubly robust scores, every model fitted out of fold."
-    )
+    terminal.say("DML is the paper's estimator: doubly robust scores, every model fitted out of fold.")
     terminal.say("auto is the recommended one: as much of the model as lowers the variance.")
-    terminal.say(
-        "The standard error of the direct method (DM) leaves out the error of its own model:"
-    )
+    terminal.say("The standard error of the direct method (DM) leaves out the error of its own model:")
     terminal.say("it can be far off, and sure of it.")
     if options.report:
         result.known.report(options.report, title="Demo: a simulated ad log")

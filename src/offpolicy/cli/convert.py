@@ -33,9 +33,7 @@ def run(options: argparse.Namespace) -> int:
         n = WRITERS[options.target](log, options.output)
         terminal.say(f"{n:,} lines written to {options.output}")
         return 0
-    raise UsageError(
-        "say which format: --from dsjson|jsonl|router to make a table, or --to dsjson|jsonl."
-    )
+    raise UsageError("say which format: --from dsjson|jsonl|router to make a table, or --to dsjson|jsonl.")
 
 
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")

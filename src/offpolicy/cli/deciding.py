@@ -27,10 +27,7 @@ def select(options: argparse.Namespace) -> int:
 
     runfile.apply(options)
     outputs.check(options)
-    asked: dict[str, Any] = {
-        "rate": 0.05 if options.rate is None else options.rate,
-        "method": options.method or "auto",
-    }
+    asked: dict[str, Any] = {"rate": 0.05 if options.rate is None else options.rate, "method": options.method or "auto"}
     check_question(**asked)
     log = logs.open_log(options)
     metric = _metric(log, options)
@@ -61,9 +58,7 @@ def learn(options: argparse.Namespace) -> int:
     runfile.apply(options)
     outputs.check(options)
     if options.learner == "boosted" and (options.json or options.sql):
-        raise UsageError(
-            "--json and --sql write a tree; boosted regressions cannot be written so. Use --learner tree."
-        )
+        raise UsageError("--json and --sql write a tree; boosted regressions cannot be written so. Use --learner tree.")
     if options.episode:
         raise UsageError("learn is for single decisions, not for episodes (--episode).")
     log = logs.open_log(options)
@@ -90,9 +85,7 @@ def _metric(log: Log, options: argparse.Namespace) -> str:
     """The metric that decides: the one there is, or the one named."""
     names: list[str] = list(log.metrics)
     if options.metric is None and len(names) > 1:
-        raise UsageError(
-            f"--metric: by which of the metrics {', '.join(names)}? Name it: --metric {names[0]}."
-        )
+        raise UsageError(f"--metric: by which of the metrics {', '.join(names)}? Name it: --metric {names[0]}.")
     if options.metric is not None and options.metric not in names:
         raise UsageError(f"--metric {options.metric}: the metrics are {', '.join(names)}.")
     return names[0] if options.metric is None else str(options.metric)

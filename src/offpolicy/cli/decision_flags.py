@@ -85,23 +85,13 @@ def add_commands(verbs: Any, evaluate: argparse.ArgumentParser) -> None:
     _learn_flags(learn)
 
     advise = verb(
-        verbs,
-        "advise",
-        _advise,
-        "how much exploration, and how many rows, a wanted width takes",
-        ADVISE_EXAMPLES,
+        verbs, "advise", _advise, "how much exploration, and how many rows, a wanted width takes", ADVISE_EXAMPLES
     )
     log_flags(advise)
     advise.set_defaults(elsewhere=evaluate)
     _advise_flags(advise)
 
-    replay = verb(
-        verbs,
-        "replay",
-        _replay,
-        "what an algorithm that learns would have earned",
-        REPLAY_EXAMPLES,
-    )
+    replay = verb(verbs, "replay", _replay, "what an algorithm that learns would have earned", REPLAY_EXAMPLES)
     log_flags(replay)
     replay.set_defaults(elsewhere=evaluate, value_model=None, segments=None)
     _replay_flags(replay)
@@ -149,31 +139,17 @@ def _select_flags(parser: argparse.ArgumentParser) -> None:
         FOLDS,
         SEED,
     )
-    add(
-        parser.add_argument_group("the answer"),
-        REPORT,
-        ("--json", "FILE", "write the choice as JSON", file_path),
-    )
+    add(parser.add_argument_group("the answer"), REPORT, ("--json", "FILE", "write the choice as JSON", file_path))
 
 
 def _learn_flags(parser: argparse.ArgumentParser) -> None:
     objectives = {"choices": ("value", "lower bound")}
     add(
         parser.add_argument_group("the question"),
-        (
-            "--learner",
-            None,
-            "rules that people can read, or more (tree)",
-            {"choices": ("tree", "boosted")},
-        ),
+        ("--learner", None, "rules that people can read, or more (tree)", {"choices": ("tree", "boosted")}),
         ("--max-depth", None, "questions in a row (2)", int),
         ("--min-rows", None, "rows of the log behind every rule (1%% of them, at least 20)", int),
-        (
-            "--objective",
-            None,
-            "what an action is chosen by: its mean, or a lower bound of it (value)",
-            objectives,
-        ),
+        ("--objective", None, "what an action is chosen by: its mean, or a lower bound of it (value)", objectives),
         METRIC,
         LESS,
         ("--reward-model", None, "default: auto", {"choices": models.REWARD_MODELS}),
@@ -193,12 +169,7 @@ def _advise_flags(parser: argparse.ArgumentParser) -> None:
     add(
         parser.add_argument_group("the question"),
         ("--policy", "NAME=SPEC", "a policy to evaluate; may be repeated", {"action": "append"}),
-        (
-            "--width",
-            "WIDTH",
-            "of the interval that is wanted; default: half of what the log gives",
-            float,
-        ),
+        ("--width", "WIDTH", "of the interval that is wanted; default: half of what the log gives", float),
         ("--exploration", "SHARES", "of decisions drawn uniformly, by commas (0.01 to 0.5)", names),
         ("--reward-model", None, "default: auto", {"choices": models.REWARD_MODELS}),
         ("--value-model", None, "for episodes", {"choices": models.VALUE_MODELS}),

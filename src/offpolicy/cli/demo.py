@@ -72,9 +72,7 @@ def run(args: Args, progress: Callable[[str], None] = lambda _: None) -> Demo:
     progress("evaluating with the logged propensities")
     known = evaluate(BanditLog.from_frame(frame, propensity="p", **names), policies, **settings)
     progress("evaluating with estimated propensities")
-    unknown = evaluate(
-        BanditLog.from_frame(frame, **names), policies, behavior_model="shares", **settings
-    )
+    unknown = evaluate(BanditLog.from_frame(frame, **names), policies, behavior_model="shares", **settings)
     progress("computing the truth")
     fresh = contexts(400_000, np.random.default_rng([args.seed, 1]))
     ranked = three.best(fresh)
@@ -84,10 +82,7 @@ def run(args: Args, progress: Callable[[str], None] = lambda _: None) -> Demo:
     }
     weight = shown.shares[shown.batch].mean(axis=0)
     logged_truth = float(
-        sum(
-            weight[a] * world.click_rate(fresh, np.full(400_000, a)).mean()
-            for a in range(args.designs)
-        )
+        sum(weight[a] * world.click_rate(fresh, np.full(400_000, a)).mean() for a in range(args.designs))
     )
     return Demo(known, unknown, truth, logged_truth)
 
@@ -96,16 +91,7 @@ def rows(demo: Demo) -> list[tuple[str, ...]]:
     """The comparison as text: value ± standard error, and the error counted in standard errors."""
     out: list[tuple[str, ...]] = []
     logged = demo.known.logged
-    out.append(
-        (
-            "logging policy",
-            "mean",
-            f"{demo.logged_truth:.4f}",
-            *_cell(logged, demo.logged_truth),
-            "",
-            "",
-        )
-    )
+    out.append(("logging policy", "mean", f"{demo.logged_truth:.4f}", *_cell(logged, demo.logged_truth), "", ""))
     out += [
         (
             policy,

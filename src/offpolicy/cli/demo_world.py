@@ -95,9 +95,7 @@ class TopDesigns:
         for start in range(0, n, 20_000):
             part = {name: v[start : start + 20_000] for name, v in x.items()}
             rows = len(part["age"])
-            rates = np.stack(
-                [self.model.click_rate(part, np.full(rows, a)) for a in range(designs)], axis=1
-            )
+            rates = np.stack([self.model.click_rate(part, np.full(rows, a)) for a in range(designs)], axis=1)
             out[start : start + rows] = np.argsort(-rates, axis=1, kind="stable")[:, : self.k]
         return out
 

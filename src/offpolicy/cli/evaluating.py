@@ -96,16 +96,7 @@ def _opened(options: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
 
 
 def _settings(options: argparse.Namespace) -> dict[str, Any]:
-    names = (
-        "folds",
-        "repeats",
-        "discount",
-        "seed",
-        "minimize",
-        "randomized",
-        "gamma",
-        "learned_elsewhere",
-    )
+    names = ("folds", "repeats", "discount", "seed", "minimize", "randomized", "gamma", "learned_elsewhere")
     given = {k: getattr(options, k) for k in names}
     if options.minimize_metric is not None:
         given["minimize"] = options.minimize_metric
@@ -131,9 +122,7 @@ def behavior(log: Log | Scan, options: argparse.Namespace) -> Any:
     if asked != "logged":
         return asked
     if not log.has_propensity:
-        raise UsageError(
-            "--behavior-model logged: the log has no propensities. Name them: --propensity."
-        )
+        raise UsageError("--behavior-model logged: the log has no propensities. Name them: --propensity.")
     return None
 
 
@@ -158,9 +147,7 @@ def _short(word: str) -> str:
     return f"{flag}{mark}{path.relative_to(Path.cwd()) if inside else path.name}"
 
 
-def show(
-    ev: Evaluation, level: float, gates: Sequence[GateResult], traffic: Traffic | None = None
-) -> None:
+def show(ev: Evaluation, level: float, gates: Sequence[GateResult], traffic: Traffic | None = None) -> None:
     """The plain sentence first, then why, then the figures, then the gates."""
     from offpolicy._visible import visible
     from offpolicy.show.text import pareto_table
@@ -203,6 +190,4 @@ def _show_metric(ev: Evaluation, level: float, traffic: Traffic | None) -> None:
 
 def _wrapped(text: str, indent: str) -> str:
     rest = " " * len(indent)
-    return textwrap.fill(
-        text, WIDTH, initial_indent=indent, subsequent_indent=rest, break_long_words=False
-    )
+    return textwrap.fill(text, WIDTH, initial_indent=indent, subsequent_indent=rest, break_long_words=False)

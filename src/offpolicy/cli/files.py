@@ -101,9 +101,7 @@ def read_table(
             _check_decimals(file, head, dialect.separator)
         from offpolicy.engines.sources import read_csv
 
-        frame = read_csv(
-            paths, labels, separator=dialect.separator, decimal=dialect.decimal, rows=rows
-        )
+        frame = read_csv(paths, labels, separator=dialect.separator, decimal=dialect.decimal, rows=rows)
         return Table(frame, kind, dialect)
     return _json_table(file, kind)
 
@@ -122,9 +120,7 @@ def _parquet(source: str, paths: Sequence[str], rows: int | None) -> Any:
             batch = next(first.iter_batches(batch_size=rows), None)
         if batch is not None:
             return batch.to_pandas()
-    frames = [
-        pd.read_parquet(path, partitioning=None).assign(**partitions.values(path)) for path in paths
-    ]
+    frames = [pd.read_parquet(path, partitioning=None).assign(**partitions.values(path)) for path in paths]
     return frames[0] if len(frames) == 1 else pd.concat(frames, ignore_index=True)
 
 
@@ -134,9 +130,7 @@ def kind_of(file: Path) -> Kind:
     suffix = Path(file.name.removesuffix(".gz")).suffix.lower()
     kind = SUFFIXES.get(suffix)
     if kind is None:
-        raise DataError(
-            f"{file.name}: unknown kind of file. Give CSV, Parquet, JSON lines or dsjson."
-        )
+        raise DataError(f"{file.name}: unknown kind of file. Give CSV, Parquet, JSON lines or dsjson.")
     return json_kind(first_lines(file, 1), file.name) if kind == "json" else kind
 
 
@@ -176,9 +170,7 @@ def first_lines(file: Path, number: int) -> list[str]:
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise DataError(f"{file.name} is cut off or damaged: {error}.") from error
     except UnicodeDecodeError as error:
-        raise DataError(
-            f"{file.name} is not UTF-8 text ({error.reason}). Save it as UTF-8."
-        ) from error
+        raise DataError(f"{file.name} is not UTF-8 text ({error.reason}). Save it as UTF-8.") from error
 
 
 def separator_of(header: str) -> str:

@@ -12,13 +12,7 @@ if TYPE_CHECKING:
 
 
 def verb(
-    verbs: Any,
-    name: str,
-    run: Callable[..., int],
-    summary: str,
-    epilog: str = "",
-    *,
-    add_help: bool = True,
+    verbs: Any, name: str, run: Callable[..., int], summary: str, epilog: str = "", *, add_help: bool = True
 ) -> argparse.ArgumentParser:
     """Declare a command: what runs it, its one line, and the examples under its help."""
     parser: argparse.ArgumentParser = verbs.add_parser(
@@ -86,12 +80,7 @@ def log_flags(parser: argparse.ArgumentParser) -> None:
     )
     add(
         parser.add_argument_group("rewards seen in part", "of the first --reward"),
-        (
-            "--proxies",
-            "COLS",
-            "what every row shows after its action, such as a judge's score",
-            names,
-        ),
+        ("--proxies", "COLS", "what every row shows after its action, such as a judge's score", names),
         ("--label-probability", "P", "of a label: a column, a number, or 'fitted'"),
         ("--delay-time", "COL", "how long after the action the reward came; empty: not yet"),
         ("--age", "COL", "how long ago the action was, in the same unit"),
@@ -103,11 +92,7 @@ def log_flags(parser: argparse.ArgumentParser) -> None:
         ("--step", "COL", "0, 1, 2, … inside each episode"),
         ("--state", "COLS", "state columns, by commas", names),
         ("--terminated", "COL", "true at the step that ends an episode"),
-        (
-            "--truncated",
-            "HOW",
-            "bootstrap, cut or end; or a column, true where an episode was cut off",
-        ),
+        ("--truncated", "HOW", "bootstrap, cut or end; or a column, true where an episode was cut off"),
         ("--horizon", "STEPS", "ask for the value of up to so many steps", int),
     )
     add(
@@ -138,9 +123,4 @@ def log_flags(parser: argparse.ArgumentParser) -> None:
         ("--id", "COL", "tells rows apart; folds are a hash of it"),
         ("--table", "NAME", "table of a database file"),
     )
-    larger.add_argument(
-        "--network",
-        action="store_true",
-        default=None,
-        help="read a log such as s3://… or https://…",
-    )
+    larger.add_argument("--network", action="store_true", default=None, help="read a log such as s3://… or https://…")

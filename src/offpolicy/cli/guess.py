@@ -145,10 +145,7 @@ def _free(made: Guess, facts: Sequence[ColumnFacts]) -> list[ColumnFacts]:
 
 
 def _best(
-    made: Guess,
-    facts: Sequence[ColumnFacts],
-    role: str,
-    fits: Callable[[ColumnFacts], bool],
+    made: Guess, facts: Sequence[ColumnFacts], role: str, fits: Callable[[ColumnFacts], bool]
 ) -> ColumnFacts | None:
     """The free column whose name suggests a role most and whose values fit it; the first of equals."""
     able = [f for f in _free(made, facts) if hinted(f, role) > 0 and fits(f)]
@@ -196,9 +193,7 @@ def can_be_reward(f: ColumnFacts) -> bool:
     """Numbers, true and false, or two words one of which means success."""
     if f.kind in {"number", "whole"}:
         return not (f.unique and f.kind == "whole")
-    return f.kind == "truth" or (
-        f.kind == "text" and f.distinct == 2 and bool(positive(list(f.values)))
-    )
+    return f.kind == "truth" or (f.kind == "text" and f.distinct == 2 and bool(positive(list(f.values))))
 
 
 def can_be_action(f: ColumnFacts) -> bool:
@@ -256,19 +251,12 @@ def _policy_name(column: str, used: Collection[str]) -> str:
 
 
 def _distributions(
-    made: Guess,
-    facts: Sequence[ColumnFacts],
-    labels: Sequence[str],
-    sums_to_one: Callable[[Sequence[str]], bool],
+    made: Guess, facts: Sequence[ColumnFacts], labels: Sequence[str], sums_to_one: Callable[[Sequence[str]], bool]
 ) -> None:
     """Sets of columns called prefix + label that add up to 1: a policy's probabilities."""
     if len(labels) < 2:
         return
-    shares = {
-        f.name: f
-        for f in _free(made, facts)
-        if f.kind in {"number", "whole"} and f.low >= 0 and f.high <= 1
-    }
+    shares = {f.name: f for f in _free(made, facts) if f.kind in {"number", "whole"} and f.low >= 0 and f.high <= 1}
     prefixes = {n[: -len(labels[0])] for n in shares if n.endswith(labels[0]) and n != labels[0]}
     for prefix in sorted(prefixes):
         columns = [f"{prefix}{label}" for label in labels]
@@ -276,10 +264,7 @@ def _distributions(
             continue
         stem = prefix.strip("_ .-")
         words = {*stem.lower().replace("-", "_").split("_")}
-        logging = bool(
-            words
-            & {"propensity", "pscore", "logging", "behavior", "behaviour", "b", "pib", "logged"}
-        )
+        logging = bool(words & {"propensity", "pscore", "logging", "behavior", "behaviour", "b", "pib", "logged"})
         if logging and "propensity" not in made.roles:
             made.roles["propensity"] = columns
             why = "probabilities of the logging policy, one column for each action"
@@ -317,16 +302,9 @@ def _cluster(made: Guess, facts: Sequence[ColumnFacts]) -> None:
         return
 
     def repeats(f: ColumnFacts) -> bool:
-        return (
-            f.kind in {"whole", "text"}
-            and f.distinct >= 10
-            and f.distinct <= 0.95 * f.filled
-            and not f.missing
-        )
+        return f.kind in {"whole", "text"} and f.distinct >= 10 and f.distinct <= 0.95 * f.filled and not f.missing
 
-    named = [
-        f for f in facts if any(w in IDENTIFIER for w in f.words) or f.words[0:1] != ("device",)
-    ]
+    named = [f for f in facts if any(w in IDENTIFIER for w in f.words) or f.words[0:1] != ("device",)]
     found = _best(made, named, "cluster", repeats)
     if found is not None:
         per = found.filled / found.distinct
@@ -360,12 +338,7 @@ def _context(made: Guess, facts: Sequence[ColumnFacts]) -> None:
 
 def _is_outcome(f: ColumnFacts) -> bool:
     """Named like nothing but an outcome."""
-    return hinted(f, "reward") > 0.6 and f.words[:1] not in {
-        ("past",),
-        ("previous",),
-        ("last",),
-        ("prior",),
-    }
+    return hinted(f, "reward") > 0.6 and f.words[:1] not in {("past",), ("previous",), ("last",), ("prior",)}
 
 
 def unfit(f: ColumnFacts) -> str | None:
@@ -373,16 +346,10 @@ def unfit(f: ColumnFacts) -> str | None:
     if f.distinct <= 1:
         return "always the same"
     if f.kind == "text" and f.distinct > max(MOST_LEVELS, 0.0) and f.distinct > 0.02 * f.filled:
-        return (
-            f"text with {f.distinct:,} different values in {f.filled:,} rows: too many for a model"
-        )
+        return f"text with {f.distinct:,} different values in {f.filled:,} rows: too many for a model"
     if f.kind in {"whole", "text"} and f.unique:
         return "a value of its own in nearly every row: an id"
-    if (
-        any(w in IDENTIFIER for w in f.words)
-        and f.kind in {"whole", "text"}
-        and f.distinct > MOST_LEVELS
-    ):
+    if any(w in IDENTIFIER for w in f.words) and f.kind in {"whole", "text"} and f.distinct > MOST_LEVELS:
         return "an id"
     return None
 
@@ -393,15 +360,11 @@ def _advise(made: Guess, by_name: Mapping[str, ColumnFacts], number: int) -> Non
             made.advice.append(f"no column looks like the {role}: name it, --{role} COL")
     action = by_name.get(str(made.roles.get("action")))
     if action is not None and action.kind in {"whole", "number"}:
-        made.advice.append(
-            f"the {number} numbers in {action.name} are taken as labels, without order or size"
-        )
+        made.advice.append(f"the {number} numbers in {action.name} are taken as labels, without order or size")
     if "propensity" not in made.roles:
         made.advice.append(
             "no column looks like a propensity: the logging policy will be estimated from the context, which must "
             "then hold everything that decided the action"
         )
     if not made.policies:
-        made.advice.append(
-            "no column looks like a policy: the run file asks for 'uniform', put your own in its place"
-        )
+        made.advice.append("no column looks like a policy: the run file asks for 'uniform', put your own in its place")

@@ -10,14 +10,7 @@ from offpolicy._visible import visible
 from offpolicy.cli import outputs, terminal
 from offpolicy.cli.arguments import GIVEN
 from offpolicy.cli.columns import facts_of
-from offpolicy.cli.files import (
-    SAMPLE_LINES,
-    commas_in,
-    first_lines,
-    kind_of,
-    read_table,
-    separator_of,
-)
+from offpolicy.cli.files import SAMPLE_LINES, commas_in, first_lines, kind_of, read_table, separator_of
 from offpolicy.cli.guess import Guess, guess
 from offpolicy.cli.runfile_text import run_file
 from offpolicy.errors import UsageError, did_you_mean
@@ -44,9 +37,7 @@ def run(options: argparse.Namespace) -> int:
     rows = len(table.frame)
     if table.reading is not None:
         made, facts = Guess(), []
-        terminal.say(
-            f"{options.log}: {table.kind}, {rows:,} decisions, roles are part of the format"
-        )
+        terminal.say(f"{options.log}: {table.kind}, {rows:,} decisions, roles are part of the format")
         terminal.say(f"context: {', '.join(table.reading.context) or '(none)'}")
     else:
         facts = facts_of(table.frame)
@@ -75,9 +66,7 @@ def _check(output: Path, options: argparse.Namespace) -> None:
     if not output.resolve().parent.is_dir():
         raise UsageError(f"--output {output}: there is no folder {str(output.parent)!r}.")
     if output.exists() and not options.force:
-        raise UsageError(
-            f"{output} exists. Choose another name (--output), or --force to write over it."
-        )
+        raise UsageError(f"{output} exists. Choose another name (--output), or --force to write over it.")
 
 
 def _sample(path: str) -> Table:
@@ -139,9 +128,7 @@ def role_of(column: str, made: Guess) -> str:
     for role, given in made.roles.items():
         if role != "success" and (column == given or (isinstance(given, list) and column in given)):
             return role
-    return next(
-        (f"policy {name}" for name, spec in made.policies.items() if column in spec.split(",")), "-"
-    )
+    return next((f"policy {name}" for name, spec in made.policies.items() if column in spec.split(",")), "-")
 
 
 def show(made: Guess, facts: Sequence[ColumnFacts]) -> None:
@@ -149,12 +136,7 @@ def show(made: Guess, facts: Sequence[ColumnFacts]) -> None:
     import sys
 
     rows = [
-        (
-            visible(f.name),
-            visible(role_of(f.name, made)),
-            visible(f.describe()),
-            visible(made.why.get(f.name, "")),
-        )
+        (visible(f.name), visible(role_of(f.name, made)), visible(f.describe()), visible(made.why.get(f.name, "")))
         for f in facts
     ]
     if sys.stdout is None or not sys.stdout.isatty():

@@ -45,9 +45,7 @@ def open_log(options: argparse.Namespace) -> Any:
     if options.engine or (not options.episode and _wants_engine(options)):
         return scanned(options)
     if options.table:
-        raise UsageError(
-            "--table is for a database file (.duckdb); this log is one table by itself."
-        )
+        raise UsageError("--table is for a database file (.duckdb); this log is one table by itself.")
     table = table_of(options)
     if options.episode:
         return trajectories(changes.apply(table.frame, options), options)
@@ -61,9 +59,7 @@ def open_log(options: argparse.Namespace) -> Any:
 def traced(reading: Reading, options: argparse.Namespace) -> BanditLog:
     """A log that knows its own roles: dsjson or a trace; flags override them."""
     if outcome_of(options) is not None:
-        raise UsageError(
-            "rewards seen in part are read from a table: convert the log to Parquet first."
-        )
+        raise UsageError("rewards seen in part are read from a table: convert the log to Parquet first.")
     names = ("context", "action", "reward", "cluster", "weight", "eligible", *BANDIT)
     given = {n: getattr(options, n) for n in names if getattr(options, n) is not None}
     if options.propensity:
@@ -104,9 +100,7 @@ def check_flags(options: argparse.Namespace) -> None:
     if options.slate:
         wrong |= dict.fromkeys(single, "is not for slates (--slate)")
         if not options.position:
-            raise UsageError(
-                "--slate needs --position: the column with the place of a row in its slate."
-            )
+            raise UsageError("--slate needs --position: the column with the place of a row in its slate.")
     else:
         wrong |= dict.fromkeys(OF_SLATES, "is for slates: name their column, --slate")
     for name, said in wrong.items():
@@ -137,9 +131,7 @@ def scanned(options: argparse.Namespace) -> Any:
     """A log that an engine reads."""
     for flag in ("eligible", "candidates", "separator", "decimal", "train_before", *IN_PART):
         if getattr(options, flag, None):
-            raise UsageError(
-                f"--{flag.replace('_', '-')} is for a file that is read whole: leave out --engine."
-            )
+            raise UsageError(f"--{flag.replace('_', '-')} is for a file that is read whole: leave out --engine.")
     log = _scan_of(options)
     log = changes.apply_scan(log, options)
     if not options.actions:
@@ -173,9 +165,7 @@ def _scan_of(options: argparse.Namespace) -> Any:
         from offpolicy.logs.slates import Slates
 
         given = {"interaction": options.interaction or "cascade", "reward_of": options.reward_of}
-        return Slates.scan(
-            options.log, slate=options.slate, position=options.position, **given, **shared
-        )
+        return Slates.scan(options.log, slate=options.slate, position=options.position, **given, **shared)
     from offpolicy.engines.scan import scan
 
     own = {name: getattr(options, name) for name in BANDIT}
@@ -269,9 +259,7 @@ def _propensity(options: argparse.Namespace) -> Any:
     return several[0] if isinstance(several, list) and len(several) == 1 else several
 
 
-def bandit_log(
-    frame: Any, options: argparse.Namespace, actions: Sequence[Any] | None = None
-) -> BanditLog:
+def bandit_log(frame: Any, options: argparse.Namespace, actions: Sequence[Any] | None = None) -> BanditLog:
     """Build the log from the flags; ``actions`` stand in for those of the flags."""
     return BanditLog.from_frame(
         frame,
@@ -299,9 +287,7 @@ def outcome_of(options: argparse.Namespace) -> Any:
         for name in ("delay_time", "age", "window"):
             if not given[name]:
                 flag = f"--{name.replace('_', '-')}"
-                raise UsageError(
-                    f"{flag} is missing: late rewards need --delay-time, --age and --window."
-                )
+                raise UsageError(f"{flag} is missing: late rewards need --delay-time, --age and --window.")
         if given["label_probability"]:
             raise UsageError("--label-probability is for labels: rewards that come late have none.")
         made = Delayed(given["delay_time"], given["age"], given["window"], given["proxies"])
@@ -330,12 +316,7 @@ def _typed(labels: list[str] | None, frame: Any, column: str) -> list[Any] | Non
 
 
 def _as_kind(labels: list[str], kind: str, column: str) -> list[Any]:
-    make: dict[str, Callable[[str], Any]] = {
-        "i": int,
-        "u": int,
-        "f": float,
-        "b": BOOLEANS.__getitem__,
-    }
+    make: dict[str, Callable[[str], Any]] = {"i": int, "u": int, "f": float, "b": BOOLEANS.__getitem__}
     try:
         return [make[kind](label) if kind in make else label for label in labels]
     except (ValueError, KeyError) as error:

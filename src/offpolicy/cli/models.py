@@ -22,7 +22,5 @@ def asked_for(kind: str, options: argparse.Namespace) -> dict[str, Any]:
     wrong = "value_model" if kind == "bandit" else "reward_model"
     if getattr(options, wrong) is not None:
         flag = wrong.replace("_", "-")
-        raise UsageError(
-            f"--{flag} is for {'trajectories' if kind == 'bandit' else 'bandit logs'}."
-        )
+        raise UsageError(f"--{flag} is for {'trajectories' if kind == 'bandit' else 'bandit logs'}.")
     return {}

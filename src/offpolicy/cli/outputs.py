@@ -78,20 +78,13 @@ def _writable(shown: str, path: Path) -> None:
         raise UsageError(f"{shown}: no permission to write there.")
 
 
-def write(
-    ev: Evaluation, options: argparse.Namespace, level: float, gates: Sequence[GateResult]
-) -> list[str]:
+def write(ev: Evaluation, options: argparse.Namespace, level: float, gates: Sequence[GateResult]) -> list[str]:
     """Write what was asked for; returns what could not be written, so that no gate's code is lost."""
     from offpolicy.show.summary import markdown
 
     def text() -> str:
         return markdown(
-            ev,
-            level,
-            gates,
-            title=options.title,
-            segments=options.segments,
-            traffic=getattr(options, "traffic", None),
+            ev, level, gates, title=options.title, segments=options.segments, traffic=getattr(options, "traffic", None)
         )
 
     tasks: list[tuple[Any, Callable[[], object]]] = [
@@ -118,9 +111,7 @@ def write(
     return failures
 
 
-def _report(
-    ev: Evaluation, options: argparse.Namespace, level: float, gates: Sequence[GateResult]
-) -> None:
+def _report(ev: Evaluation, options: argparse.Namespace, level: float, gates: Sequence[GateResult]) -> None:
     ev.report(
         options.report,
         level=level,

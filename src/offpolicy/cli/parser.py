@@ -50,8 +50,7 @@ exit codes: 0 no alarm, 1 bad data or usage, 3 at least one check raised an alar
 def build_parser() -> argparse.ArgumentParser:
     """The whole command line."""
     parser = Parser(
-        prog="offpolicy",
-        description="What would another policy have earned? Off-policy evaluation from logged data.",
+        prog="offpolicy", description="What would another policy have earned? Off-policy evaluation from logged data."
     )
     parser.add_argument("--version", action="version", version=f"offpolicy {__version__}")
     parser.set_defaults(command=None)
@@ -64,9 +63,7 @@ def build_parser() -> argparse.ArgumentParser:
 
     begin = verb(verbs, "init", _init, "look at a log and write a run file for it", INIT_EXAMPLES)
     begin.add_argument("log", help="a CSV, Parquet, JSON-lines or dsjson file")
-    begin.add_argument(
-        "--output", metavar="FILE", default="run.toml", help="file to write (run.toml)"
-    )
+    begin.add_argument("--output", metavar="FILE", default="run.toml", help="file to write (run.toml)")
     for role in GIVEN:
         if role == "reward":
             add(begin, ("--reward", "COLS", "the reward, or several by commas", extended()))
@@ -74,13 +71,7 @@ def build_parser() -> argparse.ArgumentParser:
             begin.add_argument(f"--{role}", metavar="COL", help=f"the {role}, where it is known")
     begin.add_argument("--force", action="store_true", help="write over an existing file")
 
-    evaluate = verb(
-        verbs,
-        "evaluate",
-        _evaluate,
-        "estimate the value of policies from a log",
-        EVALUATE_EXAMPLES,
-    )
+    evaluate = verb(verbs, "evaluate", _evaluate, "estimate the value of policies from a log", EVALUATE_EXAMPLES)
     log_flags(evaluate)
     _evaluate_flags(evaluate)
 
@@ -91,13 +82,7 @@ def build_parser() -> argparse.ArgumentParser:
 
     decision_flags.add_commands(verbs, evaluate)
 
-    change = verb(
-        verbs,
-        "convert",
-        _convert,
-        "a log of another format to a table, or back",
-        CONVERT_EXAMPLES,
-    )
+    change = verb(verbs, "convert", _convert, "a log of another format to a table, or back", CONVERT_EXAMPLES)
     log_flags(change)
     change.set_defaults(elsewhere=evaluate)
     change.add_argument("output", nargs="?", help="the file to write")
@@ -107,9 +92,7 @@ def build_parser() -> argparse.ArgumentParser:
 
     verb(verbs, "schema", _schema, "print the JSON Schema of what --json writes")
 
-    reproduce = verb(
-        verbs, "reproduce", studies.run, "run an installed study, or list them", add_help=False
-    )
+    reproduce = verb(verbs, "reproduce", studies.run, "run an installed study, or list them", add_help=False)
     # Studies are looked up, and imported, only when they are asked for: for the list and to run one.
     reproduce.add_argument("-h", "--help", action="store_true", help="list the installed studies")
     reproduce.add_argument("words", nargs=argparse.REMAINDER, metavar="STUDY …")
@@ -165,28 +148,14 @@ def _evaluate_flags(parser: argparse.ArgumentParser) -> None:
         ("--reward-model", None, "default: auto (chosen inside each fold)", rewards),
         ("--value-model", None, "for episodes", {"choices": models.VALUE_MODELS}),
         ("--discount", None, "γ, for episodes (1)", float),
-        (
-            "--bandwidth",
-            "WIDTH",
-            "of the window around a policy's number (chosen by itself)",
-            float,
-        ),
+        ("--bandwidth", "WIDTH", "of the window around a policy's number (chosen by itself)", float),
         ("--behavior-model", None, logged, {"choices": ("logged", "shares", "auto")}),
-        (
-            "--train-before",
-            "DATE",
-            "earlier rows (--time) train the reward model, later are evaluated",
-        ),
+        ("--train-before", "DATE", "earlier rows (--time) train the reward model, later are evaluated"),
         ("--minimize", None, "the reward is a cost: lower is better", STORE_TRUE),
         ("--minimize-metric", "COLS", "metrics of which less is better", extended()),
         ("--randomized", None, "without propensities: actions were drawn at random", STORE_TRUE),
         ("--gamma", None, "without propensities: factor by which hidden causes move odds", float),
-        (
-            "--learned-elsewhere",
-            "NAMES",
-            "policies that were not learned from these rows",
-            extended(),
-        ),
+        ("--learned-elsewhere", "NAMES", "policies that were not learned from these rows", extended()),
         ("--folds", None, "folds for cross-fitting (2)", int),
         ("--repeats", None, "redraw the folds this often (1)", int),
         ("--seed", None, "every random choice follows from it (0)", int),
@@ -196,20 +165,10 @@ def _evaluate_flags(parser: argparse.ArgumentParser) -> None:
         parser.add_argument_group("the answer"),
         ("--report", "FILE", "write a self-contained HTML report", file_path),
         ("--title", "TEXT", "of the report and the summary"),
-        (
-            "--segments",
-            "COLS",
-            "context columns to show the value by (report, JSON, summary)",
-            names,
-        ),
+        ("--segments", "COLS", "context columns to show the value by (report, JSON, summary)", names),
         ("--traffic", "TEXT", 'such as "2M per month", to say what the difference adds up to'),
         ("--json", "FILE", "write the result as JSON (see offpolicy schema)", file_path),
-        (
-            "--summary",
-            "FILE",
-            "write a Markdown summary; GITHUB_STEP_SUMMARY gets it too",
-            file_path,
-        ),
+        ("--summary", "FILE", "write a Markdown summary; GITHUB_STEP_SUMMARY gets it too", file_path),
         ("--gate", "EXPR", gates, again),
         ("--gate-estimator", "NAME", "the estimator that gates use"),
         (

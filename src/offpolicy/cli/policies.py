@@ -20,9 +20,7 @@ if TYPE_CHECKING:
 TREE_FILES = (".json",)
 
 
-def parse_policies(
-    specs: Sequence[str] | None, log: Log, config: str | None = None
-) -> dict[str, Any]:
+def parse_policies(specs: Sequence[str] | None, log: Log, config: str | None = None) -> dict[str, Any]:
     """Resolve every ``name=SPEC``; the words are those of `offpolicy.policies.words`.
 
     A module that a policy names is looked for where modules are, then beside the run file ``config``, then here.
@@ -36,9 +34,7 @@ def parse_policies(
         if not separator or not name.strip() or not spec.strip():  # a label keeps its blanks
             raise UsageError(f"--policy {text!r}: write name=SPEC, for example new=recommended_ad.")
         if not name.isprintable():
-            raise UsageError(
-                f"--policy {text!r}: a name is plain text, without control characters."
-            )
+            raise UsageError(f"--policy {text!r}: a name is plain text, without control characters.")
         if name.strip() in policies:
             raise UsageError(f"--policy: the name {name.strip()!r} is used twice.")
         if names_module(spec, surface):

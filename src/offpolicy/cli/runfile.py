@@ -53,12 +53,8 @@ def apply(options: argparse.Namespace) -> None:
             continue
         if name not in declared:
             spellings = {*declared, *RENAMED}
-            raise UsageError(
-                f"{path.name}: unknown setting {key!r}.{did_you_mean(key, sorted(spellings))}"
-            )
-        checked: Any = (
-            _policies(value, path) if name == "policy" else _value(key, value, declared[name])
-        )
+            raise UsageError(f"{path.name}: unknown setting {key!r}.{did_you_mean(key, sorted(spellings))}")
+        checked: Any = _policies(value, path) if name == "policy" else _value(key, value, declared[name])
         if declared[name].type is file_path:
             checked = beside(path, checked)
         if getattr(options, name) is None:
@@ -67,9 +63,7 @@ def apply(options: argparse.Namespace) -> None:
 
 def _read(path: Path) -> dict[str, Any]:
     if not path.exists():
-        raise UsageError(
-            f"there is no run file {str(path)!r}. Make one: offpolicy init LOG --output {path.name}"
-        )
+        raise UsageError(f"there is no run file {str(path)!r}. Make one: offpolicy init LOG --output {path.name}")
     try:
         return tomllib.loads(plain_file(path).read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -82,13 +76,9 @@ def _check_once(settings: dict[str, Any], path: Path) -> None:
     for key, value in settings.items():
         name = RENAMED.get(key, key).replace("-", "_")
         if name == "config":
-            raise UsageError(
-                f"{path.name}: config = {value!r}: a run file cannot name another one."
-            )
+            raise UsageError(f"{path.name}: config = {value!r}: a run file cannot name another one.")
         if said.setdefault(name, key) != key:
-            raise UsageError(
-                f"{path.name}: {said[name]} and {key} are one setting. Keep one of them."
-            )
+            raise UsageError(f"{path.name}: {said[name]} and {key} are one setting. Keep one of them.")
 
 
 def beside(path: Path, given: str) -> str:

@@ -70,9 +70,7 @@ def run_file(log: str, table: Table, made: Guess, facts: Sequence[ColumnFacts]) 
     given = {role: made.roles[role] for role in SINGLE if role in made.roles}
     lines += [setting(role, column, _remark(column, seen)) for role, column in given.items()]
     if "propensity" not in made.roles and table.reading is None:
-        lines.append(
-            '# propensity = "…"  # none was seen: the logging policy is estimated from the context'
-        )
+        lines.append('# propensity = "…"  # none was seen: the logging policy is estimated from the context')
     lines += _time(made)
     lines += _context(made, seen)
     lines += _left_out(made)
@@ -111,9 +109,7 @@ def _context(made: Guess, seen: dict[str, ColumnFacts]) -> list[str]:
         columns = made.roles.get(role)
         if not isinstance(columns, list) or not columns:
             continue
-        inner = [
-            f"    {quoted(c) + ',':<{WIDTH - 4}}  # {visible(seen[c].describe())}" for c in columns
-        ]
+        inner = [f"    {quoted(c) + ',':<{WIDTH - 4}}  # {visible(seen[c].describe())}" for c in columns]
         return [f"{role} = [", *inner, "]"]
     return []
 

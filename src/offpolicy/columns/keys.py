@@ -115,10 +115,7 @@ def _state(value: Any) -> list[tuple[str, Any]]:
 
 # In this order.
 READERS: tuple[tuple[Any, Any], ...] = (
-    (
-        lambda value: isinstance(value, np.ndarray | np.generic),
-        lambda value: _array(np.asarray(value)),
-    ),
+    (lambda value: isinstance(value, np.ndarray | np.generic), lambda value: _array(np.asarray(value))),
     (lambda value: isinstance(value, type), lambda value: value),
     (lambda value: isinstance(value, Mapping), _mapping),
     (lambda value: isinstance(value, list | tuple | set | frozenset), _sequence),

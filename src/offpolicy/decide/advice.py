@@ -70,9 +70,7 @@ class Curve:
             return 1
         first = (self.scale / width) ** 2
         last = max(4 * first, 4 * self.excess, 1.0)
-        n = brentq(
-            lambda t: math.log(self._at(math.exp(t)) / width), math.log(first) - 1, math.log(last)
-        )
+        n = brentq(lambda t: math.log(self._at(math.exp(t)) / width), math.log(first) - 1, math.log(last))
         return rounded_up(math.exp(n))
 
 
@@ -190,9 +188,7 @@ class PolicyAdvice:
             if math.isclose(plan.exploration, exploration):
                 return plan
         known = [p.exploration for p in self.plans]
-        raise UsageError(
-            f"no plan with exploration {exploration!r} was asked for. There are {known}."
-        )
+        raise UsageError(f"no plan with exploration {exploration!r} was asked for. There are {known}.")
 
     def lines(self, unit: str, n: float) -> list[str]:
         """In words, and a table."""
@@ -201,14 +197,8 @@ class PolicyAdvice:
         else:
             said = f"{self.policy}: this log does not answer. {self.reason}"
         if self.uncovered > 0:
-            said += (
-                f" It holds nothing about {100 * self.uncovered:.3g}% of the policy's decisions."
-            )
-        headings = (
-            "exploration",
-            f"width with {n:,.0f} {unit}",
-            f"{unit} for a width of {self.wanted:.3g}",
-        )
+            said += f" It holds nothing about {100 * self.uncovered:.3g}% of the policy's decisions."
+        headings = ("exploration", f"width with {n:,.0f} {unit}", f"{unit} for a width of {self.wanted:.3g}")
         rows = [
             (
                 "as it is" if p.exploration == 0 else f"{100 * p.exploration:.3g}% more",
@@ -224,11 +214,7 @@ class PolicyAdvice:
     def is_flat(self) -> bool:
         """Whether exploration makes no difference, as where decisions are drawn evenly already."""
         now = self.plans[0].width
-        return (
-            len(self.plans) > 1
-            and math.isfinite(now)
-            and all(abs(p.width - now) <= FLAT * now for p in self.plans)
-        )
+        return len(self.plans) > 1 and math.isfinite(now) and all(abs(p.width - now) <= FLAT * now for p in self.plans)
 
 
 @dataclass(frozen=True)
@@ -284,15 +270,11 @@ class Advice:
     def __str__(self) -> str:
         said = []
         if self.randomness is not None and self.explores:
-            said = [
-                f"A second draw would have taken another action in {100 * self.randomness:.3g}% of rows."
-            ]
+            said = [f"A second draw would have taken another action in {100 * self.randomness:.3g}% of rows."]
         elif not self.explores:
             said = [NO_EXPLORATION]
         parts = [line for p in self.policies for line in ["", *p.lines(self.unit, self.n)]]
-        plans = [
-            line for name, plan in self.labels.items() for line in ("", f"{name}, labels: {plan}")
-        ]
+        plans = [line for name, plan in self.labels.items() for line in ("", f"{name}, labels: {plan}")]
         return "\n".join([*said, *parts, *plans]).strip()
 
     @printable

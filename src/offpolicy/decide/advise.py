@@ -102,9 +102,7 @@ def advise(
     except (TypeError, ValueError):
         shares = (math.nan,)
     if not all(0 < x <= 1 for x in shares):
-        raise UsageError(
-            f"exploration= must be a list of shares in (0, 1]. Got {exploration!r} instead."
-        )
+        raise UsageError(f"exploration= must be a list of shares in (0, 1]. Got {exploration!r} instead.")
     if getattr(log, "is_continuous", False):
         raise UsageError(
             "advise speaks of decisions drawn evenly among actions that are labels, and the actions of this log are "
@@ -148,13 +146,7 @@ def _unit(log: Log) -> str:
 
 
 def _advice(
-    ev: Evaluation,
-    policy: str,
-    width: float | None,
-    level: float,
-    shares: Sequence[float],
-    *,
-    learns: bool,
+    ev: Evaluation, policy: str, width: float | None, level: float, shares: Sequence[float], *, learns: bool
 ) -> PolicyAdvice:
     chosen = headline(ev.estimators)
     e, verdict = ev[policy, chosen.name], ev.verdict(policy, level=level)
@@ -174,8 +166,7 @@ def _advice(
     now = widths[0] if interval is None else interval.width
     wanted = width if width is not None else (now if math.isfinite(now) else min(widths)) / 2
     plans = tuple(
-        Plan(x, w, f.curve.rows(wanted), *f.between(n), f)
-        for x, w, f in zip(shares, widths, forecasts, strict=True)
+        Plan(x, w, f.curve.rows(wanted), *f.between(n), f) for x, w, f in zip(shares, widths, forecasts, strict=True)
     )
     return PolicyAdvice(
         policy,
@@ -198,30 +189,18 @@ def _with_noise(forecast: Forecast, e: Estimate) -> Forecast:
         return replace(forecast, tail=tail)
     c, square = sample.counts, sample.residual**2
     # The relative error of a standard deviation is half that of the variance.
-    luck = 0.5 * math.sqrt(
-        max(sample.total * float(c @ square**2) / float(c @ square) ** 2 - 1, 0.0)
-    )
+    luck = 0.5 * math.sqrt(max(sample.total * float(c @ square**2) / float(c @ square) ** 2 - 1, 0.0))
     return replace(forecast, uncertainty=luck / math.sqrt(sample.total), luck=luck, tail=tail)
 
 
 def _forecast(
-    own: tuple[float, float] | None,
-    z: float,
-    n: float,
-    view: View | None,
-    share: float,
-    *,
-    learns: bool,
+    own: tuple[float, float] | None, z: float, n: float, view: View | None, share: float, *, learns: bool
 ) -> Forecast:
     """From the width and standard error of the log's own interval, or from the variance alone."""
     if own is None:
         finite = view is not None and (share > 0 or view.uncovered == 0)
         return Forecast(
-            Curve(
-                2 * z * math.sqrt(view.variance(share, smooth=True))
-                if view is not None and finite
-                else math.inf
-            )
+            Curve(2 * z * math.sqrt(view.variance(share, smooth=True)) if view is not None and finite else math.inf)
         )
     width, error = own
     ratio = informed = 1.0

@@ -38,9 +38,7 @@ def tree_svg(root: Node, features: Sequence[Feature], labels: Sequence[Hashable]
         if isinstance(node, Leaf):
             x = ACROSS * (made.leaves + 0.5)
             made.leaves += 1
-            made.parts.append(
-                _box(x, y, str(labels[node.action]), f"{node.rows:,} rows", bold=True)
-            )
+            made.parts.append(_box(x, y, str(labels[node.action]), f"{node.rows:,} rows", bold=True))
             return x
         left, right = place(node.left, depth + 1), place(node.right, depth + 1)
         x = (left + right) / 2
@@ -75,9 +73,7 @@ def _box(x: float, y: float, text: str, small: str, *, bold: bool = False) -> st
     )
 
 
-def _text(
-    x: float, y: float, size: int, text: str, more: str = "", *, anchor: str = "middle"
-) -> str:
+def _text(x: float, y: float, size: int, text: str, more: str = "", *, anchor: str = "middle") -> str:
     place = f'x="{x:g}" y="{y:g}" text-anchor="{anchor}" font-size="{size}"'
     return f'<text {place} fill="currentColor"{more}>{esc(text)}</text>'
 

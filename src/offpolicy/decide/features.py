@@ -68,9 +68,7 @@ class Feature:
         """
         if self.is_text:
             place = {level: i for i, level in enumerate(self.levels)}
-            return np.array(
-                [place.get(str(v), len(place)) for v in values.tolist()], dtype=np.int64
-            )
+            return np.array([place.get(str(v), len(place)) for v in values.tolist()], dtype=np.int64)
         numbers = np.asarray(values, dtype=np.float64)
         codes = np.searchsorted(np.array(self.cuts), numbers, side="left")
         return np.where(np.isnan(numbers), len(self.cuts) + 1, codes)

@@ -19,15 +19,7 @@ import numpy as np
 from offpolicy._arguments import checks_arguments
 from offpolicy.decide.features import coded, learn_features
 from offpolicy.decide.learned import LEARNED, NAIVE, SCORE, Learned
-from offpolicy.decide.learners import (
-    LEARNERS,
-    LONG,
-    Material,
-    OwnLearner,
-    OwnPolicy,
-    Task,
-    default_reward_model,
-)
+from offpolicy.decide.learners import LEARNERS, LONG, Material, OwnLearner, OwnPolicy, Task, default_reward_model
 from offpolicy.errors import UsageError, did_you_mean
 from offpolicy.evaluation.evaluate import evaluate
 from offpolicy.evaluation.question import Asked
@@ -140,9 +132,7 @@ def learn_policy(
     sign = -1.0 if asked.names[0] in asked.minimized else 1.0
     order = _order(log, sign)
     each = _each(log, order)
-    whole = evaluate(
-        log, each, estimators=[SCORE], folds=folds, seed=seed, minimize=minimize, **models
-    )
+    whole = evaluate(log, each, estimators=[SCORE], folds=folds, seed=seed, minimize=minimize, **models)
     policy = fit(_material(features, codes, whole, log, order, sign), task)
     label = whole.problem.source.folds.labels[0]
     k = len(log.actions)
@@ -221,9 +211,7 @@ def _material(
     order: tuple[int, ...],
     sign: float,
 ) -> Material:
-    return Material(
-        features, codes, sign * _scores(ev), log.actions, log.eligible, order, _rows(log)
-    )
+    return Material(features, codes, sign * _scores(ev), log.actions, log.eligible, order, _rows(log))
 
 
 def _scores(ev: Evaluation) -> Floats:
@@ -238,18 +226,14 @@ def _in_memory(log: BanditLog | LogScan, learner: Any) -> BanditLog:
         log = cast("LogScan", log).read()
     log = cast("BanditLog", log)
     if getattr(log, "kind", None) != "bandit" or not log.in_memory:
-        raise UsageError(
-            "learn_policy needs a bandit log in memory: BanditLog.from_frame, or scan(…, way='rows')."
-        )
+        raise UsageError("learn_policy needs a bandit log in memory: BanditLog.from_frame, or scan(…, way='rows').")
     if log.is_continuous:
         raise UsageError(
             "learn_policy chooses among actions that are labels, and those of this log are numbers. Give groups of "
             "them as the action (prices by range), or see ev.value_curve()."
         )
     if float(log.count.max()) > 1:
-        raise UsageError(
-            "learn_policy needs one row per decision; this log is compressed. Use way='rows'."
-        )
+        raise UsageError("learn_policy needs one row per decision; this log is compressed. Use way='rows'.")
     _check_context(log, learner)
     return log
 
@@ -281,6 +265,4 @@ def _check_context(log: BanditLog, learner: Any) -> None:
             f"{np.shape(log.context.table)}. Give a table of features."
         )
     if learner == "boosted" and not learn_features(_rows(log), log.context.names):
-        raise UsageError(
-            "learner='boosted' needs a context column with more than one value. Use learner='tree'."
-        )
+        raise UsageError("learner='boosted' needs a context column with more than one value. Use learner='tree'.")

@@ -78,11 +78,7 @@ class Learned:
             return own
         apart = (self.naive - self.value).std_error
         spread = float(special.ndtri(0.5 + level / 2)) * (apart if math.isfinite(apart) else 0.0)
-        return replace(
-            own,
-            low=own.low - spread,
-            high=own.high + spread,
-        )
+        return replace(own, low=own.low - spread, high=own.high + spread)
 
     @property
     def optimism(self) -> float:
@@ -130,11 +126,7 @@ class Learned:
             f"from {plain(self.naive.value, 4)}, which flatters it by {plain(self.optimism, 2)}"
         )
         ends = f"95% {signed(g.low, v)} to {signed(g.high, v)}"
-        word, hint = (
-            ("change against", "; less is better")
-            if self.evaluation.minimize
-            else ("gain over", "")
-        )
+        word, hint = ("change against", "; less is better") if self.evaluation.minimize else ("gain over", "")
         gain = f"{word} the logging policy {signed(self.gain.value, v)} ({ends}){hint}"
         return "\n".join([str(self.policy), value, gain])
 

@@ -137,10 +137,7 @@ def _regressions(given: Material, task: Task, at: Ints) -> tuple[Any, ...]:
     return tuple(models)
 
 
-LEARNERS: dict[str, Callable[[Material, Task], TreePolicy | BoostedPolicy]] = {
-    "tree": _tree,
-    "boosted": _boosted,
-}
+LEARNERS: dict[str, Callable[[Material, Task], TreePolicy | BoostedPolicy]] = {"tree": _tree, "boosted": _boosted}
 
 
 @dataclass(frozen=True, eq=False)

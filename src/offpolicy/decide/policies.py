@@ -11,13 +11,7 @@ import numpy as np
 from offpolicy._visible import printable
 from offpolicy.decide.drawing import tree_svg
 from offpolicy.decide.features import Feature, coded
-from offpolicy.decide.questions import (
-    condition,
-    condition_in_sql,
-    shortened,
-    sql_literal,
-    sql_name,
-)
+from offpolicy.decide.questions import condition, condition_in_sql, shortened, sql_literal, sql_name
 from offpolicy.decide.tree import Leaf, Node, Split, choose
 from offpolicy.errors import PolicyError
 from offpolicy.policies.context import n_rows
@@ -54,11 +48,7 @@ class TreePolicy:
 
     def bind(self, actions: tuple[Hashable, ...]) -> TreePolicy:
         """Return the policy for these actions, in this order."""
-        require_actions(
-            sorted({self.labels[leaf.action] for leaf in leaves(self.root)}, key=str),
-            actions,
-            "the tree",
-        )
+        require_actions(sorted({self.labels[leaf.action] for leaf in leaves(self.root)}, key=str), actions, "the tree")
         return replace(self, actions=tuple(actions))
 
     def choices(self, context: Any, *, eligible: Bools | None = None) -> Ints:
@@ -86,11 +76,7 @@ class TreePolicy:
     def table(self) -> list[dict[str, Any]]:
         """One row for each leaf: its conditions, its action, and how many logged rows it holds."""
         return [
-            {
-                "when": " and ".join(shortened(when)) or "always",
-                "action": self.labels[leaf.action],
-                "rows": leaf.rows,
-            }
+            {"when": " and ".join(shortened(when)) or "always", "action": self.labels[leaf.action], "rows": leaf.rows}
             for when, leaf in paths(self.root, self.features)
         ]
 
@@ -164,9 +150,7 @@ def leaves(node: Node) -> list[Leaf]:
     return [node] if isinstance(node, Leaf) else [*leaves(node.left), *leaves(node.right)]
 
 
-def paths(
-    node: Node, features: tuple[Feature, ...], *, as_sql: bool = False
-) -> list[tuple[list[str], Leaf]]:
+def paths(node: Node, features: tuple[Feature, ...], *, as_sql: bool = False) -> list[tuple[list[str], Leaf]]:
     """The conditions that lead to each leaf, in words or in SQL."""
     if isinstance(node, Leaf):
         return [([], node)]
@@ -249,9 +233,7 @@ class BoostedPolicy:
         if self.halves:
             off = [np.square(_predicted(models, matrix) - scores) for models in self.halves]
             scores = scores - self.caution * np.sqrt(np.mean(off, axis=0))
-        found: Ints = (scores if eligible is None else np.where(eligible, scores, -np.inf)).argmax(
-            axis=1
-        )
+        found: Ints = (scores if eligible is None else np.where(eligible, scores, -np.inf)).argmax(axis=1)
         return found
 
     def probabilities(self, context: Any, *, eligible: Bools | None = None) -> Floats:

@@ -21,10 +21,7 @@ def condition(feature: Feature, at: int) -> tuple[str, str]:
     ('age ≤ 30', 'age > 30')
     """
     if feature.is_text:
-        return (
-            f"{feature.label} is {feature.levels[at]}",
-            f"{feature.label} is not {feature.levels[at]}",
-        )
+        return (f"{feature.label} is {feature.levels[at]}", f"{feature.label} is not {feature.levels[at]}")
     if at >= len(feature.cuts):
         return f"{feature.label} is known", f"{feature.label} is missing"
     cut = f"{feature.cuts[at]:.6g}"

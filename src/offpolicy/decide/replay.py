@@ -161,9 +161,7 @@ def replay(
                 probabilities[name] = world.progressive(name, learner, advance)
             else:
                 rng = np.random.default_rng([seed, number])
-                probabilities[name], accepted[name] = world.rejection(
-                    name, learner, c, rng, advance
-                )
+                probabilities[name], accepted[name] = world.rejection(name, learner, c, rng, advance)
     predicted = {
         each: _past_predictions(log.with_reward(each), block, scored, model, seed)
         for each, model in _models(reward_model, log).items()
@@ -319,10 +317,7 @@ def _named(learners: Any) -> dict[str, Any]:
         return {type(learners).__name__: learners}
     if not learners:
         raise UsageError("learners= is empty: name at least one, such as {'LinUCB': 'linucb'}.")
-    return {
-        str(name): online.named(each) if isinstance(each, str) else each
-        for name, each in learners.items()
-    }
+    return {str(name): online.named(each) if isinstance(each, str) else each for name, each in learners.items()}
 
 
 def _check_log(log: Log, method: str) -> None:

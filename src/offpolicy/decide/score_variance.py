@@ -90,9 +90,7 @@ class View:
         total = self.variance(exploration, smooth=True)
         if not 0 < total < math.inf or self.uncovered > 0:
             return math.nan
-        parts = np.bincount(
-            self.meant.row, self._parts(self.meant, exploration), minlength=len(self.mass)
-        )
+        parts = np.bincount(self.meant.row, self._parts(self.meant, exploration), minlength=len(self.mass))
         covered = float(parts.sum())
         error = math.sqrt(float(((parts - self.mass * covered) ** 2 / self.count).sum()))
         return 0.5 * math.hypot(error, self.calibration * covered) / total
@@ -146,9 +144,7 @@ def view_of(ev: Evaluation, policy: str, *, whole: bool) -> View:
     )
 
 
-def _expected(
-    d: Decisions, seen: Terms, mass: Floats, count: Floats, opened: Floats
-) -> tuple[Terms, float]:
+def _expected(d: Decisions, seen: Terms, mass: Floats, count: Floats, opened: Floats) -> tuple[Terms, float]:
     """Terms with squared residuals that the model expects: of few rows with large weights the seen ones say little.
 
     A reward of two values that has chance p of the higher one has variance p (1 − p) times their distance squared. This
@@ -192,9 +188,7 @@ def _never_random(pi_b: Floats) -> bool:
 
 def scored(estimators: Sequence[Estimator]) -> Estimator:
     """The estimator whose q and v stand for those of the headline: cross-fitted with a model; DML where it is there."""
-    able = [
-        e for e in estimators if {"value", "behavior"} <= set(e.needs) and e.split == "crossfit"
-    ]
+    able = [e for e in estimators if {"value", "behavior"} <= set(e.needs) and e.split == "crossfit"]
     if not able:
         raise UsageError("advise needs a cross-fitted doubly robust estimator, such as DML.")
     plain = [e for e in able if e.emphasis is None]

@@ -71,9 +71,7 @@ class PolicyLearner:
         """Change settings."""
         for name, value in settings.items():
             if name not in SETTINGS:
-                raise UsageError(
-                    f"PolicyLearner has no setting {name!r}.{did_you_mean(name, SETTINGS)}"
-                )
+                raise UsageError(f"PolicyLearner has no setting {name!r}.{did_you_mean(name, SETTINGS)}")
             setattr(self, name, value)
         return self
 
@@ -121,7 +119,5 @@ class PolicyLearner:
 
     def _fitted(self) -> Learned:
         if not hasattr(self, "learned_"):
-            raise UsageError(
-                "PolicyLearner is not fitted: call fit(X) with rows of the log's frame."
-            )
+            raise UsageError("PolicyLearner is not fitted: call fit(X) with rows of the log's frame.")
         return self.learned_

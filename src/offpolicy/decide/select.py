@@ -27,11 +27,7 @@ from offpolicy.evaluation.shown import Tracked, name_of
 from offpolicy.inference.family import adjusted
 from offpolicy.inference.figures import signed
 from offpolicy.inference.intervals.concentration import empirical_bernstein, implicit_exploration
-from offpolicy.inference.intervals.joint_bets import (
-    exceeds_one,
-    gain_lower_bound,
-    value_lower_bound,
-)
+from offpolicy.inference.intervals.joint_bets import exceeds_one, gain_lower_bound, value_lower_bound
 from offpolicy.inference.intervals.sample import Sample
 from offpolicy.inference.registry import is_balanced, names
 from offpolicy.policies.target import LOGGING_POLICY
@@ -133,13 +129,10 @@ class Selection:
     @printable
     def __str__(self) -> str:
         lines = [
-            f"{c.policy}: {c.shown} against the logging policy, {self._limit(c)}({c.method})"
-            for c in self.candidates
+            f"{c.policy}: {c.shown} against the logging policy, {self._limit(c)}({c.method})" for c in self.candidates
         ]
         said = (
-            "Keep the logging policy: no policy is shown to be better"
-            if self.keeps_logging
-            else f"Adopt {self.chosen}"
+            "Keep the logging policy: no policy is shown to be better" if self.keeps_logging else f"Adopt {self.chosen}"
         )
         return "\n".join([*lines, f"{said} (wrong adoptions: at most {100 * self.rate:.3g}%)."])
 
@@ -152,13 +145,7 @@ class Selection:
 
 
 @checks_arguments
-def select(
-    ev: Evaluation,
-    *,
-    rate: float = 0.05,
-    method: Method = "auto",
-    estimator: str | None = None,
-) -> Selection:
+def select(ev: Evaluation, *, rate: float = 0.05, method: Method = "auto", estimator: str | None = None) -> Selection:
     """Choose a policy to adopt, or keep the logging policy.
 
     Parameters
@@ -237,12 +224,8 @@ def _candidate(ev: Evaluation, policy: str, estimator: str, rate: float, method:
         if method != "auto" or not exact or (sound and is_balanced(intervals[0])):
             if not sound:
                 return unknown
-            ends = [
-                (i.high if ev.minimize else i.low) if i.sufficient else nothing for i in intervals
-            ]
-            return Candidate(
-                policy, difference.value, ends[0], intervals[0].method, e.value, ends[1]
-            )
+            ends = [(i.high if ev.minimize else i.low) if i.sufficient else nothing for i in intervals]
+            return Candidate(policy, difference.value, ends[0], intervals[0].method, e.value, ends[1])
     if not _is_sound(ev, policy, estimator, by_interval=False):
         return unknown
     evidence = e.known()
@@ -274,9 +257,7 @@ def _is_exact(ev: Evaluation, e: Estimate) -> bool:
     return problem.log.decides_once and problem.source.weights_known and e.known() is not None
 
 
-def _bound(
-    evidence: Any, rate: float, method: str, sign: float, *, less_logged: bool
-) -> tuple[float, str]:
+def _bound(evidence: Any, rate: float, method: str, sign: float, *, less_logged: bool) -> tuple[float, str]:
     """Lower bound of the difference to the logging policy, or of the value itself, of rewards times the sign."""
     weight, reward, count = evidence.weights, sign * evidence.rewards, evidence.count
     ends = evidence.reward_low, evidence.reward_high

@@ -25,9 +25,7 @@ def _column(log: Log, given: Any, what: str) -> Array:
             )
         return values if log.row_order is None else values[log.row_order]
     if log.source is None:
-        raise UsageError(
-            f"{what}={given!r} names a column, and this log was built from arrays. Give the array itself."
-        )
+        raise UsageError(f"{what}={given!r} names a column, and this log was built from arrays. Give the array itself.")
     columns = Columns(log.source)
     return columns.values(columns.require(given, what))
 
@@ -53,9 +51,7 @@ def blocks_of(log: Log, blocks: Any, time: Any) -> tuple[Ints, tuple[Any, ...]]:
             raise DataError(f"blocks= cannot be put in order: {error}. Use one type.") from error
         labels = tuple(found.tolist())
     if len(labels) < 2:
-        raise UsageError(
-            f"replay() needs at least 2 blocks: one to train on, one to score. There is {len(labels)}."
-        )
+        raise UsageError(f"replay() needs at least 2 blocks: one to train on, one to score. There is {len(labels)}.")
     if log.has_clusters:
         _whole_clusters(log, codes)
     return np.asarray(codes, dtype=np.int64), labels
@@ -67,9 +63,7 @@ def _equal_blocks(log: Log, number: int, time: Any) -> tuple[Ints, tuple[Any, ..
             f"blocks={number} needs time=, the column that puts rows in order: the order of rows must not matter."
         )
     if not 2 <= number <= log.rows:
-        raise UsageError(
-            f"blocks= must be between 2 and the number of rows, {log.rows:,}. Got {number}."
-        )
+        raise UsageError(f"blocks= must be between 2 and the number of rows, {log.rows:,}. Got {number}.")
     _, rank = np.unique(_column(log, time, "time"), return_inverse=True)
     # Rows of one moment stay together: a block begins with a moment of its own.
     before = np.searchsorted(np.sort(rank), rank)

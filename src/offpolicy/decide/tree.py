@@ -127,9 +127,7 @@ class Search:
                 continue
             # Inside a split that is tried nothing else is: the levels below look two questions ahead.
             one, other = (self._grow(depth - 1, side, tries=False) for side in sides)
-            grown = Grown(
-                Split(found.feature, found.at, one.node, other.node), one.earned + other.earned
-            )
+            grown = Grown(Split(found.feature, found.at, one.node, other.node), one.earned + other.earned)
             if grown.earned <= best.earned + TINY * (1 + abs(best.earned)):
                 continue
             best = grown
@@ -194,9 +192,7 @@ class Search:
                 joint = rows.codes[j] * inner.bins
                 joint += rows.codes[i]
                 sums = _histogram(joint, outer.bins * inner.bins, rows)
-                quadrants = self._quadrants(
-                    sums.reshape(-1, outer.bins, inner.bins), outer, inner, smallest
-                )
+                quadrants = self._quadrants(sums.reshape(-1, outer.bins, inner.bins), outer, inner, smallest)
                 for side in (0, 1):
                     asked_first = (quadrants[side][0] + quadrants[side][1]).max(axis=1)
                     asked_last = (quadrants[0][side] + quadrants[1][side]).max(axis=0)
@@ -204,9 +200,7 @@ class Search:
                     earned[i][side] = np.maximum(earned[i][side], asked_last)
         return _both(sides, earned, smallest)
 
-    def _quadrants(
-        self, table: Floats, outer: Feature, inner: Feature, smallest: float
-    ) -> list[list[Floats]]:
+    def _quadrants(self, table: Floats, outer: Feature, inner: Feature, smallest: float) -> list[list[Floats]]:
         """What is earned [left or right of one cut][left or right of the other]; −∞ where too few rows are."""
         left = _left(table, outer, 1)[:, :-1]
         corner = _left(left, inner, 2)[:, :, :-1]
@@ -214,10 +208,7 @@ class Search:
         column = _left(table.sum(axis=1, keepdims=True), inner, 2)[:, :, :-1]
         whole = table.sum(axis=(1, 2), keepdims=True)
         sums = [[corner, row - corner], [column - corner, whole - row - column + corner]]
-        return [
-            [np.where(s[0] >= smallest - 0.5, self._earned(s), -np.inf) for s in pair]
-            for pair in sums
-        ]
+        return [[np.where(s[0] >= smallest - 0.5, self._earned(s), -np.inf) for s in pair] for pair in sums]
 
 
 def _sums(rows: Rows) -> Floats:
@@ -249,9 +240,7 @@ def _all_sides(features: Sequence[Feature], rows: Rows) -> list[tuple[Floats, Fl
     return sides
 
 
-def _both(
-    sides: list[tuple[Floats, Floats]], earned: list[list[Floats]], smallest: float
-) -> list[Floats]:
+def _both(sides: list[tuple[Floats, Floats]], earned: list[list[Floats]], smallest: float) -> list[Floats]:
     """What both sides of every split earn together; −∞ where one has too few rows."""
     totals = []
     for (left, right), both in zip(sides, earned, strict=True):
@@ -287,9 +276,7 @@ def choose(node: Node, features: Sequence[Feature], codes: list[Ints], n: int) -
     return out
 
 
-def _fill(
-    node: Node, features: Sequence[Feature], codes: list[Ints], rows: Ints, out: Ints
-) -> None:
+def _fill(node: Node, features: Sequence[Feature], codes: list[Ints], rows: Ints, out: Ints) -> None:
     if isinstance(node, Leaf):
         out[rows] = node.action
         return

@@ -43,14 +43,7 @@ class TooManyCellsError(OffPolicyError):
 
 
 def compress(
-    engine: Engine,
-    table: Any,
-    roles: Roles,
-    facts: Facts,
-    plan: Plan,
-    *,
-    extra: Sequence[str] = (),
-    max_cells: int,
+    engine: Engine, table: Any, roles: Roles, facts: Facts, plan: Plan, *, extra: Sequence[str] = (), max_cells: int
 ) -> BanditLog:
     """Compress a checked log.
 
@@ -95,14 +88,7 @@ def compress(
     return log
 
 
-def _grouped(
-    engine: Engine,
-    rows: Any,
-    keys: list[str],
-    packing: Packing | None,
-    *,
-    max_cells: int,
-) -> Any:
+def _grouped(engine: Engine, rows: Any, keys: list[str], packing: Packing | None, *, max_cells: int) -> Any:
     """Cells with their counts, in the order of their keys."""
     by = keys
     if packing is not None:
@@ -131,9 +117,7 @@ def _contexts(engine: Engine, rows: Any, roles: Roles, limit: int) -> Any:
     try:
         found = found.sort_by([(name, "ascending") for name in names])
     except (pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
-        raise DataError(
-            f"a context column cannot be sorted: {error}. Use plain columns."
-        ) from error
+        raise DataError(f"a context column cannot be sorted: {error}. Use plain columns.") from error
     return found.combine_chunks()
 
 
@@ -205,13 +189,7 @@ def _canonical_order(cells: Any, keys: Sequence[str]) -> Ints:
 
 
 def _log(
-    cells: Any,
-    contexts: Any,
-    roles: Roles,
-    facts: Facts,
-    extra: Sequence[str],
-    folds: list[str],
-    count: Floats,
+    cells: Any, contexts: Any, roles: Roles, facts: Facts, extra: Sequence[str], folds: list[str], count: Floats
 ) -> BanditLog:
     def optional(name: str) -> Any:
         return numbers(cells, name) if name in cells.column_names else None

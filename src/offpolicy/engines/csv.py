@@ -43,9 +43,7 @@ def header(path: str, comma: str | None = None) -> list[str]:
     if not raw.strip():
         raise DataError(f"{path!r} is empty: a CSV file begins with a line of column names.")
     if raw[:2] in {b"\xff\xfe", b"\xfe\xff"} or b"\x00" in raw[:1000]:
-        raise DataError(
-            f"{path!r} is not UTF-8 text (it looks like UTF-16, or binary). Save it as UTF-8."
-        )
+        raise DataError(f"{path!r} is not UTF-8 text (it looks like UTF-16, or binary). Save it as UTF-8.")
     line_end = min((raw.find(end) for end in (b"\n", b"\r") if end in raw), default=-1)
     if line_end < 0 and len(raw) >= HEADER_BYTES:
         raise DataError(f"{path!r}: the first line is longer than {HEADER_BYTES:,} bytes.")
@@ -57,9 +55,7 @@ def header(path: str, comma: str | None = None) -> list[str]:
             f"{path!r} is not UTF-8 text (line {row + 1}). Save it as UTF-8; older spreadsheets write Latin-1."
         ) from error
     try:
-        rows = csv.reader(
-            io.StringIO(text, newline=""), strict=True, delimiter=comma or separator(path)
-        )
+        rows = csv.reader(io.StringIO(text, newline=""), strict=True, delimiter=comma or separator(path))
         names = next(rows)
     except (csv.Error, StopIteration) as error:
         raise DataError(f"{path!r}: the line of column names cannot be read ({error}).") from error
@@ -146,12 +142,8 @@ def _counted(
     """How many cells of each column are of each kind, by one query whose length does not grow with the columns."""
     if not names:
         return {}
-    long = table.select(*names).pivot_longer(
-        ibis_module().selectors.all(), names_to="name", values_to="cell"
-    )
-    sums = {
-        what: kind.fill_null(False).cast("int64").sum() for what, kind in kinds(long.cell).items()
-    }
+    long = table.select(*names).pivot_longer(ibis_module().selectors.all(), names_to="name", values_to="cell")
+    sums = {what: kind.fill_null(False).cast("int64").sum() for what, kind in kinds(long.cell).items()}
     found = engine.table(long.group_by("name").aggregate(**sums)).to_pylist()
     none = dict.fromkeys(sums, 0)
     return dict.fromkeys(names, none) | {row.pop("name"): row for row in found}

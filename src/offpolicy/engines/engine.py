@@ -144,9 +144,7 @@ class DuckDB:
                 "autoload_known_extensions": False,
             }
             try:
-                self._connection = duckdb.connect(
-                    path, read_only=self._database is not None, config=config
-                )
+                self._connection = duckdb.connect(path, read_only=self._database is not None, config=config)
             except duckdb.Error as error:
                 raise DataError(f"DuckDB cannot open {path!r}: {error}") from error
             self._connection.execute("SET enable_progress_bar = false")
@@ -334,16 +332,12 @@ def _settings(memory_limit: Any, threads: Any) -> dict[str, Any]:
     if memory_limit is not None:
         size = MEMORY.fullmatch(memory_limit) if isinstance(memory_limit, str) else None
         if size is None or float(size["number"]) == 0:
-            raise UsageError(
-                f"memory_limit= must be a size such as '2GB' or '500MB'. Got {memory_limit!r} instead."
-            )
+            raise UsageError(f"memory_limit= must be a size such as '2GB' or '500MB'. Got {memory_limit!r} instead.")
         settings["memory_limit"] = memory_limit.strip()
     if threads is not None:
         check_count("threads=", threads)
         if threads > MOST_THREADS:
-            raise UsageError(
-                f"threads= must be at most {MOST_THREADS:,}; each takes memory. Got {threads!r} instead."
-            )
+            raise UsageError(f"threads= must be at most {MOST_THREADS:,}; each takes memory. Got {threads!r} instead.")
         settings["threads"] = int(threads)
     return settings
 
@@ -377,9 +371,7 @@ def backend_errors(name: str) -> Iterator[None]:
     except OffPolicyError:
         raise
     except Exception as error:
-        raise DataError(
-            f"{name} could not answer a query about the log: {_first_line(error)}"
-        ) from error
+        raise DataError(f"{name} could not answer a query about the log: {_first_line(error)}") from error
 
 
 def _first_line(error: BaseException) -> str:

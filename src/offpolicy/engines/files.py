@@ -93,9 +93,7 @@ def sql_text(text: str) -> str:
 
 def sql_files(paths: Sequence[str]) -> str:
     """A list of files as SQL writes it; characters of patterns in a name stand for themselves."""
-    return ", ".join(
-        sql_text(re.sub(r"[*?\[]", r"[\g<0>]", str(Path(path).absolute()))) for path in paths
-    )
+    return ", ".join(sql_text(re.sub(r"[*?\[]", r"[\g<0>]", str(Path(path).absolute()))) for path in paths)
 
 
 def is_pattern(source: str) -> bool:
@@ -192,8 +190,7 @@ def common_schema(paths: Sequence[str]) -> Any:
             odd = min(set(other.names) ^ set(names))
             has, lacks = (path, first) if odd in other.names else (first, path)
             raise DataError(
-                f"column {odd!r} is in {has!r} and not in {lacks!r}. Files of one log must have the same "
-                "columns."
+                f"column {odd!r} is in {has!r} and not in {lacks!r}. Files of one log must have the same columns."
             )
         for name in names:
             mine, theirs = schema.field(name).type, other.field(name).type

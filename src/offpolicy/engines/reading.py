@@ -71,9 +71,7 @@ class Reading:
     progress: Progress | None = None
 
     @classmethod
-    def of(
-        cls, given: Mapping[str, Any], what: str = "scan()", beside: Collection[str] = ()
-    ) -> Reading:
+    def of(cls, given: Mapping[str, Any], what: str = "scan()", beside: Collection[str] = ()) -> Reading:
         """From the keywords of a scan.
 
         >>> Reading.of({"chunk_row": 5})
@@ -83,9 +81,7 @@ class Reading:
         names = [each.name for each in fields(cls)]
         for name in given:
             if name not in names:
-                raise UsageError(
-                    f"{what} has no argument {name!r}.{did_you_mean(name, [*names, *beside])}"
-                )
+                raise UsageError(f"{what} has no argument {name!r}.{did_you_mean(name, [*names, *beside])}")
         made = cls(**given)
         if made.engine not in {None, "duckdb"} and made.memory_limit is not None:
             raise UsageError("memory_limit= is DuckDB's. Spark takes spark.executor.memory.")
@@ -110,9 +106,7 @@ def signature(function: Callable[..., Any]) -> inspect.Signature:
     own = inspect.signature(function)
     kept = [p for p in own.parameters.values() if p.kind is not p.VAR_KEYWORD]
     options = [
-        inspect.Parameter(
-            f.name, inspect.Parameter.KEYWORD_ONLY, default=f.default, annotation=f.type
-        )
+        inspect.Parameter(f.name, inspect.Parameter.KEYWORD_ONLY, default=f.default, annotation=f.type)
         for f in fields(Reading)
     ]
     return own.replace(parameters=[*kept, *options])

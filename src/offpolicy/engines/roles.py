@@ -80,9 +80,7 @@ class Roles:
             if not isinstance(name, str):
                 raise DataError(f"{role}= must be a column name (str). Got {name!r} instead.")
             if name not in columns:
-                raise DataError(
-                    f"{role}={name!r}: the source has no such column.{did_you_mean(name, columns)}"
-                )
+                raise DataError(f"{role}={name!r}: the source has no such column.{did_you_mean(name, columns)}")
         check_apart(
             {
                 "action": self.action,
@@ -92,9 +90,7 @@ class Roles:
             }
         )
         if len(set(self.context)) != len(self.context):
-            raise DataError(
-                f"context= lists a column twice: {list(self.context)}. List each column once."
-            )
+            raise DataError(f"context= lists a column twice: {list(self.context)}. List each column once.")
         for forbidden, role in ((self.action, "action"), *((c, "reward") for c in self.rewards)):
             if forbidden in self.context:
                 raise DataError(
@@ -117,11 +113,7 @@ def number(column: Any, role: str) -> Any:
 
 
 def normalized(
-    table: Any,
-    roles: Roles,
-    labels: Sequence[Any] | None,
-    extra: Sequence[str] = (),
-    dialect: str | None = None,
+    table: Any, roles: Roles, labels: Sequence[Any] | None, extra: Sequence[str] = (), dialect: str | None = None
 ) -> Any:
     """The log with one column for each part.
 
@@ -140,9 +132,7 @@ def normalized(
     elif roles.propensity is not None and labels is not None:
         by_label = distribution_columns(roles.propensity, labels)
         whole = {label: number(table[name], "propensity") for label, name in by_label.items()}
-        columns["propensity"] = ibis.cases(
-            *((table[roles.action] == label, p) for label, p in whole.items())
-        )
+        columns["propensity"] = ibis.cases(*((table[roles.action] == label, p) for label, p in whole.items()))
         columns |= {f"p{j}": p for j, p in enumerate(whole.values())}
     for role in ("batch", "cluster", "fold"):
         if getattr(roles, role) is not None:
@@ -208,9 +198,7 @@ def distribution_columns(propensity: Any, labels: Sequence[Any]) -> dict[Any, st
     if isinstance(propensity, Mapping):
         missing = [label for label in labels if label not in propensity]
         if missing:
-            raise DataError(
-                f"propensity= names no column for action {missing[0]!r}. Name one for each."
-            )
+            raise DataError(f"propensity= names no column for action {missing[0]!r}. Name one for each.")
         refuse_other_actions(propensity, labels)
         return {label: propensity[label] for label in labels}
     refuse_twice(propensity)
@@ -237,9 +225,7 @@ def integer_id(column: Any, table: Any, dialect: str | None = None) -> Any:
     if dtype.is_integer():
         return _wrapped(column) if str(dtype).strip("!") == "uint64" else column.cast("int64")
     if not dtype.is_string():
-        raise DataError(
-            f"column {column.get_name()!r} holds {dtype}. An id or cluster must be an integer or text."
-        )
+        raise DataError(f"column {column.get_name()!r} holds {dtype}. An id or cluster must be an integer or text.")
     digest = _digest(column, dialect or _dialect_of(table))
     digits = ibis.literal("0123456789abcdef")
     # Engines find a position as a 32-bit integer, which the sum would overflow: 32 bits are exact as floats.

@@ -67,9 +67,7 @@ class Schema:
         context = Context(np.empty((rows.num_rows, 0)))
         if roles.context:
             columns = [f"x{j}" for j in range(len(roles.context))]
-            context = Context(
-                frame(columns, roles.context), None, tuple(roles.context), self.levels or {}
-            )
+            context = Context(frame(columns, roles.context), None, tuple(roles.context), self.levels or {})
         source = None
         if self.extra:
             source = frame([f"extra{j}" for j in range(len(self.extra))], self.extra)
@@ -80,13 +78,9 @@ class Schema:
         log = BanditLog(
             context=context,
             actions=self.labels,
-            action=_required(
-                numbers("action") if roles.is_continuous else _placed(rows, "action", self.labels)
-            ),
+            action=_required(numbers("action") if roles.is_continuous else _placed(rows, "action", self.labels)),
             reward=reward,
-            further=further_of(
-                roles, lambda name: np.array(rows[name].to_numpy(), dtype=np.float64)
-            ),
+            further=further_of(roles, lambda name: np.array(rows[name].to_numpy(), dtype=np.float64)),
             propensity=numbers("propensity"),
             distribution=distribution_of(roles, numbers),
             batch=_placed(rows, "batch", self.batches),
@@ -151,6 +145,4 @@ def names_of(roles: Roles) -> Names:
     """What the owner calls the parts of the log."""
     propensity = roles.propensity if isinstance(roles.propensity, str) else "propensity"
     propensity = name_of(roles.distribution) or propensity
-    return Names(
-        roles.action, roles.reward, propensity, roles.batch or "batch", roles.cluster or "cluster"
-    )
+    return Names(roles.action, roles.reward, propensity, roles.batch or "batch", roles.cluster or "cluster")

@@ -22,12 +22,7 @@ from offpolicy.engines.stream import StreamedLog
 from offpolicy.engines.validate import Facts, facts
 from offpolicy.errors import DataError, UsageError
 from offpolicy.logs import messages
-from offpolicy.logs.action_features import (
-    check_feature_columns,
-    column_names,
-    of_columns,
-    of_table,
-)
+from offpolicy.logs.action_features import check_feature_columns, column_names, of_columns, of_table
 from offpolicy.logs.continuous import ActionKind, are_numbers
 from offpolicy.logs.frame import Columns
 from offpolicy.logs.metrics import reward_names
@@ -161,9 +156,7 @@ class LogScan(Scanned):
 
     def with_reward(self, name: str) -> LogScan:
         """The same log with another of its metrics as the reward."""
-        return (
-            self if name == self.roles.reward else replace(self, roles=self.roles.with_reward(name))
-        )
+        return self if name == self.roles.reward else replace(self, roles=self.roles.with_reward(name))
 
     def compress(self, folds: int = 2, *, seed: int = 0) -> BanditLog:
         """The log as weighted cells in memory: a `BanditLog` with counts and fold labels."""
@@ -189,10 +182,7 @@ class LogScan(Scanned):
     ) -> BanditLog | StreamedLog:
         """The log in the smallest exact form that fits: rows, weighted cells, or blocks of rows."""
         rewards = reward_model.values() if isinstance(reward_model, Mapping) else [reward_model]
-        given = [
-            *(("reward_model", model) for model in rewards),
-            ("behavior_model", behavior_model),
-        ]
+        given = [*(("reward_model", model) for model in rewards), ("behavior_model", behavior_model)]
         for what, model in given:
             if isinstance(model, np.ndarray | list | tuple):
                 raise UsageError(
@@ -206,9 +196,7 @@ class LogScan(Scanned):
             )
         extra = policy_columns({**named, "": behavior_model})
         if self.roles.fold is None:
-            check_enough(
-                plan.k, self._units(), "units" if self.roles.cluster is None else "clusters"
-            )
+            check_enough(plan.k, self._units(), "units" if self.roles.cluster is None else "clusters")
         else:
             plan = replace(plan, repeats=1)
         way, limits = self.way, self.limits
@@ -242,25 +230,15 @@ class LogScan(Scanned):
     def _cells(self, plan: Plan, extra: tuple[str, ...]) -> BanditLog:
         self.report("compress", 0.0)
         cells = compress(
-            self.engine,
-            self.table,
-            self.roles,
-            self.facts,
-            plan,
-            extra=extra,
-            max_cells=self.limits.cells,
+            self.engine, self.table, self.roles, self.facts, plan, extra=extra, max_cells=self.limits.cells
         )
         self.engine.rest()
         self.report("compress", 1.0)
-        return replace(
-            cells, about=self.about("cells", cells.rows), action_features=self.action_features
-        )
+        return replace(cells, about=self.about("cells", cells.rows), action_features=self.action_features)
 
     def _rows(self, streamed: StreamedLog) -> BanditLog:
         log = streamed.schema.log(self.engine.table(streamed.table()))
-        cluster = (
-            np.unique(log.cluster, return_inverse=True)[1] if log.has_clusters else log.cluster
-        )
+        cluster = np.unique(log.cluster, return_inverse=True)[1] if log.has_clusters else log.cluster
         return replace(log, cluster=cluster, about=self.about("rows", log.rows))
 
     def _schema(self, extra: tuple[str, ...]) -> Schema:

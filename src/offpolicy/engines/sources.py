@@ -71,17 +71,11 @@ def _opened(
     options = {"memory_limit": memory_limit, "threads": threads, "temp_directory": temp_directory}
     if isinstance(source, str | Path):
         path = str(source)
-        return (
-            _remote(path, options, labels)
-            if files.REMOTE.match(path)
-            else _files(path, table, options, labels)
-        )
+        return _remote(path, options, labels) if files.REMOTE.match(path) else _files(path, table, options, labels)
     return _in_memory(source, kind, table, options)
 
 
-def _spark_files(
-    source: Any, engine: str, temp_directory: Any, labels: Collection[str]
-) -> tuple[Engine, Any]:
+def _spark_files(source: Any, engine: str, temp_directory: Any, labels: Collection[str]) -> tuple[Engine, Any]:
     if not engine.startswith("spark"):
         raise UsageError(f"engine= must be 'duckdb', 'spark' or 'spark://…'. Got {engine!r}.")
     if not isinstance(source, str | Path):
@@ -91,9 +85,7 @@ def _spark_files(
     return read_files(str(source), engine, temp_directory=temp_directory, labels=labels)
 
 
-def _in_memory(
-    source: Any, kind: str, table: str | None, options: dict[str, Any]
-) -> tuple[Engine, Any]:
+def _in_memory(source: Any, kind: str, table: str | None, options: dict[str, Any]) -> tuple[Engine, Any]:
     if "DuckDBPyConnection" in kind:
         duck = DuckDB(source, **options)
         return duck, duck.from_name(_required(table))
@@ -131,9 +123,7 @@ def _remote(source: str, options: dict[str, Any], labels: Collection[str]) -> tu
         raise
 
 
-def _files(
-    source: str, table: str | None, options: dict[str, Any], labels: Collection[str]
-) -> tuple[Engine, Any]:
+def _files(source: str, table: str | None, options: dict[str, Any], labels: Collection[str]) -> tuple[Engine, Any]:
     suffix = Path(source.removesuffix(".gz")).suffix.lower()
     if suffix in DATABASES:
         if not Path(source).exists():
@@ -160,11 +150,7 @@ def _files(
 
 
 def _csv_files(
-    paths: list[str],
-    options: dict[str, Any],
-    labels: Collection[str],
-    separator: str | None = None,
-    decimal: str = ".",
+    paths: list[str], options: dict[str, Any], labels: Collection[str], separator: str | None = None, decimal: str = "."
 ) -> tuple[DuckDB, Any]:
     duck, cells = _view(paths, csv.duckdb_text(paths, separator), options)
     try:
@@ -303,11 +289,7 @@ def _sqlite(backend: Any, *, temp_directory: Any) -> Engine:
 
 
 # Backends of Ibis that need more than the common engine.
-IBIS_ENGINES: dict[str, Callable[..., Engine]] = {
-    "duckdb": _duckdb,
-    "pyspark": _spark,
-    "sqlite": _sqlite,
-}
+IBIS_ENGINES: dict[str, Callable[..., Engine]] = {"duckdb": _duckdb, "pyspark": _spark, "sqlite": _sqlite}
 
 
 def _required(table: str | None) -> str:

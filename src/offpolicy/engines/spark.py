@@ -48,12 +48,7 @@ class Spark:
     has_nan = True
 
     def __init__(
-        self,
-        session: Any,
-        *,
-        backend: Any = None,
-        own: bool = False,
-        temp_directory: str | Path | None = None,
+        self, session: Any, *, backend: Any = None, own: bool = False, temp_directory: str | Path | None = None
     ) -> None:
         self.session = session
         self.backend = ibis_module().pyspark.connect(session) if backend is None else backend
@@ -186,9 +181,7 @@ def _as_bytes(batches: Iterator[Any]) -> Iterator[Any]:
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, batch.schema) as writer:
             writer.write_batch(batch)
-        yield pa.RecordBatch.from_arrays(
-            [pa.array([sink.getvalue().to_pybytes()], pa.binary())], names=["part"]
-        )
+        yield pa.RecordBatch.from_arrays([pa.array([sink.getvalue().to_pybytes()], pa.binary())], names=["part"])
 
 
 def _from_bytes(data: Any) -> list[Any]:
@@ -206,11 +199,7 @@ def _one_batch(batches: list[Any], schema: Any) -> Any:
 
 
 def read_files(
-    source: str,
-    engine: str,
-    *,
-    temp_directory: str | Path | None = None,
-    labels: Collection[str] = (),
+    source: str, engine: str, *, temp_directory: str | Path | None = None, labels: Collection[str] = ()
 ) -> tuple[Engine, Any]:
     """Files read by Spark: ``engine`` is "spark" (this machine), or a master such as "spark://…"."""
     try:
@@ -246,12 +235,7 @@ def _rows_of_files(spark: Spark, source: str, labels: Collection[str]) -> Any:
             csv.common_header(here)
         with backend_errors("Spark"):
             frame = read.csv(
-                here or source,
-                header=True,
-                sep=csv.separator(source),
-                escape='"',
-                mode="FAILFAST",
-                multiLine=True,
+                here or source, header=True, sep=csv.separator(source), escape='"', mode="FAILFAST", multiLine=True
             )
         return csv.typed(spark, spark.source(frame), labels)
     if not plain.endswith((".parquet", ".pq")) and "." in plain.rsplit("/", maxsplit=1)[-1]:

@@ -82,8 +82,7 @@ class SparkBoosted:
             binary = encoded.where("label NOT IN (0, 1)").limit(1).count() == 0
             objective = "binary" if binary else "regression"
             return {
-                key: self._fit(encoded.where(_training(key)), width, objective, seed)
-                for key, seed in seeds.items()
+                key: self._fit(encoded.where(_training(key)), width, objective, seed) for key, seed in seeds.items()
             }
         finally:
             encoded.unpersist()

@@ -50,9 +50,7 @@ def scan_units(constructor: Any, source: Any, way: str, given: dict[str, Any]) -
     reading = Reading.of(rest, f"{constructor.__name__}.scan()", roles)
     for name in (*kind.needed, "action", "reward"):
         if given.get(name) is None and (name != kind.seen):
-            raise UsageError(
-                f"{constructor.__name__}.scan() needs {name}=: the column that holds it."
-            )
+            raise UsageError(f"{constructor.__name__}.scan() needs {name}=: the column that holds it.")
     named = UnitRoles.of(kind, {k: v for k, v in given.items() if k in roles})
     labels = [c for c in (named.unit, named.action, named.cluster, named.fold) if c is not None]
     runner, rows = reading.open(source, labels)
@@ -169,9 +167,7 @@ class UnitScan(Scanned):
         """All of it in memory, on which the checks of a log run."""
         return self.read()
 
-    def opened(
-        self, plan: Plan, named: dict[str, Any], value_model: Any, behavior_model: Any, /
-    ) -> Any:
+    def opened(self, plan: Plan, named: dict[str, Any], value_model: Any, behavior_model: Any, /) -> Any:
         """The units in memory, or what is narrow of them with contexts that come in blocks."""
         for what, model in (("value_model", value_model), ("behavior_model", behavior_model)):
             if isinstance(model, np.ndarray | list | tuple | dict):

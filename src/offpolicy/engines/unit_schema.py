@@ -108,9 +108,7 @@ class UnitRoles:
             if not isinstance(name, str):
                 raise DataError(f"{role}= must be a column name (str). Got {name!r} instead.")
             if name not in columns:
-                raise DataError(
-                    f"{role}={name!r}: the source has no such column.{did_you_mean(name, columns)}"
-                )
+                raise DataError(f"{role}={name!r}: the source has no such column.{did_you_mean(name, columns)}")
 
     def arguments(self, facts: Facts) -> dict[str, Any]:
         """Those of ``from_frame`` for rows of this log."""
@@ -155,9 +153,7 @@ class Facts:
     levels: dict[str, list[Any]]
 
 
-def facts_of(
-    engine: Engine, table: Any, roles: UnitRoles, actions: Sequence[Label] | None
-) -> Facts:
+def facts_of(engine: Engine, table: Any, roles: UnitRoles, actions: Sequence[Label] | None) -> Facts:
     """What the whole log has to say before any block of it is read."""
     counts = table.group_by(roles.unit).aggregate(rows=table.count())
     found = engine.table(
@@ -178,9 +174,7 @@ def facts_of(
             present = engine.table(table.select(name).distinct().limit(MAX_LEVELS))
             levels[name] = sorted(v for v in present[name].to_pylist() if v is not None)
     repeats = roles.kind.repeats(engine, table, roles)
-    return Facts(
-        int(found["rows"]), int(found["n"]), int(found["longest"]), labels, repeats, levels
-    )
+    return Facts(int(found["rows"]), int(found["n"]), int(found["longest"]), labels, repeats, levels)
 
 
 def ordered(table: Any, roles: UnitRoles, extra: Sequence[str]) -> Any:
@@ -197,9 +191,7 @@ def ordered(table: Any, roles: UnitRoles, extra: Sequence[str]) -> Any:
     for name in names:
         column = table[name]
         # Engines differ in what they make of decimals; a reward is a float64 everywhere.
-        columns[name] = (
-            column.cast("float64") if isinstance(column.type(), kind.Decimal) else column
-        )
+        columns[name] = column.cast("float64") if isinstance(column.type(), kind.Decimal) else column
     return table.select(**columns).order_by([roles.unit, roles.step])
 
 
@@ -235,9 +227,7 @@ class Kind(Protocol):
     def refuse_stream(self, engine: Engine, table: Any, roles: UnitRoles, facts: Facts) -> None:
         """Refuse what blocks cannot give the same answer for."""
 
-    def narrow(
-        self, cls: Any, fields: dict[str, Any], whole: dict[Any, Any], roles: UnitRoles
-    ) -> Any:
+    def narrow(self, cls: Any, fields: dict[str, Any], whole: dict[Any, Any], roles: UnitRoles) -> Any:
         """The log without its contexts."""
 
 
@@ -289,9 +279,7 @@ class Slots:
     def refuse_stream(self, engine: Engine, table: Any, roles: UnitRoles, facts: Facts) -> None:
         """Nothing: blocks know all that slates need."""
 
-    def narrow(
-        self, cls: Any, fields: dict[str, Any], whole: dict[Any, Any], roles: UnitRoles
-    ) -> Any:
+    def narrow(self, cls: Any, fields: dict[str, Any], whole: dict[Any, Any], roles: UnitRoles) -> Any:
         """The slates, under the interaction that was asked for."""
         starts = np.unique(whole["start"])
         if len(starts) > 1:
@@ -363,9 +351,7 @@ class Runs:
                 "or say discrete=False: the columns are then features of a model (FittedQ)."
             )
 
-    def narrow(
-        self, cls: Any, fields: dict[str, Any], whole: dict[Any, Any], roles: UnitRoles
-    ) -> Any:
+    def narrow(self, cls: Any, fields: dict[str, Any], whole: dict[Any, Any], roles: UnitRoles) -> Any:
         """The episodes, and which value they speak of."""
         terminated, truncated = self.flags(roles.settings)
         cut = roles.settings.get("truncated", "raise")

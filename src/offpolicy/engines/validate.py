@@ -158,9 +158,7 @@ def _check_ids(engine: Engine, table: Any, roles: Roles, n: int, about: int) -> 
         )
 
 
-def _raise_first(
-    engine: Engine, table: Any, roles: Roles, checks: list[_Check], row: dict[str, Any]
-) -> None:
+def _raise_first(engine: Engine, table: Any, roles: Roles, checks: list[_Check], row: dict[str, Any]) -> None:
     """Raise for the first kind of bad row."""
     for check in checks:
         if not row[check.key]:
@@ -168,9 +166,7 @@ def _raise_first(
         where = _where(engine, table, roles, check, int(row[check.key]), int(row["rows"]))
         if check.key == "p_high":
             highest = float(row["highest"])
-            raise DataError(
-                messages.probability_high(str(roles.propensity), "propensity", where, highest)
-            )
+            raise DataError(messages.probability_high(str(roles.propensity), "propensity", where, highest))
         raise DataError(check.sentence(where))
 
 
@@ -234,12 +230,7 @@ def _finite(table: Any, name: str, role: str, key: str, engine: Engine) -> list[
     bad = _missing(column, engine) | (size > sys.float_info.max)
     return [
         _Check(key, bad, column, lambda where: messages.not_finite(name, role, where)),
-        _Check(
-            f"{key}_large",
-            size > LARGEST,
-            column,
-            lambda where: messages.too_large(name, role, where),
-        ),
+        _Check(f"{key}_large", size > LARGEST, column, lambda where: messages.too_large(name, role, where)),
     ]
 
 
@@ -247,35 +238,23 @@ def _weight(table: Any, name: str, engine: Engine) -> list[_Check]:
     column = number(table[name], "weight")
     return [
         *_finite(table, name, "weight", "weight", engine),
-        _Check(
-            "weight_low", column < 0, column, lambda where: messages.negative_weight(name, where)
-        ),
+        _Check("weight_low", column < 0, column, lambda where: messages.negative_weight(name, where)),
     ]
 
 
 def _present(table: Any, name: str, role: str, engine: Engine) -> _Check:
     column = table[name]
     missing = _missing(column, engine) if column.type().is_floating() else column.isnull()
-    return _Check(
-        f"{role}_missing", missing, None, lambda where: messages.group_missing(name, role, where)
-    )
+    return _Check(f"{role}_missing", missing, None, lambda where: messages.group_missing(name, role, where))
 
 
 def _probability(table: Any, name: str, role: str, key: str, engine: Engine) -> list[_Check]:
     column = number(table[name], role)
     missing = _missing(column, engine)
     return [
+        _Check(f"{key}_missing", missing, None, lambda where: messages.probability_missing(name, role, where)),
         _Check(
-            f"{key}_missing",
-            missing,
-            None,
-            lambda where: messages.probability_missing(name, role, where),
-        ),
-        _Check(
-            f"{key}_low",
-            ~missing & (column <= 0),
-            column,
-            lambda where: messages.probability_low(name, role, where),
+            f"{key}_low", ~missing & (column <= 0), column, lambda where: messages.probability_low(name, role, where)
         ),
         _Check(
             f"{key}_tiny",
@@ -298,9 +277,7 @@ def _density(table: Any, name: str, engine: Engine) -> _Check:
     return _Check("density", bad, column, lambda where: messages.density_bad(name, where))
 
 
-def _distribution(
-    table: Any, roles: Roles, labels: tuple[Any, ...], engine: Engine
-) -> list[_Check]:
+def _distribution(table: Any, roles: Roles, labels: tuple[Any, ...], engine: Engine) -> list[_Check]:
     ibis = ibis_module()
     by_label = distribution_columns(roles.propensity, labels)
     columns = [number(table[name], "propensity") for name in by_label.values()]
@@ -310,10 +287,7 @@ def _distribution(
     for column in columns[1:]:
         total = total + column
     positive = ibis.cases(
-        *(
-            (table[roles.action] == label, column)
-            for label, column in zip(labels, columns, strict=True)
-        )
+        *((table[roles.action] == label, column) for label, column in zip(labels, columns, strict=True))
     )
     return [
         _Check(
@@ -334,12 +308,7 @@ def _distribution(
                 "for every action, in the order of `actions`."
             ),
         ),
-        _Check(
-            "p_low",
-            positive <= 0,
-            positive,
-            lambda where: messages.probability_low(text, "propensity", where),
-        ),
+        _Check("p_low", positive <= 0, positive, lambda where: messages.probability_low(text, "propensity", where)),
     ]
 
 

@@ -206,11 +206,7 @@ def _opening(question: Question, named: dict[str, Any], behavior: Any) -> Any:
     if pseudo:  # pseudo-rewards are made with the models of the question
         fixed = (*fixed, key_of(question.metrics.models))
     if pseudo or not log.in_memory or getattr(log, "undecided", False):
-        reads = {
-            column
-            for policy in (*named.values(), behavior)
-            for column in getattr(policy, "reads", ())
-        }
+        reads = {column for policy in (*named.values(), behavior) for column in getattr(policy, "reads", ())}
         drawn = key_of((question.folds, question.repeats, question.seed))
         fixed = (*fixed, drawn, frozenset(reads))
     return fixed
@@ -229,9 +225,7 @@ def _opened(question: Question, plan: Plan, named: dict[str, Any], behavior: Any
     return settle(log, drawn, question.metrics.models, question.seed)
 
 
-def _for_targets(
-    resolved: Mapping[str, Any], chosen: list[Estimator], *, asked: bool
-) -> list[Estimator]:
+def _for_targets(resolved: Mapping[str, Any], chosen: list[Estimator], *, asked: bool) -> list[Estimator]:
     """The estimators that policies allow: those known for the logged actions only have weights and no v."""
     partial = next((name for name, target in resolved.items() if target.shown is not None), None)
     modeled = [e.name for e in chosen if "value" in e.needs]
@@ -276,9 +270,7 @@ def _folds(log: Log, plan: Plan, asked: Any) -> Folds:
         if not log.decides_once:
             raise UsageError("stratify= is for bandit logs.")
         if log.has_clusters:
-            raise UsageError(
-                "folds cannot be stratified and clustered at once. Leave stratify out."
-            )
+            raise UsageError("folds cannot be stratified and clustered at once. Leave stratify out.")
         if log.is_continuous and plan.stratify == "action":
             raise UsageError("stratify='action' is for actions that are labels.")
         by = log.action if plan.stratify == "action" else log.reward

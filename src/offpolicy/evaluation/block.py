@@ -52,9 +52,7 @@ class Block:
             apart, action = target.numbers.apart, np.asarray(self.log.action, dtype=np.float64)
             self.columns.keep((APART, target.values_of), self.number, lambda: apart(action))
         return self.columns.keep(
-            ("pi_e", target.name),
-            self.number,
-            lambda: target.of_actions(self.log.context, self.log.action),
+            ("pi_e", target.name), self.number, lambda: target.of_actions(self.log.context, self.log.action)
         )
 
     def behavior(self, split: Split, repeat: int) -> Behavior:
@@ -87,9 +85,7 @@ class Block:
         if leaning is not None:
             self.columns.put(LEANING, self.number, leaning)
 
-    def values(
-        self, target: Target, estimator: Estimator, repeat: int, together: Sequence[Target]
-    ) -> Values:
+    def values(self, target: Target, estimator: Estimator, repeat: int, together: Sequence[Target]) -> Values:
         """Q and v of one target for the split of an estimator; ``together`` are predicted in one pass."""
         split = estimator.split
         repeat = 0 if split == "full" else repeat
@@ -102,8 +98,7 @@ class Block:
             others = {
                 t.values_of: t
                 for t in together
-                if t.values_of != target.values_of
-                and not self.columns.has((*name[:3], t.values_of), self.number)
+                if t.values_of != target.values_of and not self.columns.has((*name[:3], t.values_of), self.number)
             }
             fresh = [target, *list(others.values())[: most - 1]]
             made = self.nuisances.values(split, repeat, fresh)
@@ -115,14 +110,10 @@ class Block:
         # q depends on the target for episodes only; one column serves all targets of a bandit log.
         q = ("q", *name[1:]) if ("q", *name[1:]) in self.columns else ("q", *name[1:3], "")
         return Values(
-            self.columns.block(q, self.number),
-            self.columns.block(name, self.number),
-            self.notes.get(name, ""),
+            self.columns.block(q, self.number), self.columns.block(name, self.number), self.notes.get(name, "")
         )
 
-    def _keep_values(
-        self, stem: tuple[Any, ...], made: dict[str, Values], *, per_target: bool
-    ) -> None:
+    def _keep_values(self, stem: tuple[Any, ...], made: dict[str, Values], *, per_target: bool) -> None:
         per_target = per_target or not self.log.layout.is_single
         for target, values in made.items():
             q = ("q", *stem[1:], target if per_target else "")
@@ -188,9 +179,7 @@ APART = "apart"
 GIVEN = ("pi_b", "given", 0)
 
 
-def behavior_name(
-    folds: Folds, columns: Columns, split: Split, repeat: int, block: int
-) -> tuple[Any, ...]:
+def behavior_name(folds: Folds, columns: Columns, split: Split, repeat: int, block: int) -> tuple[Any, ...]:
     """Name of the column of π_b; with two folds a half-sample split takes the cross-fit's over."""
     if columns.has(GIVEN, block):
         return GIVEN
@@ -201,9 +190,7 @@ def behavior_name(
     return ("pi_b", split, repeat)
 
 
-def values_name(
-    folds: Folds, columns: Columns, split: Split, repeat: int, target: str, block: int
-) -> tuple[Any, ...]:
+def values_name(folds: Folds, columns: Columns, split: Split, repeat: int, target: str, block: int) -> tuple[Any, ...]:
     """Name of the column of v; with two folds a half-sample split takes the cross-fit's over."""
     shared = ("v", "crossfit", repeat, target)
     if split == "half" and folds.half_is_a_fold and columns.has(shared, block):

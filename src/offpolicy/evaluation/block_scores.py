@@ -53,6 +53,4 @@ def _means(asked: list[list[tuple[float, float]]]) -> list[float]:
 
 def _settled(means: list[float], known: list[float]) -> bool:
     """Whether a pass found the means it was given, up to rounding."""
-    return len(means) == len(known) and bool(
-        np.allclose(means, known, rtol=1e-13, atol=0.0, equal_nan=True)
-    )
+    return len(means) == len(known) and bool(np.allclose(means, known, rtol=1e-13, atol=0.0, equal_nan=True))

@@ -76,9 +76,7 @@ def as_ratio(ratio: Any, log: Log | Scan) -> Any:
     if is_auto(ratio):
         ratio = CoarseRatio()
     if isinstance(ratio, type):
-        raise UsageError(
-            f"ratio= is the class {ratio.__name__}. Give an instance: {ratio.__name__}(…)."
-        )
+        raise UsageError(f"ratio= is the class {ratio.__name__}. Give an instance: {ratio.__name__}(…).")
     if hasattr(ratio, "for_log"):
         made = ratio.for_log(log)
         # One action per cell is the exact ratio.
@@ -106,9 +104,7 @@ def need_exact(log: Log, behavior_model: Any) -> None:
         )
 
 
-def chosen(
-    source: Source, targets: Mapping[str, Target], estimators: Sequence[Estimator]
-) -> Choice:
+def chosen(source: Source, targets: Mapping[str, Target], estimators: Sequence[Estimator]) -> Choice:
     """Compare both ratios on every policy, by the doubly robust score where a reward model is fitted at all."""
     modeled = any("value" in e.needs for e in estimators)
     made, policies = source.store.chosen, source.keys.policies
@@ -131,18 +127,14 @@ def _choice(source: Source, targets: Mapping[str, Target], probe: Estimator) -> 
             gains.append(0.0)
             continue
         if both.p < LEVEL / len(targets):
-            why = (
-                f"ratios of cells move the value of {name!r} by {both.gap:+.3g} (p = {both.p:.2g})"
-            )
+            why = f"ratios of cells move the value of {name!r} by {both.gap:+.3g} (p = {both.p:.2g})"
             return Choice(False, why)
         gains.append(both.coarse / both.exact if both.exact > 0 else 1.0)
     if min(gains) > GAIN:
         return Choice(False, f"ratios of cells would leave {100 * min(gains):.3g}% of the error")
     if max(gains) == 0:
         return Choice(True, "the exact weights carry too little to compare with")
-    return Choice(
-        True, f"the test does not object, and {100 * max(gains):.3g}% of the error are left"
-    )
+    return Choice(True, f"the test does not object, and {100 * max(gains):.3g}% of the error are left")
 
 
 def described(ratio: Any) -> str:
@@ -150,17 +142,13 @@ def described(ratio: Any) -> str:
     return ratio if isinstance(ratio, str) else repr(ratio)
 
 
-def smoothed(
-    source: Source, named: dict[str, Any], estimators: Sequence[Estimator]
-) -> dict[str, Any]:
+def smoothed(source: Source, named: dict[str, Any], estimators: Sequence[Estimator]) -> dict[str, Any]:
     """Policies with what `ratio=` makes of them: those that name a number get a kernel and its bandwidth."""
     if not source.store.log.is_continuous:
         return named
     ratio: KernelRatio = source.specs.ratio
     points = {
-        name: policy
-        for name, policy in named.items()
-        if not has_density(policy) and not isinstance(policy, Smoothed)
+        name: policy for name, policy in named.items() if not has_density(policy) and not isinstance(policy, Smoothed)
     }
     if not points:
         return named
@@ -235,18 +223,12 @@ def _chosen(
             tried = [
                 (h, e)
                 for h in reversed(widths)
-                if sizes[trial_name(name, h)] >= ENOUGH
-                and (e := made[trial_name(name, h), probe.name]).is_defined
+                if sizes[trial_name(name, h)] >= ENOUGH and (e := made[trial_name(name, h), probe.name]).is_defined
             ]
             narrow = [(h, e) for h, e in tried if h <= most or not cut[trial_name(name, h)]]
             # Three are needed: where the log is thin at the end, the three narrowest there are.
             own.append(_widest(name, narrow if len(narrow) > 2 else tried[:3]))
-        final = Smoothed(
-            policy,
-            replace(ratio, bandwidth=own[0]),
-            judged=True,
-            alone=own[1] if own[1:] else None,
-        )
+        final = Smoothed(policy, replace(ratio, bandwidth=own[0]), judged=True, alone=own[1] if own[1:] else None)
         out.append((name, final))
         for new, each in _named(name, final):
             width = min(widths, key=lambda h: abs(h - each.ratio.width))

@@ -30,9 +30,7 @@ WITHIN_CELLS = (
     "the standard error leaves out the noise with which the reward model tells actions of one cell apart, which "
     "ratios of cells do not correct"
 )
-NO_SPREAD = (
-    "the scores do not vary: a standard error of 0 would leave out the error of the value model"
-)
+NO_SPREAD = "the scores do not vary: a standard error of 0 would leave out the error of the value model"
 MUCH = 0.2  # share of a standard error from which the draw of the folds is spoken of
 
 
@@ -58,9 +56,7 @@ def model_notes(p: Pipeline, target: Target, estimator: Estimator, repeat: int) 
 def _floor_note(p: Pipeline, split: Split, repeat: int) -> list[str]:
     notes = []
     if p.log.eligible is not None and not p.source.behavior_given:
-        notes.append(
-            "π_b was fitted over all actions and divided among the eligible ones of each row"
-        )
+        notes.append("π_b was fitted over all actions and divided among the eligible ones of each row")
     rows = None
     if split == "half":
         rows = p.log.layout.rows_of(np.flatnonzero(p.folds.half[repeat]))
@@ -79,9 +75,7 @@ def spread_note(e: Estimate) -> list[str]:
         return []
     share = e.fold_spread / e.std_error if e.std_error > 0 else math.inf
     moves = f"the estimate moves by {e.fold_spread:.2g} ({share:.2g} of its standard error)"
-    return [
-        f"from one draw of the folds to the next {moves}; this is the mean of {len(e.rows)} draws"
-    ]
+    return [f"from one draw of the folds to the next {moves}; this is the mean of {len(e.rows)} draws"]
 
 
 def smoothing_note(e: Estimate, target: Target, cut: float) -> str:

@@ -65,9 +65,7 @@ class Predict:
     base: bool = True
     rows: int = 0  # of the whole log, where sums for the checks are made in this pass
 
-    def __call__(
-        self, log: Log, folds: Folds | None = None
-    ) -> tuple[dict[Any, Array], dict[Any, Any], dict[Any, Any]]:
+    def __call__(self, log: Log, folds: Folds | None = None) -> tuple[dict[Any, Array], dict[Any, Any], dict[Any, Any]]:
         """Columns of the block, what adds up over blocks, and what models have to say."""
         folds = self.plan.block(log.units, labels=log.fold) if folds is None else folds
         resolved = {name: resolve(name, policy, log) for name, policy in self.policies.items()}
@@ -85,9 +83,7 @@ class Predict:
         seen = [t if cells is None else cells.target(t) for t in resolved.values()]
         unit = log.layout.unit
         sums: dict[Any, Any] = {
-            ("reach", which, t.name): reach(
-                fits.behaviors.log, t, (mass * scored)[unit], (square * scored)[unit]
-            )
+            ("reach", which, t.name): reach(fits.behaviors.log, t, (mass * scored)[unit], (square * scored)[unit])
             for each in seen
             for t in each.all
             for which, scored in (("full", 1.0), ("half", folds.half[0]))
@@ -109,18 +105,14 @@ class Predict:
             columns.put(("half", r), 0, folds.half[r])
 
 
-def nuisances_of(
-    log: Log, folds: Folds, specs: Specs, fits: FitStore, targets: tuple[Target, ...]
-) -> Any:
+def nuisances_of(log: Log, folds: Folds, specs: Specs, fits: FitStore, targets: tuple[Target, ...]) -> Any:
     """The models of a log in memory, or of a block, as its kind needs them."""
     behavior = in_log_order(as_array(specs.behavior_model), log)
     model = in_log_order(as_array(specs.model), log)
     if log.decides_once:
         return CrossFit(log, folds, model, behavior, specs.seed, fits, targets, specs.cells)
     ratios = in_log_order(as_array(specs.ratio_model), log)
-    return EpisodeFit(
-        log, folds, model, behavior, specs.seed, fits, specs.discount, ratios, targets
-    )
+    return EpisodeFit(log, folds, model, behavior, specs.seed, fits, specs.discount, ratios, targets)
 
 
 def as_array(model: Any) -> Any:

@@ -171,10 +171,7 @@ class Pipeline:
         return self._referred(made, targets, estimators)
 
     def _referred(
-        self,
-        made: dict[tuple[str, str], Estimate],
-        targets: dict[str, Target],
-        estimators: Sequence[Estimator],
+        self, made: dict[tuple[str, str], Estimate], targets: dict[str, Target], estimators: Sequence[Estimator]
     ) -> dict[tuple[str, str], Estimate]:
         """The estimates in the order asked for; those with a bias refer to one whose interval covers."""
         sound = [e for e in estimators if e.is_robust]
@@ -182,12 +179,7 @@ class Pipeline:
         out = {}
         for e in estimators:
             why = e.why_biased(weights_known=self.weights_known)
-            if (
-                not why
-                and not self.weights_known
-                and not e.is_robust
-                and e.needs == catalog.BEHAVIOR
-            ):
+            if not why and not self.weights_known and not e.is_robust and e.needs == catalog.BEHAVIOR:
                 # Weights alone stand or fall with the fitted π_b; where a model speaks as well, it is heard.
                 why = "" if lead is None else catalog.FITTED
             for name in targets:
@@ -205,12 +197,7 @@ class Pipeline:
         if "one" not in self.table.columns:
             self.table.put("one", np.ones(self.units.n_rows))
         evidence = EvidenceColumns(
-            "one",
-            self.earning,
-            1.0,
-            is_product=True,
-            residual=self.residual(None),
-            is_plain=self.units.are_plain,
+            "one", self.earning, 1.0, is_product=True, residual=self.residual(None), is_plain=self.units.are_plain
         )
         return Estimate(
             self.table,
@@ -227,9 +214,7 @@ class Pipeline:
         total = layout.sum(np.power(self.discount, layout.step) * reward)
         return np.asarray(total + layout.surplus(reward))
 
-    def _estimated(
-        self, target: Target, estimator: Estimator, together: Sequence[Target]
-    ) -> Estimate:
+    def _estimated(self, target: Target, estimator: Estimator, together: Sequence[Target]) -> Estimate:
         """The estimate, made once for all questions that are alike in what it depends on."""
         if self.table is not self.source.store.table:
             return self.estimate(target, estimator, together)
@@ -240,9 +225,7 @@ class Pipeline:
         estimate: Estimate = made[key]
         return estimate
 
-    def estimate(
-        self, target: Target, estimator: Estimator, together: Sequence[Target] = ()
-    ) -> Estimate:
+    def estimate(self, target: Target, estimator: Estimator, together: Sequence[Target] = ()) -> Estimate:
         """One cell of the grid for one policy; ``together`` are policies to predict for in one pass."""
         # Nothing random enters a full-sample estimate but the folds it does not use.
         repeats = self.draws(estimator.split)
@@ -390,9 +373,7 @@ class Pipeline:
     def _size(self, split: Split, repeat: int) -> int:
         return int(self.folds.half[repeat].sum()) if split == "half" else self.units.n_rows
 
-    def decisions(
-        self, target: Target, estimator: Estimator, repeat: int = 0, block: int | None = None
-    ) -> Decisions:
+    def decisions(self, target: Target, estimator: Estimator, repeat: int = 0, block: int | None = None) -> Decisions:
         """What the score of one estimator looks at, on the units its split scores; of one block or of all."""
         target = smoothed_for(target, estimator)
         self.source.predict(target, estimator, repeat, [target])
@@ -406,9 +387,7 @@ class Pipeline:
             pi_b = source.column(name, block)
         q, v = (undeclared(name, "value", len(pi_e)) for name in ("q", "v"))
         if "value" in estimator.needs:
-            q, v = (
-                source.column(name, block) for name in self.value_names(target, estimator, repeat)
-            )
+            q, v = (source.column(name, block) for name in self.value_names(target, estimator, repeat))
         marginal = None
         if "marginal" in estimator.needs:
             marginal = source.column(("marginal", split, repeat, target.name), block)

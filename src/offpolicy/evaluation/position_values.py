@@ -12,9 +12,7 @@ if TYPE_CHECKING:
 
 
 @checks_arguments
-def position_values(
-    ev: Evaluation, policy: str | None = None, level: float = 0.95
-) -> list[dict[str, Any]]:
+def position_values(ev: Evaluation, policy: str | None = None, level: float = 0.95) -> list[dict[str, Any]]:
     """Value of each position of slates, with intervals that hold together, and what the log earned there.
 
     Values are by self-normalized weights (SNIPW); ``ev.plot("positions")`` and the report draw them.

@@ -55,14 +55,8 @@ class Combination:
             raise UsageError(f"a metric is called {name!r} already. Choose another name=.")
         for metric, weight in weights.items():
             check_metric(metric, known)
-            if (
-                isinstance(weight, bool)
-                or not isinstance(weight, NUMBER)
-                or not np.isfinite(weight)
-            ):
-                raise UsageError(
-                    f"the weight of {metric!r} must be a finite number. Got {weight!r}."
-                )
+            if isinstance(weight, bool) or not isinstance(weight, NUMBER) or not np.isfinite(weight):
+                raise UsageError(f"the weight of {metric!r} must be a finite number. Got {weight!r}.")
         return cls(name, tuple((str(m), float(w)) for m, w in weights.items()), minimize)
 
 
@@ -169,9 +163,7 @@ class Question:
             raise UsageError(
                 f"discount={discount!r} is for episodes. Where lower slots count for less, multiply their rewards."
             )
-        if n_jobs is not None and (
-            isinstance(n_jobs, bool) or not isinstance(n_jobs, int | np.integer) or not n_jobs
-        ):
+        if n_jobs is not None and (isinstance(n_jobs, bool) or not isinstance(n_jobs, int | np.integer) or not n_jobs):
             raise UsageError(f"n_jobs= must be a non-zero int or None. Got {n_jobs!r} instead.")
         if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
             raise UsageError(f"seed= must be an int of at least 0. Got {seed!r} instead.")
@@ -189,9 +181,7 @@ class Question:
     @property
     def metrics(self) -> Asked:
         """The metrics of the log, which are better low, and their models."""
-        return Asked.of(
-            self.log.metrics, self.minimize, getattr(self, self.argument), self.argument
-        )
+        return Asked.of(self.log.metrics, self.minimize, getattr(self, self.argument), self.argument)
 
     @property
     def asked(self) -> Asked:
@@ -247,9 +237,7 @@ def _minimized(minimize: Any, names: tuple[str, ...]) -> tuple[str, ...]:
     if isinstance(minimize, str):
         minimize = [minimize]
     if not isinstance(minimize, list | tuple | set | frozenset):
-        raise UsageError(
-            f"minimize= must be True, False or names of metrics. Got {minimize!r} instead."
-        )
+        raise UsageError(f"minimize= must be True, False or names of metrics. Got {minimize!r} instead.")
     for name in minimize:
         if name not in names:
             raise UsageError(f"minimize=: no metric is called {name!r}.{did_you_mean(name, names)}")

@@ -11,13 +11,7 @@ from offpolicy._arguments import checks_arguments
 from offpolicy._doors import door
 from offpolicy._progress import track
 from offpolicy._visible import printable
-from offpolicy.errors import (
-    PolicyError,
-    UnknownNameError,
-    UsageError,
-    did_you_mean,
-    missing_dependency,
-)
+from offpolicy.errors import PolicyError, UnknownNameError, UsageError, did_you_mean, missing_dependency
 from offpolicy.evaluation import choose, ranking
 from offpolicy.evaluation import position_values as positions
 from offpolicy.evaluation import returns as distributions
@@ -74,18 +68,14 @@ class Evaluation:
     replayed: Any = None
     # Answers to other questions over the same store. Those asked for by this one are kept by it; whoever was asked
     # before is known as long as somebody else keeps it, so that no circle keeps any of them.
-    _known: WeakValueDictionary[str, Evaluation] = field(
-        default_factory=WeakValueDictionary, init=False, repr=False
-    )
+    _known: WeakValueDictionary[str, Evaluation] = field(default_factory=WeakValueDictionary, init=False, repr=False)
     _kept: dict[Any, Evaluation] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
     def of(cls, question: Question, store: Store | None = None) -> Evaluation:
         """The answer to a question."""
         made = answer(question, store)
-        return cls(
-            question, made.problem, made.targets, made.estimators, made.estimates, made.settings
-        )
+        return cls(question, made.problem, made.targets, made.estimators, made.estimates, made.settings)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickled with its columns and facts; what cannot be pickled (functions, connections) stays behind."""
@@ -167,17 +157,13 @@ class Evaluation:
             elif len(self.targets) == 1:
                 key = (self.policies[0], key)
             elif key in names:
-                raise UsageError(
-                    f"name the policy as well: ev[policy, {key!r}]. Policies: {self.policies}."
-                )
+                raise UsageError(f"name the policy as well: ev[policy, {key!r}]. Policies: {self.policies}.")
             else:
                 raise KeyError(f"no policy is called {key!r}.{did_you_mean(key, self.targets)}")
         if key not in self.estimates:
             policy, estimator = key
             if policy not in self.targets:
-                raise UnknownNameError(
-                    f"no policy is called {policy!r}.{did_you_mean(policy, self.targets)}"
-                )
+                raise UnknownNameError(f"no policy is called {policy!r}.{did_you_mean(policy, self.targets)}")
             known = [e.name for e in self.estimators]
             raise UnknownNameError(f"no estimate by {estimator!r}.{did_you_mean(estimator, known)}")
         return self.estimates[key]
@@ -222,9 +208,7 @@ class Evaluation:
         return known
 
     @checks_arguments
-    def combine(
-        self, weights: Mapping[str, float], *, name: str = "combination", minimize: bool = False
-    ) -> Evaluation:
+    def combine(self, weights: Mapping[str, float], *, name: str = "combination", minimize: bool = False) -> Evaluation:
         """The same policies and estimators for a weighted sum of metrics, such as a margin.
 
         Its models are the weighted sums of the metrics' models, so that nothing is fitted; its scores are paired with
@@ -266,9 +250,7 @@ class Evaluation:
         """Other policies in place of these, with the models already fitted."""
         return self.ask(policies=policies)
 
-    def redrawn(
-        self, repeats: int, estimator: str | None = None, *, seed: int | None = None
-    ) -> Evaluation | None:
+    def redrawn(self, repeats: int, estimator: str | None = None, *, seed: int | None = None) -> Evaluation | None:
         """The same with folds drawn several times, for the estimator that speaks (or ``estimator``).
 
         Models are fitted anew for every draw. ``estimate.fold_spread`` of the result says how far an estimate moves
@@ -334,9 +316,7 @@ class Evaluation:
         return table
 
     @checks_arguments
-    def frame(
-        self, *, backend: str | None = None, level: float = 0.95, verdicts: bool = True
-    ) -> Any:
+    def frame(self, *, backend: str | None = None, level: float = 0.95, verdicts: bool = True) -> Any:
         """Table of estimates as pandas (default) or polars: the current policy first, a verdict in every row.
 
         A log with several metrics has all of them, with a column ``metric``; ``ev.metric("cost").frame()`` has one.
@@ -429,9 +409,7 @@ class Evaluation:
         return diagnose(self.problem, self.targets, self.estimates, self.estimators, declared)
 
     @checks_arguments
-    def verdict(
-        self, policy: str | None = None, estimator: str | None = None, *, level: float = 0.95
-    ) -> Verdict:
+    def verdict(self, policy: str | None = None, estimator: str | None = None, *, level: float = 0.95) -> Verdict:
         """Whether the estimate of a policy can be relied on: a level and its reasons.
 
         Parameters
@@ -613,12 +591,7 @@ class Evaluation:
         return written
 
     def log_mlflow(
-        self,
-        *,
-        level: float = 0.95,
-        report: bool = True,
-        folder: str = "offpolicy",
-        decision: Decision | None = None,
+        self, *, level: float = 0.95, report: bool = True, folder: str = "offpolicy", decision: Decision | None = None
     ) -> str:
         """Log the result to MLflow: the active run, or a run of its own.
 
@@ -642,9 +615,7 @@ class Evaluation:
         str
             The run's id.
         """
-        return str(
-            door("mlflow")(self, level=level, report=report, folder=folder, decision=decision)
-        )
+        return str(door("mlflow")(self, level=level, report=report, folder=folder, decision=decision))
 
     @checks_arguments
     def learning_curve(self, estimator: str | None = None, level: float = 0.95) -> Any:

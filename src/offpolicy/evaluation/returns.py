@@ -70,9 +70,7 @@ class Returns:
 
 
 @checks_arguments
-def returns(
-    ev: Evaluation, policy: str | None = None, *, level: float = 0.95, seed: int = 0
-) -> Returns:
+def returns(ev: Evaluation, policy: str | None = None, *, level: float = 0.95, seed: int = 0) -> Returns:
     """The distribution of a policy's returns, from the weights of whole episodes.
 
     Parameters
@@ -179,15 +177,7 @@ def distribution(rows: Weighted, level: float, seed: int) -> Returns:
     )
 
 
-def _noise(
-    w: Floats,
-    unit: Ints,
-    repeats: Floats,
-    upto: Floats,
-    ends: Ints,
-    grid: Ints,
-    seed: int,
-) -> Iterator[Floats]:
+def _noise(w: Floats, unit: Ints, repeats: Floats, upto: Floats, ends: Ints, grid: Ints, seed: int) -> Iterator[Floats]:
     """Draws of Σ ξ_g A_g(x) at the values of a grid, with normal ξ; the last of them is the last value.
 
     Units of one row each add noise at one value only, so that it is drawn by value: however many units have it, and

@@ -8,9 +8,7 @@ from typing import Protocol
 
 from offpolicy.errors import UsageError
 
-TRAFFIC = re.compile(
-    r"(\d[\d,]*\.?\d*)\s*([kmb]?)\s*(?:per|an?|each|every|/)\s*([a-z]+)", re.IGNORECASE
-)
+TRAFFIC = re.compile(r"(\d[\d,]*\.?\d*)\s*([kmb]?)\s*(?:per|an?|each|every|/)\s*([a-z]+)", re.IGNORECASE)
 THOUSANDS = {"": 1.0, "k": 1e3, "m": 1e6, "b": 1e9}
 
 
@@ -64,9 +62,7 @@ class Traffic:
         if match is not None:
             units = float(match[1].replace(",", "")) * THOUSANDS[match[2].lower()]
         if match is None or not 0 < units < 1e15:
-            raise UsageError(
-                f'traffic={text!r}: write how many decisions in which period, such as "2M per month".'
-            )
+            raise UsageError(f'traffic={text!r}: write how many decisions in which period, such as "2M per month".')
         return cls(units, match[3].lower(), f"{match[1]}{match[2]}", text.strip())
 
 

@@ -35,14 +35,7 @@ from offpolicy.models.fitting.store import BEHAVIOR, MRDR, REWARD, FitStore
 from offpolicy.models.values.resolve import as_value_model
 from offpolicy.policies.learned import CrossFitted, needs_rows
 from offpolicy.policies.numbers import Smoothed
-from offpolicy.policies.target import (
-    Target,
-    adapted_policies,
-    blank_target,
-    note_of,
-    resolve,
-    with_variants,
-)
+from offpolicy.policies.target import Target, adapted_policies, blank_target, note_of, resolve, with_variants
 from offpolicy.splits.folds import Folds, part_keys
 from offpolicy.trust.copies import SampleBlock, Sampled, sampled
 from offpolicy.trust.sums import LogSums, log_sums
@@ -159,9 +152,7 @@ class Source:
         batch: Any = columns.get("batch")
         weight: Any = columns.get("weight")
         self.store.rows = BanditLog(
-            context=Context(
-                np.empty((scan.n, 0)), names=scan.schema.roles.context, load=scan.column
-            ),
+            context=Context(np.empty((scan.n, 0)), names=scan.schema.roles.context, load=scan.column),
             actions=scan.actions,
             action=columns["action"],
             reward=reward,
@@ -372,10 +363,7 @@ class Source:
         folded = {"pi_b", "raised", "q", "v", "marginal"}
         self.columns.drop(
             lambda name: (
-                isinstance(name, tuple)
-                and name[0] in folded
-                and name[1] not in WITHOUT_FOLDS
-                and name[2] >= draws
+                isinstance(name, tuple) and name[0] in folded and name[1] not in WITHOUT_FOLDS and name[2] >= draws
             )
         )
         for key in self.fits.own:
@@ -399,9 +387,7 @@ class Source:
         ]
         self.nuisances.prepare(list(dict.fromkeys(splits)))
 
-    def predict(
-        self, target: Target, estimator: Estimator, repeat: int, together: Sequence[Target]
-    ) -> None:
+    def predict(self, target: Target, estimator: Estimator, repeat: int, together: Sequence[Target]) -> None:
         """Make sure that the columns are there that a score looks at."""
         for _, part in self.parts:
             part.predict(target, estimator, repeat, together)
@@ -439,16 +425,7 @@ class Source:
     def block(self) -> Block:
         """A log in memory as a block."""
         notes = Said(self.store.said, self.keys)
-        return Block(
-            0,
-            self.opened,
-            self.folds,
-            self.nuisances,
-            self.specs.discount,
-            self.columns,
-            notes,
-            self.cells,
-        )
+        return Block(0, self.opened, self.folds, self.nuisances, self.specs.discount, self.columns, notes, self.cells)
 
     def close(self) -> None:
         """Give up fits that have not begun."""
@@ -464,9 +441,7 @@ class Source:
         keys: set[Any] = set()
         for e in estimators:
             parts = [
-                key
-                for repeat in range(1 if e.split == "full" else repeats)
-                for key in part_keys(e.split, repeat, k)
+                key for repeat in range(1 if e.split == "full" else repeats) for key in part_keys(e.split, repeat, k)
             ]
             if "value" in e.needs and not isinstance(self.specs.model, np.ndarray | dict):
                 emphasized = e.emphasis is not None
@@ -516,10 +491,7 @@ class Source:
         return True
 
     def _pass(
-        self,
-        names: Sequence[str],
-        estimators: Sequence[Estimator],
-        behaviors: tuple[tuple[Split, int], ...] = (),
+        self, names: Sequence[str], estimators: Sequence[Estimator], behaviors: tuple[tuple[Split, int], ...] = ()
     ) -> None:
         """Predict every block; columns are kept in the blocks of the first pass, or whole where these are narrow."""
         scan, base = self.opened, self._by_rows and "action" not in self.columns
@@ -530,9 +502,7 @@ class Source:
         seen = every if self.sees_targets else names
         policies = {name: self.policies[name] for name in seen}
         fits = self.fits.closed()
-        task = Predict(
-            self.plan, self.specs, fits, policies, estimators, behaviors, base or more, rows
-        )
+        task = Predict(self.plan, self.specs, fits, policies, estimators, behaviors, base or more, rows)
         later: dict[Any, list[Any]] = {}
         sums: dict[Any, Any] = {}
         with track("reading and predicting", scan.rows) as advance:
@@ -572,8 +542,7 @@ class Source:
             whole = np.concatenate(parts)
             if len(whole) != self.log.rows:
                 raise DataError(
-                    f"the log changed while it was read: {self.log.rows:,} rows came first, and now "
-                    f"{len(whole):,}."
+                    f"the log changed while it was read: {self.log.rows:,} rows came first, and now {len(whole):,}."
                 )
             if borders is None:
                 sizes = [len(self.columns.block("action", b)) for b in range(self.n_blocks)]
@@ -630,9 +599,7 @@ class Source:
                 scored = self.folds.half[0] if half else np.ones(len(mass), dtype=bool)
                 unit = self.log.layout.unit
                 seen = target if self.cells is None else self.cells.target(target)
-                self.store.said[key] = reach(
-                    self.ratio_log, seen, (mass * scored)[unit], (square * scored)[unit]
-                )
+                self.store.said[key] = reach(self.ratio_log, seen, (mass * scored)[unit], (square * scored)[unit])
         made: Reach = self.store.said[key]
         return made
 
@@ -650,9 +617,7 @@ class Source:
             yield from self.nuisances.behaviors.distributions(split)
             return
         spec = self.specs.behavior_model
-        if self.store.log.is_continuous or (
-            spec is None and self.weights_known and not self._logs_distribution
-        ):
+        if self.store.log.is_continuous or (spec is None and self.weights_known and not self._logs_distribution):
             return
         fits, first, done = self.fits.closed(), 0, 0
         for log in self.opened.blocks():

@@ -74,9 +74,7 @@ class ValueCurve:
 
 
 @checks_arguments
-def value_curve(
-    ev: Evaluation, grid: Any = None, *, level: float = 0.95, estimator: str | None = None
-) -> ValueCurve:
+def value_curve(ev: Evaluation, grid: Any = None, *, level: float = 0.95, estimator: str | None = None) -> ValueCurve:
     """What the same action for everyone would earn, over a grid of actions: a price, a bid, a dose.
 
     Models are those already fitted; the log must have been built with ``action_kind="continuous"``.
@@ -134,9 +132,7 @@ def _grid(logged: Any) -> Floats:
     """Actions over the middle of the logged ones, the same on every path."""
     shares = ((1 - SHARE) / 2, (1 + SHARE) / 2)
     ends = [
-        float(quantiles(logged.action, [share])[0])
-        if logged.in_memory
-        else logged.action_at(place_of(share, logged.n))
+        float(quantiles(logged.action, [share])[0]) if logged.in_memory else logged.action_at(place_of(share, logged.n))
         for share in shares
     ]
     return np.linspace(ends[0], ends[1], POINTS)

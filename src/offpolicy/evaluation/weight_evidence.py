@@ -60,9 +60,7 @@ def weight_name(p: Pipeline, target: Target, source: Any) -> Any:
     return ("weight", keys(("pi_e", target.name)), keys(source), p.discount)
 
 
-def _episode_evidence(
-    p: Pipeline, target: Target, source: Any, scored: Any
-) -> EvidenceColumns | None:
+def _episode_evidence(p: Pipeline, target: Target, source: Any, scored: Any) -> EvidenceColumns | None:
     """The weight of each step, averaged over the steps of an episode, and what it earned per such weight.
 
     Their product is Σ γ^t ρ_t R_t: a reward early in an episode is not charged with the weights that came later.
@@ -72,15 +70,7 @@ def _episode_evidence(
     if earned not in p.table.columns:
         pi_e, pi_b = p.columns["pi_e", target.name], p.columns[source]
         blank = np.zeros_like(pi_e)
-        d = Decisions(
-            p.log.layout,
-            p.log.reward,
-            pi_e,
-            np.where(np.isnan(pi_b), 1.0, pi_b),
-            blank,
-            blank,
-            p.discount,
-        )
+        d = Decisions(p.log.layout, p.log.reward, pi_e, np.where(np.isnan(pi_b), 1.0, pi_b), blank, blank, p.discount)
         if float(d.log_rho.max(initial=-np.inf)) > LARGEST_LOG_WEIGHT:
             return None
         if d.layout.link is not None and d.layout.link.additive:
@@ -92,10 +82,5 @@ def _episode_evidence(
         p.table.put(earned, np.where(weight > 0, total / np.where(weight > 0, weight, 1.0), 0.0))
     p.logged()
     return EvidenceColumns(
-        name,
-        earned,
-        scored=scored,
-        residual=p.residual(None),
-        is_plain=p.units.are_plain,
-        has_levels=True,
+        name, earned, scored=scored, residual=p.residual(None), is_plain=p.units.are_plain, has_levels=True
     )

@@ -61,9 +61,7 @@ def width_of(action: Floats) -> float:
     return float(high - low) / (MIDDLE[1] - MIDDLE[0])
 
 
-def bend(
-    apart: Floats, residual: Floats, mass: Floats, cluster: Ints | None, width: float
-) -> Bend | None:
+def bend(apart: Floats, residual: Floats, mass: Floats, cluster: Ints | None, width: float) -> Bend | None:
     """The break of the mean reward at apart = 0; None where too few rows lie on either side to tell.
 
     Parameters
@@ -111,9 +109,7 @@ class _Part:
     cluster: Ints | None
 
     @classmethod
-    def of(
-        cls, apart: Floats, residual: Floats, mass: Floats, cluster: Ints | None, window: float
-    ) -> _Part | None:
+    def of(cls, apart: Floats, residual: Floats, mass: Floats, cluster: Ints | None, window: float) -> _Part | None:
         inside = np.flatnonzero((np.abs(apart) <= window) & (mass > 0))
         right = int((apart[inside] > 0).sum())
         if min(right, len(inside) - right) < FEWEST:

@@ -81,16 +81,13 @@ class Comparison:
 
     @printable
     def __str__(self) -> str:
-        lines = [
-            f"The intervals of a column hold together with {100 * self.level:.10g}% probability."
-        ]
+        lines = [f"The intervals of a column hold together with {100 * self.level:.10g}% probability."]
         for name, value in self.values.items():
             gap = self.differences[name]
             p = self.p_values[name]
             tail = "" if math.isnan(p) else f" (adjusted p = {p:.2g})"
             lines.append(
-                f"{name}: value {_words(value, '.4g')}, difference from the current policy "
-                f"{_words(gap, '+.3g')}{tail}"
+                f"{name}: value {_words(value, '.4g')}, difference from the current policy {_words(gap, '+.3g')}{tail}"
             )
         for (one, two), interval in self.pairs.items() if len(self.pairs) <= MOST_SHOWN else ():
             apart = self.gaps[one, two].value
@@ -127,8 +124,7 @@ def compare(ev: Evaluation, level: float = 0.95, estimator: str | None = None) -
     if not any(e.is_defined for e in chosen.values()):
         policy, e = next(iter(chosen.items()))
         raise NotIdentifiedError(
-            f"policy {policy!r} cannot be compared: {e.notes[-1] if e.notes else 'not identified'}. "
-            "Leave it out."
+            f"policy {policy!r} cannot be compared: {e.notes[-1] if e.notes else 'not identified'}. Leave it out."
         )
     values = together(list(chosen.values()), level)
     differences = together([e - ev.logged for e in chosen.values()], level, tested=True)
@@ -154,16 +150,10 @@ def _gaps(chosen: dict[str, Estimate], *, minimize: bool) -> dict[tuple[str, str
     """Differences of any two policies, the better one first; of many policies those to the best one."""
     ranked = sorted(chosen, key=lambda p: chosen[p].value, reverse=not minimize)
     firsts = ranked if len(ranked) <= MOST_PAIRED else ranked[:1]
-    return {
-        (one, two): chosen[one] - chosen[two]
-        for i, one in enumerate(firsts)
-        for two in ranked[i + 1 :]
-    }
+    return {(one, two): chosen[one] - chosen[two] for i, one in enumerate(firsts) for two in ranked[i + 1 :]}
 
 
-def best(
-    judged: dict[str, Estimate], unjudged: tuple[str, ...], level: float, *, minimize: bool = False
-) -> BestPolicy:
+def best(judged: dict[str, Estimate], unjudged: tuple[str, ...], level: float, *, minimize: bool = False) -> BestPolicy:
     """Policies that the one with the best estimate does not beat; it holds the best one at ``level``.
 
     Each pair is judged at a level that holds for all pairs together.
@@ -180,9 +170,7 @@ def best(
     return BestPolicy(tuple(unbeaten), leader, level, min(leads.values()), unjudged)
 
 
-def _advantages(
-    judged: dict[str, Estimate], leader: str, level: float, *, minimize: bool
-) -> dict[str, float]:
+def _advantages(judged: dict[str, Estimate], leader: str, level: float, *, minimize: bool) -> dict[str, float]:
     """Lower limit of the leader's advantage over each of the others, all pairs together.
 
     Of those within a standard error of the leader only that it is negative is said.
@@ -210,7 +198,5 @@ def _advantages(
     few = size < MANY_UNITS
     maxima = largest_gap(covariance(list(judged.values())), degrees=size - 1 if few else None)
     factor = float(np.quantile(maxima, level)) * of_few(size)
-    limits = {
-        n: sign * gaps[n].value - factor * gaps[n].score_error - gaps[n].allowance for n in own
-    }
+    limits = {n: sign * gaps[n].value - factor * gaps[n].score_error - gaps[n].allowance for n in own}
     return leads | {n: max(leads[n], limit) for n, limit in limits.items()}

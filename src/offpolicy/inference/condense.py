@@ -98,10 +98,7 @@ def condense_evidence(evidence: Evidence, limit: int = LIMIT) -> Evidence:
     deviation = math.sqrt(float(mass @ (x - center) ** 2) / float(mass.sum()))
     table = _condensed(Table(a, x, c), extreme, Scale(center, deviation, middle))
     return replace(
-        evidence,
-        weights=None if w is None else table.a,
-        rewards=None if r is None else table.x,
-        count=table.count,
+        evidence, weights=None if w is None else table.a, rewards=None if r is None else table.x, count=table.count
     )
 
 

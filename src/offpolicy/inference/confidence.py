@@ -32,9 +32,7 @@ if TYPE_CHECKING:
 NEAR_ZERO = 10.0
 
 
-def interval(
-    estimate: Estimate, level: float, method: str, evidence: Evidence | None, seed: int
-) -> Interval:
+def interval(estimate: Estimate, level: float, method: str, evidence: Evidence | None, seed: int) -> Interval:
     """Interval of an estimate by a registered method or one of its aliases."""
     check_level(level)
     chosen = None if method == "auto" else method_named(method)
@@ -47,9 +45,7 @@ def interval(
         return _auto(estimate, estimate.sample(), evidence, level)
     made = chosen.make(Asked(estimate, level, evidence, seed))
     if not isinstance(made, Interval):
-        raise UsageError(
-            f"the interval {chosen.name!r} gave a {type(made).__name__}. Return an offpolicy Interval."
-        )
+        raise UsageError(f"the interval {chosen.name!r} gave a {type(made).__name__}. Return an offpolicy Interval.")
     return widened(made, estimate)
 
 
@@ -86,9 +82,7 @@ def _need_range(name: str, evidence: Evidence | None) -> None:
     known = (evidence or Evidence()).completed()
     if "rewards" in needs and not known.bounded_rewards:
         first = "weights, rewards and " if known.weights is None else ""
-        raise UsageError(
-            f"method={name!r} needs {first}the range of the rewards: reward_range=(low, high)."
-        )
+        raise UsageError(f"method={name!r} needs {first}the range of the rewards: reward_range=(low, high).")
     if "weights" in needs and known.weight_high is None:
         raise UsageError(f"method={name!r} needs the largest weight that can occur: weight_high=….")
 
@@ -100,9 +94,7 @@ def _auto(estimate: Estimate, sample: Sample, evidence: Evidence | None, level: 
         return _referred(estimate, level)
     if estimate.relation == "lift":
         return _lift(estimate, sample, evidence, level)
-    return _possible(
-        _ruled(estimate, automatic(sample, evidence, level), level), estimate, evidence
-    )
+    return _possible(_ruled(estimate, automatic(sample, evidence, level), level), estimate, evidence)
 
 
 def _possible(interval: Interval, estimate: Estimate, evidence: Evidence | None) -> Interval:
@@ -118,9 +110,7 @@ def _possible(interval: Interval, estimate: Estimate, evidence: Evidence | None)
     cut = [f"{end:g}" for end in (low, high) if interval.low < end < interval.high]
     if not cut:
         return interval
-    note = (
-        f"{interval.note}; cut at {' and '.join(cut)}, beyond which no mean of these rewards lies"
-    )
+    note = f"{interval.note}; cut at {' and '.join(cut)}, beyond which no mean of these rewards lies"
     return replace(interval, low=max(interval.low, low), high=min(interval.high, high), note=note)
 
 
@@ -215,8 +205,7 @@ def _bounded(asked: Asked, name: str) -> Interval:
     low, high = evidence.reward_low, evidence.reward_high
     if w is None or r is None or low is None or high is None or top is None:
         raise UsageError(
-            f"method={name!r} needs the ranges of rewards and weights: reward_range=(low, high) and "
-            "weight_high=…."
+            f"method={name!r} needs the ranges of rewards and weights: reward_range=(low, high) and weight_high=…."
         )
     if not evidence.is_value:
         raise UsageError(f"method={name!r} is for the value of one policy.")
@@ -230,9 +219,7 @@ def _batched(asked: Asked, name: str) -> Interval:
     estimate, level = asked.estimate, asked.level
     units = estimate.units
     if not (units.has_batches and units.are_plain):
-        raise UsageError(
-            f"method={name!r} needs a log with batch= and without clusters or analysis weights."
-        )
+        raise UsageError(f"method={name!r} needs a log with batch= and without clusters or analysis weights.")
     if estimate.looks_at_others:
         raise UsageError(
             f"method={name!r} needs scores whose mean is right in every batch, given those before it. The scores of "
@@ -296,22 +283,14 @@ register("bounded-likelihood", _from_scores("bounded-likelihood"))
 register("cressie-read", _from_weights("cressie-read"))
 register("clopper-pearson", _from_weights("clopper-pearson"))
 register("confidence-sequence", _from_weights("confidence-sequence"), aliases=("anytime",))
-register(
-    "empirical-bernstein",
-    lambda asked: _bounded(asked, "empirical-bernstein"),
-    aliases=("bernstein",),
-)
+register("empirical-bernstein", lambda asked: _bounded(asked, "empirical-bernstein"), aliases=("bernstein",))
 register("hoeffding", lambda asked: _bounded(asked, "hoeffding"))
 register(
-    "bootstrap",
-    lambda asked: intervals.bootstrap(asked.sample, asked.level, seed=asked.seed),
-    aliases=("percentile",),
+    "bootstrap", lambda asked: intervals.bootstrap(asked.sample, asked.level, seed=asked.seed), aliases=("percentile",)
 )
 register("bca", lambda asked: intervals.bca(asked.sample, asked.level, seed=asked.seed))
 register("batch-pooled", lambda asked: _batched(asked, "batch-pooled"))
-register(
-    "batch-stabilized", lambda asked: _batched(asked, "batch-stabilized"), aliases=("adaptive",)
-)
+register("batch-stabilized", lambda asked: _batched(asked, "batch-stabilized"), aliases=("adaptive",))
 register("delta", lambda asked: _ratio(asked.estimate, asked.level, "delta"))
 register("fieller", lambda asked: _ratio(asked.estimate, asked.level, "fieller"), shares=True)
 register("log-scale", lambda asked: _ratio(asked.estimate, asked.level, "log-scale"))

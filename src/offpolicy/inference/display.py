@@ -22,13 +22,7 @@ TEXT = ' style="text-align:left"'
 def estimate_html(e: Estimate, level: float = 0.95) -> str:
     """One estimate as a row, its notes below."""
     headings = ("estimate", "value", "std error", f"{level_text(level)} interval", "n")
-    row = (
-        e.label,
-        measured(e.value, e.std_error),
-        plain(e.std_error, 2),
-        reach_of(e, level),
-        count(e.n),
-    )
+    row = (e.label, measured(e.value, e.std_error), plain(e.std_error, 2), reach_of(e, level), count(e.n))
     notes = "".join(f'<div style="opacity:.8">{html.escape(note)}</div>' for note in e.notes)
     return small_table(headings, [row], left=1) + notes
 
@@ -36,8 +30,7 @@ def estimate_html(e: Estimate, level: float = 0.95) -> str:
 def comparison_html(c: Comparison) -> str:
     """Which policy may be the best, then every policy with intervals that hold together."""
     rows = [
-        (name, _ends(value), _ends(c.differences[name]), plain(c.p_values[name], 2))
-        for name, value in c.values.items()
+        (name, _ends(value), _ends(c.differences[name]), plain(c.p_values[name], 2)) for name, value in c.values.items()
     ]
     kind = f"{level_text(c.level)} interval"
     head = ("policy", f"value, {kind}", f"against the current policy, {kind}", "adjusted p")
@@ -48,14 +41,8 @@ def comparison_html(c: Comparison) -> str:
 
 def pareto_html(p: Pareto) -> str:
     """Policies by metrics, and who is shown to be worse than another in all of them."""
-    rows = [
-        (policy, *(" · ".join(p.cell(policy, metric)) for metric in p.metrics))
-        for policy in p.policies
-    ]
-    head = (
-        "policy",
-        *(f"{m} ({'lower' if m in p.minimized else 'higher'} is better)" for m in p.metrics),
-    )
+    rows = [(policy, *(" · ".join(p.cell(policy, metric)) for metric in p.metrics)) for policy in p.policies]
+    head = ("policy", *(f"{m} ({'lower' if m in p.minimized else 'higher'} is better)" for m in p.metrics))
     said = f"<p><b>{html.escape(p.statement)}</b></p>"
     note = f"<div>All {level_text(p.level)} intervals hold together.</div>"
     return said + small_table(head, rows, left=1) + note
@@ -90,10 +77,7 @@ def small_table(headings: Sequence[str], rows: Sequence[Sequence[str]], left: in
     """
 
     def line(values: Sequence[str], tag: str) -> str:
-        inner = "".join(
-            f"<{tag}{TEXT if j < left else NUMBER}>{html.escape(v)}</{tag}>"
-            for j, v in enumerate(values)
-        )
+        inner = "".join(f"<{tag}{TEXT if j < left else NUMBER}>{html.escape(v)}</{tag}>" for j, v in enumerate(values))
         return f"<tr>{inner}</tr>"
 
     body = "".join(line(r, "td") for r in rows)
@@ -106,8 +90,7 @@ def align(headings: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: bo
 
     def line(row: Sequence[str]) -> str:
         parts = [
-            c.ljust(w) if j < 2 or not numbers else c.rjust(w)
-            for j, (c, w) in enumerate(zip(row, widths, strict=True))
+            c.ljust(w) if j < 2 or not numbers else c.rjust(w) for j, (c, w) in enumerate(zip(row, widths, strict=True))
         ]
         return "  ".join(parts).rstrip()
 

@@ -112,9 +112,7 @@ class Estimate:
     models: tuple[Name, ...] = ()
 
     @classmethod
-    def from_scores(
-        cls, psi: Floats | list[float], *, units: Units | None = None, label: str = "estimate"
-    ) -> Estimate:
+    def from_scores(cls, psi: Floats | list[float], *, units: Units | None = None, label: str = "estimate") -> Estimate:
         """Build an estimate from (N,) scores, or (R, N) for R repetitions.
 
         Estimates with the same ``units`` are scores of the same units: they can be subtracted. So can
@@ -186,10 +184,7 @@ class Estimate:
             return 0.0, 0.0
         gap = Affine.mean(self.rows) - Affine.mean(self.finer.rows)
         spread = self.units.sample(self.table.scores(gap)).std_error
-        return (
-            self.extrapolation * (self.value - self.finer.value),
-            self.extrapolation * spread,
-        )
+        return (self.extrapolation * (self.value - self.finer.value), self.extrapolation * spread)
 
     @property
     def allowance(self) -> float:
@@ -297,9 +292,7 @@ class Estimate:
         from offpolicy.inference import confidence
 
         if self.relation == "scaled" and self.parts is not None:
-            own = self.parts[0].interval(
-                level, method, reward_range=reward_range, weight_high=weight_high, seed=seed
-            )
+            own = self.parts[0].interval(level, method, reward_range=reward_range, weight_high=weight_high, seed=seed)
             return arithmetic.stretched(own, self.factors[0])
         key = (level, method, reward_range, weight_high, seed)
         if key not in self._kept:
@@ -320,9 +313,7 @@ class Estimate:
         plain = self.evidence is not None and self.evidence.is_plain
         return self.table.evidence(self.evidence) if plain and self.evidence else None
 
-    def _evidence(
-        self, reward_range: tuple[float, float] | None, weight_high: float | None
-    ) -> Evidence | None:
+    def _evidence(self, reward_range: tuple[float, float] | None, weight_high: float | None) -> Evidence | None:
         if self.evidence is None:
             return None
         evidence = self.table.evidence(self.evidence)
@@ -343,9 +334,7 @@ class Estimate:
             )
 
     @checks_arguments
-    def p_value(
-        self, null: float = 0.0, alternative: Alternative = "two-sided", *, method: str = "auto"
-    ) -> float:
+    def p_value(self, null: float = 0.0, alternative: Alternative = "two-sided", *, method: str = "auto") -> float:
         """P-value of the hypothesis that the estimated quantity equals ``null``, by inverting the interval.
 
         It is the smallest α for which the interval at level 1 − α leaves ``null`` out, so that p < 0.05 where and
@@ -362,9 +351,7 @@ class Estimate:
         from offpolicy.inference.inversion import p_value
 
         if alternative not in {"two-sided", "greater", "less"}:
-            raise UsageError(
-                f"alternative= must be 'two-sided', 'greater' or 'less'. Got {alternative!r} instead."
-            )
+            raise UsageError(f"alternative= must be 'two-sided', 'greater' or 'less'. Got {alternative!r} instead.")
         key = ("p-value", float(null), alternative, method)
         if key not in self._kept:
             self._kept[key] = p_value(self, float(null), alternative, method)
@@ -376,9 +363,7 @@ class Estimate:
             return NotImplemented
         return self._paired_with(other, "minus", partial(self._minus, other))
 
-    def _paired_with(
-        self, other: Estimate, relation: str, make: Callable[[], Estimate]
-    ) -> Estimate:
+    def _paired_with(self, other: Estimate, relation: str, make: Callable[[], Estimate]) -> Estimate:
         """One derived estimate for as long as somebody has it, with the intervals that were made of it before.
 
         The intervals are kept and not the estimate: it refers to both it was made from, and would keep them for ever.
@@ -584,9 +569,7 @@ class Estimate:
         number = max(len(self.rows), len(other.rows))
         for e in (self, other):
             if len(e.rows) not in {1, number}:
-                raise UsageError(
-                    f"{e.label} has {len(e.rows)} repetitions where {number} are needed."
-                )
+                raise UsageError(f"{e.label} has {len(e.rows)} repetitions where {number} are needed.")
         both = (rows * (number // len(rows)) for rows in (self.rows, theirs))
         return list(zip(*both, strict=True))
 
@@ -597,11 +580,7 @@ class Estimate:
         return top, bottom
 
     def _derived(
-        self,
-        other: Estimate,
-        rows: tuple[Affine, ...],
-        label: str,
-        relation: Literal["difference", "lift"],
+        self, other: Estimate, rows: tuple[Affine, ...], label: str, relation: Literal["difference", "lift"]
     ) -> Estimate:
         notes = tuple(dict.fromkeys((*self.notes, *other.notes)))
         # Halves of the same split pair; a half and the whole are both scores of all units.
@@ -614,9 +593,7 @@ class Estimate:
         if self.finer is not None or other.finer is not None:
             a, b = (e if e.finer is None else e.finer for e in (self, other))
             finer = a - b if relation == "difference" else a.lift(b)
-        scale, ratio = (
-            (1.0, 1.0) if relation == "difference" else (abs(other.value), self.value / other.value)
-        )
+        scale, ratio = (1.0, 1.0) if relation == "difference" else (abs(other.value), self.value / other.value)
         return replace(
             self,
             rows=rows,
@@ -653,9 +630,7 @@ class Estimate:
         return estimate_html(self)
 
 
-def _joint_evidence(
-    a: Estimate, b: Estimate, relation: Literal["difference", "lift"]
-) -> EvidenceColumns | None:
+def _joint_evidence(a: Estimate, b: Estimate, relation: Literal["difference", "lift"]) -> EvidenceColumns | None:
     """Evidence on a difference: the heavier weights of the two, rewards in units of the base of a lift."""
     known = [e.evidence for e in (a, b) if e.evidence is not None and e.evidence.scored is None]
     scale = 1.0 if relation == "difference" else abs(b.value)

@@ -66,10 +66,7 @@ def together(estimates: Sequence[Estimate], level: float = 0.95, *, tested: bool
     plentiful = [k for k, i in enumerate(own) if number > 1 and may_share(i)]
     note = f"holds together with {number - 1} others" if number > 1 else ""
     intervals = [replace(i, level=level, note="; ".join(filter(None, (note, i.note)))) for i in own]
-    p = [
-        _p_value(e, number) if tested and i.sufficient else np.nan
-        for e, i in zip(estimates, own, strict=True)
-    ]
+    p = [_p_value(e, number) if tested and i.sufficient else np.nan for e, i in zip(estimates, own, strict=True)]
     if len(plentiful) > 1:
         chosen = [estimates[k] for k in plentiful]
         share = len(plentiful) / number

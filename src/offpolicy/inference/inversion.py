@@ -25,9 +25,7 @@ def p_value(estimate: Estimate, null: float, alternative: Alternative, method: s
     usual = estimate.interval(1 - USUAL, method)
     if not usual.sufficient:
         return math.nan
-    if (
-        usual.method == "exact"
-    ):  # two policies that are the same on every unit differ by 0 for certain
+    if usual.method == "exact":  # two policies that are the same on every unit differ by 0 for certain
         both = 1.0 if usual.covers(null) else 0.0
     else:
         both = _wald(estimate, null, usual.method)
@@ -63,9 +61,7 @@ def _distance(estimate: Estimate, null: float, method: str) -> float:
     if method == "fieller":
         assert estimate.parts is not None
         pair = pair_of(*estimate.parts)
-        ratio = (
-            1 + math.copysign(1.0, pair.denominator) * null
-        )  # (e − d)/|d| = null where e = ratio · d
+        ratio = 1 + math.copysign(1.0, pair.denominator) * null  # (e − d)/|d| = null where e = ratio · d
         gap, error = abs(pair.numerator - ratio * pair.denominator), pair.error_at(ratio)
     if error == 0:
         return 0.0 if gap == 0 else math.inf
@@ -98,9 +94,7 @@ def _inverted(estimate: Estimate, null: float, method: str, *, excluded: bool) -
     return 2 * float(special.ndtr(-z))
 
 
-def crossing(
-    f: Callable[[float], float], ends: tuple[float, float], values: tuple[float, float]
-) -> float:
+def crossing(f: Callable[[float], float], ends: tuple[float, float], values: tuple[float, float]) -> float:
     """Where a falling function changes its sign: false position that halves what stays (Illinois), and bisection.
 
     >>> round(crossing(lambda x: 2 - x * x, (0.0, 2.0), (2.0, -2.0)), 6)

@@ -116,10 +116,7 @@ def pareto(ev: Evaluation, level: float = 0.95, estimator: str | None = None) ->
     """Every policy by every metric; see `Evaluation.pareto`."""
     name = estimator or headline(ev.estimators).name
     by_metric = {metric: ev.metric(metric) for metric in ev.metrics}
-    found = {
-        policy: {metric: each[policy, name] for metric, each in by_metric.items()}
-        for policy in ev.policies
-    }
+    found = {policy: {metric: each[policy, name] for metric, each in by_metric.items()} for policy in ev.policies}
     found[LOGGING_POLICY] = {metric: each.logged for metric, each in by_metric.items()}
     judged = {p: own for p, own in found.items() if all(e.is_defined for e in own.values())}
     values = {(p, metric): e for p, own in judged.items() for metric, e in own.items()}
@@ -141,17 +138,13 @@ def _dominated(
     each = adjusted(level, len(judged) * (len(judged) - 1) // 2)
     out = {}
     for worse, theirs in judged.items():
-        better = tuple(
-            p for p, own in judged.items() if p != worse and _beats(own, theirs, minimized, each)
-        )
+        better = tuple(p for p, own in judged.items() if p != worse and _beats(own, theirs, minimized, each))
         if better:
             out[worse] = better
     return out
 
 
-def _beats(
-    own: dict[str, Estimate], theirs: dict[str, Estimate], minimized: tuple[str, ...], level: float
-) -> bool:
+def _beats(own: dict[str, Estimate], theirs: dict[str, Estimate], minimized: tuple[str, ...], level: float) -> bool:
     """Whether one policy is shown to be better in every metric, or the same in some and better in the others."""
     gaps = []
     for metric, e in own.items():

@@ -134,9 +134,7 @@ def reach(block: Any, target: Target, mass: Floats, square: Floats) -> Reach:
         square = np.bincount(group, weights=square).astype(np.float64)
     none = None if logged is None else 0.0
     nowhere = None if logged is None else np.zeros(SIZES)
-    out = Reach(
-        total, np.zeros(k), np.zeros(k), chooses=True, forbidden=none, largest=none, sizes=nowhere
-    )
+    out = Reach(total, np.zeros(k), np.zeros(k), chooses=True, forbidden=none, largest=none, sizes=nowhere)
     for part in blocks(len(at), k):
         pi = target.probabilities(at[part])
         forbidden = largest = sizes = None
@@ -196,9 +194,7 @@ def largest_weight(log: Log, whole: Reach) -> float | None:
 
 
 # Finer where probabilities are small, tenths above.
-EDGES = np.array(
-    [0, 0.001, 0.003, 0.01, 0.02, 0.04, 0.07, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1]
-)
+EDGES = np.array([0, 0.001, 0.003, 0.01, 0.02, 0.04, 0.07, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1])
 
 
 @dataclass(frozen=True, eq=False)
@@ -227,9 +223,7 @@ class CalibrationSums:
         return CalibrationSums(**{name: mine[name] + theirs[name] for name in mine})
 
 
-def calibration_sums(
-    matrix: Floats, action: Ints, mass: Floats, square: Floats, count: Floats
-) -> CalibrationSums:
+def calibration_sums(matrix: Floats, action: Ints, mass: Floats, square: Floats, count: Floats) -> CalibrationSums:
     """Sums over a block of decisions.
 
     Parameters

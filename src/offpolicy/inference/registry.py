@@ -74,12 +74,7 @@ _ALIASES: dict[str, str] = {}
 
 
 def register(
-    name: str,
-    make: Make | None = None,
-    *,
-    balanced: bool = False,
-    shares: bool = False,
-    aliases: tuple[str, ...] = (),
+    name: str, make: Make | None = None, *, balanced: bool = False, shares: bool = False, aliases: tuple[str, ...] = ()
 ) -> Method:
     """Register an interval method under a name of its own.
 

@@ -14,12 +14,7 @@ import numpy as np
 
 from offpolicy.columns.store import Columns
 from offpolicy.inference.condense import condense, condense_evidence
-from offpolicy.inference.intervals.evidence import (
-    Evidence,
-    carried_by,
-    has_heavy_tail,
-    known_range,
-)
+from offpolicy.inference.intervals.evidence import Evidence, carried_by, has_heavy_tail, known_range
 from offpolicy.inference.intervals.pool import Moments, Pool
 from offpolicy.inference.intervals.tails import effective_size, tail_index
 
@@ -220,10 +215,7 @@ class ScoreTable:
     def evidence(self, which: EvidenceColumns) -> Evidence:
         """Weights, rewards and their ranges; condensed where there are very many."""
         ends = self.levels(which)
-        shown: dict[str, Any] = {
-            "pool": self.pool(which),
-            "constant": ends is not None and ends[0] == ends[1],
-        }
+        shown: dict[str, Any] = {"pool": self.pool(which), "constant": ends is not None and ends[0] == ends[1]}
         if not which.is_plain:
             return Evidence(**shown)
         key = EvidenceColumns(which.weight, which.reward, scored=which.scored)

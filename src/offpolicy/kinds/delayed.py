@@ -70,22 +70,13 @@ class Delayed:
     def held(self, given: Given, reward: Floats, metric: str) -> DelayedReward:
         """What a log holds of this outcome."""
         window = self.window
-        if (
-            isinstance(window, bool)
-            or not isinstance(window, int | float)
-            or not 0 < window < math.inf
-        ):
+        if isinstance(window, bool) or not isinstance(window, int | float) or not 0 < window < math.inf:
             raise UsageError(f"window= must be a positive number. Got {window!r} instead.")
         time, age = given.numbers(self.time, "time"), given.numbers(self.age, "age")
         came = ~np.isnan(time)
         _refuse(~np.isfinite(age) | (age < 0), age, "age", "ages are numbers of at least 0")
         _refuse(came & (time < 0), time, "time", "rewards come after the action")
-        _refuse(
-            came & (time > age),
-            time,
-            "time",
-            "this is later than the log was read: time is more than age",
-        )
+        _refuse(came & (time > age), time, "time", "this is later than the log was read: time is more than age")
         empty = ~came & np.isfinite(reward) & (reward != 0)
         _refuse(empty, reward, metric, "there is a reward, and no time at which it came")
         _refuse(came & ~np.isfinite(reward), reward, metric, "there is a time, and no reward")
@@ -201,9 +192,7 @@ class DelayedRewards(PseudoRewards):
         soon = float(np.median(chance.needed[came]))
         earned = np.where(came & (chance.needed <= soon), held.naive, 0.0)
         young = ~held.old & (chance.age >= soon)
-        groups = (
-            np.zeros(len(earned), dtype=np.int64) if self.log.is_continuous else self.log.action
-        )
+        groups = np.zeros(len(earned), dtype=np.int64) if self.log.is_continuous else self.log.action
         gap = spread = base = 0.0
         for code in np.unique(groups):
             a, b = earned[young & (groups == code)], earned[held.old & (groups == code)]
@@ -216,7 +205,5 @@ class DelayedRewards(PseudoRewards):
         if abs(z) <= LARGE or base == 0:
             return 1.0, ""
         ratio = 1 + gap / base
-        said = (
-            f" Of new rows {ratio:.0%} as much came within {soon:.3g} as of old rows (z = {z:.2g})."
-        )
+        said = f" Of new rows {ratio:.0%} as much came within {soon:.3g} as of old rows (z = {z:.2g})."
         return max(min(ratio, 1 / ratio), 0.0) if ratio > 0 else 0.0, said

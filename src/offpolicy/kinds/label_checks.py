@@ -25,10 +25,7 @@ NO_PROXIES = "the outcome names no proxies."
 def findings(settled: PseudoRewards) -> list[Finding]:
     """What a log with this outcome shows about it, whatever the policy."""
     if settled.seen.all():
-        return [
-            not_applicable(name, WHOLE)
-            for name in ("label_balance", "proxy_skill", "proxy_preference")
-        ]
+        return [not_applicable(name, WHOLE) for name in ("label_balance", "proxy_skill", "proxy_preference")]
     return [balance(settled), skill(settled), preference(settled)]
 
 
@@ -41,9 +38,7 @@ def effective_labels(settled: PseudoRewards, weight: Floats) -> Finding:
     size = effective_size(used) if used.any() else 0.0
     total = int(settled.seen.sum())
     return judged(
-        name,
-        size,
-        f"{settled.held.noun} leave as much information about this policy as {size:.3g} of {total:,}.",
+        name, size, f"{settled.held.noun} leave as much information about this policy as {size:.3g} of {total:,}."
     )
 
 
@@ -59,12 +54,7 @@ def balance(settled: PseudoRewards) -> Finding:
     n = len(off)
     mean = np.asarray(g.sum(axis=0)).ravel() / n
     square = np.asarray(g.multiply(g).sum(axis=0)).ravel() / n
-    z = np.array(
-        [
-            z_score(m, math.sqrt(max(s - m * m, 0.0) / n), 0.0)
-            for m, s in zip(mean, square, strict=True)
-        ]
-    )
+    z = np.array([z_score(m, math.sqrt(max(s - m * m, 0.0) / n), 0.0) for m, s in zip(mean, square, strict=True)])
     worst = int(np.argmax(np.abs(z)))
     p = min(1.0, len(z) * float(special.erfc(abs(z[worst]) / math.sqrt(2))))
     if names[compared[worst]] == ALL:
@@ -103,9 +93,7 @@ def _columns(settled: PseudoRewards) -> tuple[Any, list[str]]:
         names += [_named(context, design, role, j) for j in range(table.shape[1])]
     if not log.is_continuous:
         k = len(log.actions)
-        parts.append(
-            sparse.csr_array((np.ones(len(rows)), (rows, log.action)), shape=(len(rows), k))
-        )
+        parts.append(sparse.csr_array((np.ones(len(rows)), (rows, log.action)), shape=(len(rows), k)))
         names += [f"{log.names.action} = {label}" for label in log.actions]
     return sparse.hstack(parts, format="csc"), names
 
@@ -162,8 +150,7 @@ def preference(settled: PseudoRewards) -> Finding:
         if min(own.sum(), (~own).sum()) < FEWEST:
             continue
         sides = [
-            (float(np.average(rest[s], weights=c[s])), c[s] @ c[s] / c[s].sum() ** 2, rest[s])
-            for s in (own, ~own)
+            (float(np.average(rest[s], weights=c[s])), c[s] @ c[s] / c[s].sum() ** 2, rest[s]) for s in (own, ~own)
         ]
         spread = math.sqrt(sum(float(np.var(values)) * share for _, share, values in sides))
         gap = sides[0][0] - sides[1][0]

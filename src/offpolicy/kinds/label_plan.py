@@ -54,12 +54,7 @@ class LabelPlan:
 
 
 def label_plan(
-    settled: PseudoRewards,
-    weight: Floats,
-    std_error: float,
-    width_now: float,
-    width: float | None,
-    level: float,
+    settled: PseudoRewards, weight: Floats, std_error: float, width_now: float, width: float | None, level: float
 ) -> LabelPlan:
     """The plan for one policy.
 

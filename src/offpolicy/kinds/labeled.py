@@ -21,9 +21,7 @@ if TYPE_CHECKING:
     from offpolicy.models.rewards.reward import FittedReward
 
 KNOWN = "rests on the given probabilities being those with which rows were labeled"
-FITTED = (
-    "assumes that whether a row was labeled depends on nothing but its context, its action{proxies}"
-)
+FITTED = "assumes that whether a row was labeled depends on nothing but its context, its action{proxies}"
 REMEDY = "Draw the rows to label at random and give the probability: Labeled(…, probability=…)."
 
 
@@ -69,15 +67,11 @@ class Labeled:
         """What a log holds of this outcome."""
         seen = ~np.isnan(reward)
         if not seen.any():
-            raise DataError(
-                f"column {metric!r} is missing in every row, so that there is no label to learn from."
-            )
+            raise DataError(f"column {metric!r} is missing in every row, so that there is no label to learn from.")
         checks.computable(reward[seen], metric, "reward")
         proxies = given.table(self.proxies, "proxies")
         if isinstance(self.model, str) and self.model == "given" and proxies is None:
-            raise UsageError(
-                "model='given' takes the first proxy as the prediction; name one: proxies=[…]."
-            )
+            raise UsageError("model='given' takes the first proxy as the prediction; name one: proxies=[…].")
         chance: Fitted | Known = Fitted()
         words, remedy = FITTED.format(proxies="" if proxies is None else " and its proxies"), REMEDY
         if self.probability is not None:
@@ -116,9 +110,7 @@ class Fitted:
         """(n,) e of all rows."""
         tables = settled.tables[-1]
         seed = seed_of(settled.seed, BEHAVIOR, (7, *key))
-        return predicted(
-            LabelModel(), tables, rows, settled.seen.astype(np.float64), tables.mass(rows), seed
-        )
+        return predicted(LabelModel(), tables, rows, settled.seen.astype(np.float64), tables.mass(rows), seed)
 
 
 @dataclass(frozen=True)

@@ -93,20 +93,14 @@ class LongTerm:
         if getattr(history, "kind", None) != "bandit" or not history.in_memory:
             raise UsageError("history= must be a BanditLog: the older log, with the reward.")
         if np.isnan(history.reward).any():
-            raise DataError(
-                "history=: rewards of the older log are missing. Leave out the rows without one."
-            )
+            raise DataError("history=: rewards of the older log are missing. Leave out the rows without one.")
         proxies = given.table(self.proxies, "proxies")
         if proxies is None:
             raise UsageError("proxies= must name what both logs show early.")
         if self.history_proxies is not None:
-            early: Context = Context(
-                np.asarray(self.history_proxies, dtype=np.float64).reshape(history.rows, -1)
-            )
+            early: Context = Context(np.asarray(self.history_proxies, dtype=np.float64).reshape(history.rows, -1))
         elif given.columns is None or history.source is None:
-            raise UsageError(
-                "history_proxies= must hold the proxies of the older log, one row per row of it."
-            )
+            raise UsageError("history_proxies= must hold the proxies of the older log, one row per row of it.")
         else:
             columns = Columns(history.source)
             names = [self.proxies] if isinstance(self.proxies, str) else list(self.proxies)
@@ -134,9 +128,7 @@ class LongTermReward:
 
     def take(self, rows: Ints) -> LongTermReward:
         """The same for some rows."""
-        return replace(
-            self, seen=self.seen[rows], reward=self.reward[rows], proxies=self.proxies.take(rows)
-        )
+        return replace(self, seen=self.seen[rows], reward=self.reward[rows], proxies=self.proxies.take(rows))
 
     def settled(self, log: Any, folds: Folds, model: Any, seed: int) -> LongTermRewards:
         """Pseudo-rewards of all rows."""
@@ -165,10 +157,7 @@ class LongTermRewards:
         own, given = self.held.model, self.given_model
         given = None if isinstance(given, np.ndarray | list | tuple | dict) else given
         model = as_reward_model(given if own is None else own)
-        sides = (
-            beside(self.log.context, self.held.proxies),
-            beside(self.held.history.context, self.held.early),
-        )
+        sides = (beside(self.log.context, self.held.proxies), beside(self.held.history.context, self.held.early))
         tables = [side.learner_table for side in sides]
         if hasattr(tables[0], "iloc"):
             import pandas as pd
@@ -211,22 +200,15 @@ class LongTermRewards:
         _, read, n = self._tables
         encoded = read.of(encoded=True)
         points = LinearDesign.learn(encoded).transform(encoded)
-        points = np.asarray(
-            points.toarray() if hasattr(points, "toarray") else points, dtype=np.float64
-        )
+        points = np.asarray(points.toarray() if hasattr(points, "toarray") else points, dtype=np.float64)
         rng = np.random.default_rng(self.seed)
         points = points + JITTER * rng.normal(size=points.shape)
         new, old = points[:n], points[n:]
         match, far, near = np.empty(n, dtype=np.int64), np.empty(n), 0.0
         for k in range(self.folds.k):
-            own, theirs = (
-                np.flatnonzero(self.folds.labels[0] == k),
-                np.flatnonzero(self._older[0] == k),
-            )
+            own, theirs = (np.flatnonzero(self.folds.labels[0] == k), np.flatnonzero(self._older[0] == k))
             if len(theirs) < 2:
-                raise DataError(
-                    "history= has too few rows for the folds. Use fewer folds, or a longer history."
-                )
+                raise DataError("history= has too few rows for the folds. Use fewer folds, or a longer history.")
             tree = cKDTree(old[theirs])
             far[own], at = tree.query(new[own])
             match[own] = theirs[at]
@@ -291,9 +273,7 @@ class LongTermRewards:
         by_older = np.bincount(self.cluster, weights=weight)
         total = float(by_older.sum())
         size = total**2 / float(by_older @ by_older) if total > 0 else 0.0
-        sentence = (
-            f"the older log leaves as much information about this policy as {size:.3g} of its rows."
-        )
+        sentence = f"the older log leaves as much information about this policy as {size:.3g} of its rows."
         return [judged("effective_labels", size, sentence, remedy="Give a longer history.")]
 
     def label_plan(self, *_: Any) -> None:
@@ -314,9 +294,7 @@ class LongTermRewards:
         if not seen.any():
             return not_applicable(name, "no row of this log has its reward yet.")
         gap = self.held.reward[seen] - self.reward[seen]
-        groups = (
-            np.zeros(len(gap), dtype=np.int64) if self.log.is_continuous else self.log.action[seen]
-        )
+        groups = np.zeros(len(gap), dtype=np.int64) if self.log.is_continuous else self.log.action[seen]
         zs = [
             z_score(float(g.mean()), float(g.std(ddof=1)) / math.sqrt(len(g)), 0.0)
             for g in (gap[groups == code] for code in np.unique(groups))

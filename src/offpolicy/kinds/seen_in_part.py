@@ -108,11 +108,7 @@ class SeenInPart:
         """The same for some rows."""
         proxies = None if self.proxies is None else self.proxies.take(rows)
         return replace(
-            self,
-            seen=self.seen[rows],
-            reward=self.reward[rows],
-            proxies=proxies,
-            chance=self.chance.take(rows),
+            self, seen=self.seen[rows], reward=self.reward[rows], proxies=proxies, chance=self.chance.take(rows)
         )
 
     def settled(self, log: Any, folds: Folds, model: Any, seed: int) -> PseudoRewards:
@@ -179,26 +175,20 @@ class PseudoRewards:
         if own is not None and own != GIVEN:
             return as_reward_model(own)
         given = self.given_model
-        return as_reward_model(
-            None if isinstance(given, np.ndarray | list | tuple | dict) else given
-        )
+        return as_reward_model(None if isinstance(given, np.ndarray | list | tuple | dict) else given)
 
     def fit(self, rows: Ints, key: tuple[Any, ...]) -> Fit:
         """Models of some rows, and what they say of all; made once."""
         with self._lock:
             if key not in self._fits:
                 chance = self.held.chance.probability(self, rows, key)
-                parts = [
-                    self._predicted(t, i, rows, key, chance) for i, t in enumerate(self.tables)
-                ]
+                parts = [self._predicted(t, i, rows, key, chance) for i, t in enumerate(self.tables)]
                 if self.held.model == GIVEN and self.held.proxies is not None:
                     parts.append(first_column(self.held.proxies))
                 self._fits[key] = Fit(np.stack(parts), chance)
             return self._fits[key]
 
-    def _predicted(
-        self, tables: Tables, which: int, rows: Ints, key: tuple[Any, ...], chance: Floats
-    ) -> Floats:
+    def _predicted(self, tables: Tables, which: int, rows: Ints, key: tuple[Any, ...], chance: Floats) -> Floats:
         labeled = rows[self.seen[rows]]
         if len(labeled) == 0:
             raise DataError(
@@ -209,12 +199,7 @@ class PseudoRewards:
         if self.held.weighs:
             weight = (1.0 if weight is None else weight) / chance[labeled]
         return predicted(
-            self.model,
-            tables,
-            labeled,
-            self.held.reward,
-            weight,
-            seed_of(self.seed, REWARD, (PROXIES, which, *key)),
+            self.model, tables, labeled, self.held.reward, weight, seed_of(self.seed, REWARD, (PROXIES, which, *key))
         )
 
     @cached_property
@@ -324,9 +309,7 @@ class PseudoRewards:
         return note
 
 
-def predicted(
-    model: Any, tables: Tables, rows: Ints, target: Floats, weight: Floats | None, seed: int
-) -> Floats:
+def predicted(model: Any, tables: Tables, rows: Ints, target: Floats, weight: Floats | None, seed: int) -> Floats:
     """(n,) what a model of some rows predicts for the logged action of every row."""
     log = tables.log
     everyone = np.arange(len(log.action))
@@ -381,20 +364,12 @@ def beside(left: Context, right: Context) -> Context:
     at = np.arange(len(left))
     tables = [side.learner_table for side in (left, right)]
     if not any(hasattr(table, "iloc") for table in tables):
-        return Context(
-            np.column_stack(
-                [t[s.positions(at)] for t, s in zip(tables, (left, right), strict=True)]
-            )
-        )
+        return Context(np.column_stack([t[s.positions(at)] for t, s in zip(tables, (left, right), strict=True)]))
     import pandas as pd
 
     parts = []
     for table, side in zip(tables, (left, right), strict=True):
-        rows = (
-            table.iloc[side.positions(at)]
-            if hasattr(table, "iloc")
-            else pd.DataFrame(table[side.positions(at)])
-        )
+        rows = table.iloc[side.positions(at)] if hasattr(table, "iloc") else pd.DataFrame(table[side.positions(at)])
         parts.append(rows.reset_index(drop=True))
     frame = pd.concat(parts, axis=1)
     frame.columns = [str(name) for name in frame.columns]
@@ -409,6 +384,4 @@ def first_column(context: Context) -> Floats:
 
 
 def _width(context: Context) -> int:
-    return (
-        len(context.names) if context.names is not None else int(np.prod(context.table.shape[1:]))
-    )
+    return len(context.names) if context.names is not None else int(np.prod(context.table.shape[1:]))

@@ -75,12 +75,7 @@ class ActionFeatures:
 
 
 def of_frame(
-    given: Any,
-    frame: Columns,
-    labels: tuple[Label, ...],
-    codes: Ints,
-    action: str,
-    context: Sequence[str],
+    given: Any, frame: Columns, labels: tuple[Label, ...], codes: Ints, action: str, context: Sequence[str]
 ) -> ActionFeatures | None:
     """Features of the actions of a log in a frame: columns of the frame itself, or a table by action.
 
@@ -107,12 +102,7 @@ def column_names(given: Any) -> tuple[str, ...] | None:
     """Names of columns of the log, where these are what was given; None where it is a table."""
     if isinstance(given, str):
         return (given,)
-    if (
-        isinstance(given, Sequence)
-        and given
-        and all(isinstance(name, str) for name in given)
-        and not is_frame(given)
-    ):
+    if isinstance(given, Sequence) and given and all(isinstance(name, str) for name in given) and not is_frame(given):
         return tuple(given)
     return None
 
@@ -121,9 +111,7 @@ def check_feature_columns(given: Any, columns: Sequence[str], context: Sequence[
     """Columns that are named as features exist, and are not in the context as well."""
     for name in column_names(given) or ():
         if name not in columns:
-            raise DataError(
-                f"action_features={name!r}: the source has no such column.{did_you_mean(name, columns)}"
-            )
+            raise DataError(f"action_features={name!r}: the source has no such column.{did_you_mean(name, columns)}")
         if name in context:
             raise DataError(
                 f"column {name!r} is named in context= and in action_features=. The context is what was known before "
@@ -132,12 +120,7 @@ def check_feature_columns(given: Any, columns: Sequence[str], context: Sequence[
 
 
 def of_columns(
-    columns: Mapping[str, Array],
-    labels: tuple[Label, ...],
-    codes: Ints,
-    action: str,
-    *,
-    numbered: bool = True,
+    columns: Mapping[str, Array], labels: tuple[Label, ...], codes: Ints, action: str, *, numbered: bool = True
 ) -> ActionFeatures:
     """Features from columns of the log, which must have one value per action.
 
@@ -189,9 +172,7 @@ def of_table(given: Any, labels: tuple[Label, ...], action: str) -> ActionFeatur
     refuse_masked(given, "action_features")
     index = getattr(given, "index", None)
     if hasattr(given, "items") and index is not None and list(index) != list(range(len(labels))):
-        return _of_mapping(
-            dict(given.items()), labels
-        )  # a pandas Series: its labels say which action
+        return _of_mapping(dict(given.items()), labels)  # a pandas Series: its labels say which action
     array = np.asarray(detached(given))
     if array.ndim == 1:
         array = array[:, None]
@@ -225,9 +206,7 @@ def _of_keyed_frame(given: Any, labels: tuple[Label, ...], action: str) -> Actio
     names = [name for name in columns.names if name != action]
     if not names:
         raise DataError(f"action_features: the table has no column besides {action!r}.")
-    return ActionFeatures(
-        tuple(names), tuple(_feature(columns.values(name)[row_of[at]], name) for name in names)
-    )
+    return ActionFeatures(tuple(names), tuple(_feature(columns.values(name)[row_of[at]], name) for name in names))
 
 
 def _positions(labels: tuple[Label, ...], place: Mapping[Any, int], where: str) -> Ints:
@@ -248,9 +227,7 @@ def _of_mapping(given: Mapping[Any, Any], labels: tuple[Label, ...]) -> ActionFe
         names = tuple(map(str, rows[0]))
         rows = [tuple(row.values()) if tuple(map(str, row)) == names else None for row in rows]
     else:
-        rows = [
-            tuple(row) if isinstance(row, list | tuple | np.ndarray) else (row,) for row in rows
-        ]
+        rows = [tuple(row) if isinstance(row, list | tuple | np.ndarray) else (row,) for row in rows]
         names = tuple(f"feature{j}" for j in range(len(rows[0])))
     for label, row in zip(labels, rows, strict=True):
         if row is None or len(row) != len(names):
@@ -259,10 +236,7 @@ def _of_mapping(given: Mapping[Any, Any], labels: tuple[Label, ...]) -> ActionFe
                 "same ones, in one order."
             )
     return ActionFeatures(
-        names,
-        tuple(
-            _feature(label_array([row[j] for row in rows]), name) for j, name in enumerate(names)
-        ),
+        names, tuple(_feature(label_array([row[j] for row in rows]), name) for j, name in enumerate(names))
     )
 
 

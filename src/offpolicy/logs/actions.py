@@ -51,14 +51,7 @@ def _objects(items: list[Any]) -> Array:
 def _kinds(items: list[Any]) -> int:
     """How many kinds of label there are: text, numbers, others."""
     return len(
-        {
-            str
-            if isinstance(v, str)
-            else float
-            if isinstance(v, int | float | np.number)
-            else type(v)
-            for v in items
-        }
+        {str if isinstance(v, str) else float if isinstance(v, int | float | np.number) else type(v) for v in items}
     )
 
 
@@ -100,18 +93,14 @@ def action_list(actions: Iterable[Label], where: str) -> tuple[Label, ...]:
         if not isinstance(label, Hashable):
             raise DataError(f"{where}: {label!r} cannot be a label. A label is text or a number.")
         if label is None or _differs(label):
-            raise DataError(
-                f"{where}: {label!r} cannot be a label, since it is missing. Leave it out."
-            )
+            raise DataError(f"{where}: {label!r} cannot be a label, since it is missing. Leave it out.")
         if label in seen:
             raise DataError(f"{where}: action {label!r} is listed twice. List each action once.")
         seen.add(label)
     return labels
 
 
-def refuse_continuous(
-    labels: Sequence[Label], n: int, column: str, given: Sequence[Label] | None = None
-) -> None:
+def refuse_continuous(labels: Sequence[Label], n: int, column: str, given: Sequence[Label] | None = None) -> None:
     """Fractions of which nearly every row has its own are a continuous action, unless listed as ``given``."""
     if given is not None:
         return
@@ -129,8 +118,7 @@ def refuse_other_actions(by_action: Iterable[Label], labels: Sequence[Label]) ->
     for label in by_action:
         if label not in labels:
             raise DataError(
-                f"propensity= names a column for {label!r}, which is no action of the log."
-                f"{did_you_mean(label, labels)}"
+                f"propensity= names a column for {label!r}, which is no action of the log.{did_you_mean(label, labels)}"
             )
 
 
@@ -140,9 +128,7 @@ def refuse_twice(columns: Sequence[str]) -> None:
         raise DataError("propensity= lists no columns. Give one for each action, or leave it out.")
     for name in columns:
         if list(columns).count(name) > 1:
-            raise DataError(
-                f"propensity= lists the column {name!r} twice. Give one column for each action."
-            )
+            raise DataError(f"propensity= lists the column {name!r} twice. Give one column for each action.")
 
 
 def _is_rounded(value: Any) -> bool:
@@ -163,9 +149,7 @@ def refuse_rounded(values: Array, where: str) -> None:
         )
 
 
-def encode(
-    values: Array, actions: Sequence[Label] | None, column: str
-) -> tuple[tuple[Label, ...], Ints]:
+def encode(values: Array, actions: Sequence[Label] | None, column: str) -> tuple[tuple[Label, ...], Ints]:
     """Return the labels and the (n,) codes of ``values`` among them.
 
     Without a list the labels are the distinct values in sorted order.
@@ -206,9 +190,7 @@ def _distinct(values: Array, column: str) -> tuple[list[Any], Ints]:
         return distinct.tolist(), inverse.astype(np.int64)
     kinds = set(map(type, values.tolist()))
     booleans = {kind for kind in kinds if issubclass(kind, bool | np.bool_)}
-    if booleans and any(
-        issubclass(k, Number) for k in kinds - booleans
-    ):  # True == 1 would make one label of two
+    if booleans and any(issubclass(k, Number) for k in kinds - booleans):  # True == 1 would make one label of two
         raise DataError(
             f"column {column!r} holds both booleans and numbers, of which True equals 1. Make them one kind."
         )

@@ -13,11 +13,7 @@ from offpolicy._arrays import is_constant, read_only, some_of
 from offpolicy._visible import printable
 from offpolicy.errors import DataError, UsageError
 from offpolicy.logs import checks, messages
-from offpolicy.logs.action_features import (
-    ActionFeatures,
-    of_frame,
-    of_table,
-)
+from offpolicy.logs.action_features import ActionFeatures, of_frame, of_table
 from offpolicy.logs.actions import (
     Label,
     action_list,
@@ -216,9 +212,7 @@ class BanditLog(HasMetrics, HasColumns):
         rows = np.flatnonzero(rows) if np.asarray(rows).dtype == bool else np.asarray(rows)
 
         held = {name: getattr(self, name) for name in COLUMNS}
-        columns: dict[str, Any] = {
-            k: None if v is None else some_of(v, rows) for k, v in held.items()
-        }
+        columns: dict[str, Any] = {k: None if v is None else some_of(v, rows) for k, v in held.items()}
         return replace(
             self,
             **columns,
@@ -365,10 +359,7 @@ class BanditLog(HasMetrics, HasColumns):
         def optional_numbers(name: str | None, role: str) -> Floats | None:
             return None if name is None else columns.numeric(columns.require(name, role), role)
 
-        numeric = are_numbers(
-            action_kind,
-            {"eligible": eligible, "count": count, "action_features": action_features},
-        )
+        numeric = are_numbers(action_kind, {"eligible": eligible, "count": count, "action_features": action_features})
         values = columns.numeric(action, "action") if numeric else columns.values(action)
         labels, codes, span = _taken(values, actions, action, numeric=numeric)
         probabilities: Array | None
@@ -397,18 +388,13 @@ class BanditLog(HasMetrics, HasColumns):
             unit=numbers,
             row_order=None if row_order is None or (np.diff(row_order) > 0).all() else row_order,
             source=frame,
-            names=Names(
-                action, rewards[0], propensity_name, batch or "batch", cluster or "cluster"
-            ),
+            names=Names(action, rewards[0], propensity_name, batch or "batch", cluster or "cluster"),
             row_labels=labels_of_rows,
             action_features=of_frame(action_features, columns, labels, codes, action, names),
             action_range=span,
         )
         log = replace(
-            log,
-            outcomes=held_outcomes(
-                outcome, log.metrics, Given(len(columns), columns, tuple(names), action)
-            ),
+            log, outcomes=held_outcomes(outcome, log.metrics, Given(len(columns), columns, tuple(names), action))
         )
         called = {
             "weight": weight,
@@ -491,13 +477,8 @@ class BanditLog(HasMetrics, HasColumns):
                 "fold": fold,
             }
         )
-        numeric = are_numbers(
-            action_kind,
-            {"eligible": eligible, "count": count, "action_features": action_features},
-        )
-        taken = (
-            checks.one_dimensional(action, "action", "action") if numeric else label_array(action)
-        )
+        numeric = are_numbers(action_kind, {"eligible": eligible, "count": count, "action_features": action_features})
+        taken = checks.one_dimensional(action, "action", "action") if numeric else label_array(action)
         if taken.ndim != 1:
             raise DataError(f"'action' must be one label per row. Got shape {taken.shape}.")
         n = len(taken)
@@ -516,9 +497,7 @@ class BanditLog(HasMetrics, HasColumns):
             return None if values is None else checks.one_dimensional(values, role, role)
 
         mask = None if eligible is None else checks.eligible_mask(eligible, n, labels)
-        earned = {
-            name: checks.one_dimensional(values, name, "reward") for name, values in rewards.items()
-        }
+        earned = {name: checks.one_dimensional(values, name, "reward") for name, values in rewards.items()}
         first = next(iter(earned))
         probabilities = None
         if propensity is not None:
@@ -529,8 +508,7 @@ class BanditLog(HasMetrics, HasColumns):
                 raise DataError(messages.one_density(probabilities.shape))
             elif probabilities.shape != (n, len(labels)):
                 raise DataError(
-                    f"'propensity' must have shape (n,) or (n, K) = ({n}, {len(labels)}). "
-                    f"Got {probabilities.shape}."
+                    f"'propensity' must have shape (n,) or (n, K) = ({n}, {len(labels)}). Got {probabilities.shape}."
                 )
         log = cls(
             context=Context(table),
@@ -555,9 +533,7 @@ class BanditLog(HasMetrics, HasColumns):
         return _checked(log, given, {})
 
 
-def _check_columns(
-    columns: Columns, context: list[str], action: str, rewards: tuple[str, ...]
-) -> None:
+def _check_columns(columns: Columns, context: list[str], action: str, rewards: tuple[str, ...]) -> None:
     """Every column is there, and the context holds neither outcome nor action."""
     for name in context:
         columns.require(name, "context")
@@ -592,9 +568,7 @@ def _distribution_columns(
         action_list(propensity, "propensity")
         missing = [label for label in labels if label not in propensity]
         if missing:
-            raise DataError(
-                f"propensity= names no column for action {missing[0]!r}. Name one for each."
-            )
+            raise DataError(f"propensity= names no column for action {missing[0]!r}. Name one for each.")
         refuse_other_actions(propensity, labels)
         return [propensity[label] for label in labels]
     refuse_twice(propensity)
@@ -606,14 +580,10 @@ def _distribution_columns(
     return list(propensity)
 
 
-def _checked(
-    log: BanditLog, given: dict[str, Array | None], called: dict[str, str | None]
-) -> BanditLog:
+def _checked(log: BanditLog, given: dict[str, Array | None], called: dict[str, str | None]) -> BanditLog:
     """Validate every part of a log, and put in its columns of units: the one door all logs come through."""
     n, names = len(log.action), log.names
-    parts: dict[str, Any] = {
-        name: getattr(log, name) for name in ("context", "reward", "propensity")
-    }
+    parts: dict[str, Any] = {name: getattr(log, name) for name in ("context", "reward", "propensity")}
     parts |= given | dict(log.further)
     checks.same_length(n, {k: len(v) for k, v in parts.items() if v is not None})
     for metric, values in log.metrics.items():
@@ -684,9 +654,7 @@ def joined(blocks: Iterable[BanditLog]) -> BanditLog:
         context=Context(table, None, first.context.names, first.context.levels),
         action=column("action"),
         reward=column("reward"),
-        further={
-            name: np.concatenate([part.further[name] for part in parts]) for name in first.further
-        },
+        further={name: np.concatenate([part.further[name] for part in parts]) for name in first.further},
         propensity=column("propensity"),
         batch=column("batch"),
         cluster=column("cluster"),

@@ -27,9 +27,7 @@ def one_dimensional(values: Any, column: str, role: str) -> Floats:
     """A numeric (n,) array from anything numpy understands."""
     array = np.asarray(detached(values))
     if array.ndim != 1:
-        raise DataError(
-            f"{column!r}: the {role} must be one number per row. Got shape {array.shape}."
-        )
+        raise DataError(f"{column!r}: the {role} must be one number per row. Got shape {array.shape}.")
     if array.dtype.kind in "biuf":
         numbers = array.astype(np.float64)
         if array.dtype.kind in "iu":
@@ -43,8 +41,7 @@ def same_length(n: int, lengths: dict[str, int]) -> None:
     for name, length in lengths.items():
         if length != n:
             raise DataError(
-                f"{name!r} has {length:,} rows, the actions have {n:,}. "
-                "Every part of a log needs one entry per row."
+                f"{name!r} has {length:,} rows, the actions have {n:,}. Every part of a log needs one entry per row."
             )
 
 
@@ -105,14 +102,10 @@ def density(values: Floats, column: str) -> Floats:
     return values
 
 
-def distribution(
-    matrix: Floats, action: Ints, column: str, *, tolerance: float = SUM_TOLERANCE
-) -> Floats:
+def distribution(matrix: Floats, action: Ints, column: str, *, tolerance: float = SUM_TOLERANCE) -> Floats:
     """(n, K) rows are distributions that give the logged action a positive probability."""
     bad: Bools = np.asarray(
-        ~np.isfinite(matrix).all(axis=1)
-        | (matrix < 0).any(axis=1)
-        | (matrix > 1 + tolerance).any(axis=1)
+        ~np.isfinite(matrix).all(axis=1) | (matrix < 0).any(axis=1) | (matrix > 1 + tolerance).any(axis=1)
     )
     if bad.any():
         raise DataError(
@@ -130,9 +123,7 @@ def distribution(
     return matrix
 
 
-def logged_propensity(
-    values: Array | None, action: Ints, column: str
-) -> tuple[Floats | None, Floats | None]:
+def logged_propensity(values: Array | None, action: Ints, column: str) -> tuple[Floats | None, Floats | None]:
     """(n,) probability of the logged action and, where it was logged, the whole (n, K) distribution."""
     if values is None:
         return None, None
@@ -176,9 +167,7 @@ def groups(values: Array, column: str, role: str) -> tuple[tuple[Any, ...], Ints
     return labels, codes
 
 
-def coded(
-    values: Array | None, column: str, role: str
-) -> tuple[tuple[Any, ...] | None, Ints | None]:
+def coded(values: Array | None, column: str, role: str) -> tuple[tuple[Any, ...] | None, Ints | None]:
     """`groups` of a column that may be missing."""
     return (None, None) if values is None else groups(values, column, role)
 
@@ -219,9 +208,7 @@ def eligible_mask(eligible: Any, n: int, actions: Sequence[Any]) -> Bools:
         raise DataError(f"'eligible' has {len(eligible):,} rows, the actions have {n:,}.")
     for row, labels in enumerate(eligible):
         if len(set(labels)) < len(labels):  # zeros and ones meant as a mask would pass for labels
-            raise DataError(
-                f"'eligible': row {row} lists an action twice. Give labels, or a mask of booleans."
-            )
+            raise DataError(f"'eligible': row {row} lists an action twice. Give labels, or a mask of booleans.")
     return eligible_from_lists(list(eligible), actions, "eligible")
 
 

@@ -22,9 +22,7 @@ def are_numbers(kind: Any, given: dict[str, Any]) -> bool:
         raise UsageError(f"action_kind= must be 'discrete' or 'continuous'. Got {kind!r} instead.")
     for name, value in given.items():
         if kind == "continuous" and value is not None:
-            raise UsageError(
-                f"{name}= is for actions that are labels; with action_kind='continuous' leave it out."
-            )
+            raise UsageError(f"{name}= is for actions that are labels; with action_kind='continuous' leave it out.")
     return bool(kind == "continuous")
 
 

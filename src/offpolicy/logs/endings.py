@@ -157,10 +157,7 @@ def _treated(ending: Ending, lengths: Ints, missing: Bools, treatment: str) -> E
     if treatment == "end":
         note = f"rewards after the truncation of {count:,} episodes are counted as 0"
         return replace(ending, ended=ending.ended | missing, note=note)
-    note = (
-        f"{count:,} truncated episodes are bootstrapped: the value model stands in for what follows their last "
-        "state"
-    )
+    note = f"{count:,} truncated episodes are bootstrapped: the value model stands in for what follows their last state"
     return replace(ending, note=note)
 
 

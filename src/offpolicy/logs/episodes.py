@@ -67,9 +67,7 @@ class Shape:
         episodes = [np.asarray(v) for v in values]
         found = np.array([len(e) if e.ndim else -1 for e in episodes], dtype=np.int64)
         if len(found) != len(self.lengths):
-            raise DataError(
-                f"{role!r} lists {len(found):,} episodes, the actions list {len(self.lengths):,}."
-            )
+            raise DataError(f"{role!r} lists {len(found):,} episodes, the actions list {len(self.lengths):,}.")
         wrong = found != self.lengths
         if wrong.any():
             i = int(wrong.argmax())
@@ -79,8 +77,7 @@ class Shape:
                 else ""
             )
             raise DataError(
-                f"{role!r}: episode {i} has {found[i]} steps where its actions have "
-                f"{self.lengths[i]}.{extra}"
+                f"{role!r}: episode {i} has {found[i]} steps where its actions have {self.lengths[i]}.{extra}"
             )
         return np.concatenate(episodes) if episodes else np.empty(0)
 
@@ -111,17 +108,13 @@ def _flat_shape(array: Array, lengths: Any) -> Shape:
         )
     shape = Shape("flat", _lengths(lengths))
     if shape.n_steps != len(array):
-        raise DataError(
-            f"lengths= adds up to {shape.n_steps:,} steps, but there are {len(array):,} actions."
-        )
+        raise DataError(f"lengths= adds up to {shape.n_steps:,} steps, but there are {len(array):,} actions.")
     return shape
 
 
 def _padded_shape(array: Array, lengths: Any) -> Shape:
     if array.ndim != 2:
-        raise DataError(
-            f"'actions' must be (n, T+1), flat with lengths=, or a list. Got {array.shape}."
-        )
+        raise DataError(f"'actions' must be (n, T+1), flat with lengths=, or a list. Got {array.shape}.")
     n, width = array.shape
     if n == 0 or width == 0:
         raise DataError("the log is empty: it has no steps. There is nothing to evaluate.")
@@ -140,9 +133,7 @@ def _listed(actions: Any, lengths: Any) -> Shape:
     episodes = [np.asarray(a) for a in actions]
     for i, episode in enumerate(episodes):
         if episode.ndim != 1:
-            raise DataError(
-                f"'actions': episode {i} has shape {episode.shape}. Give one action label per step."
-            )
+            raise DataError(f"'actions': episode {i} has shape {episode.shape}. Give one action label per step.")
     return Shape("list", _lengths([len(e) for e in episodes]))
 
 
@@ -166,11 +157,7 @@ def _lengths(lengths: Any) -> Ints:
 
 
 def order_of(
-    episode: Ints,
-    step: Floats | None,
-    episode_name: str,
-    step_name: str,
-    words: tuple[str, str] = ("episode", "step"),
+    episode: Ints, step: Floats | None, episode_name: str, step_name: str, words: tuple[str, str] = ("episode", "step")
 ) -> Ints:
     """Row order that puts each episode's steps one after the other, checked for gaps and duplicates."""
     if step is None:
@@ -189,11 +176,7 @@ def order_of(
     change = number[1:] - number[:-1]
     for wrong, what, remedy in (
         (same & (change == 0), "appears twice", "Drop the duplicate rows."),
-        (
-            same & (change > 1),
-            "is followed by a gap",
-            f"Every {step_word} of {an(unit_word)} must be in the log.",
-        ),
+        (same & (change > 1), "is followed by a gap", f"Every {step_word} of {an(unit_word)} must be in the log."),
     ):
         if wrong.any():
             i = int(wrong.argmax())

@@ -61,9 +61,7 @@ class Columns:
         if not isinstance(name, str):
             raise DataError(f"{role}= must be a column name (str). Got {name!r} instead.")
         if name not in self.names:
-            raise DataError(
-                f"{role}={name!r}: the frame has no such column.{did_you_mean(name, self.names)}"
-            )
+            raise DataError(f"{role}={name!r}: the frame has no such column.{did_you_mean(name, self.names)}")
         return name
 
     def subset(self, names: Sequence[str]) -> Any:
@@ -260,10 +258,7 @@ class Context:
 
         table = self.learner_table
         return table.assign(
-            **{
-                name: pd.Categorical(table[name], categories=values)
-                for name, values in self.levels.items()
-            }
+            **{name: pd.Categorical(table[name], categories=values) for name, values in self.levels.items()}
         )
 
 

@@ -70,10 +70,7 @@ def differing(mine: Any, theirs: Any) -> str:
     if len(mine) == len(theirs):
         unequal = np.asarray([a != b for a, b in zip(mine, theirs, strict=True)], dtype=bool)
         row = int(unequal.argmax())
-        where = (
-            f" (first: row {row} is labelled {plain(mine[row])!r} in one and {plain(theirs[row])!r} in the "
-            "other)"
-        )
+        where = f" (first: row {row} is labelled {plain(mine[row])!r} in one and {plain(theirs[row])!r} in the other)"
     return (
         f"{where}. Rows are matched by position, which would pair the wrong ones: align them with .reindex, "
         "or pass .to_numpy() if they do match."
@@ -88,9 +85,7 @@ def refuse_other_rows(answer: Any, given: Any, who: str, kind: type[OffPolicyErr
         raise kind(f"{who}: its answer has another index than the context{differing(mine, theirs)}")
 
 
-def plain_numbers(
-    values: Any, what: str, kind: type[OffPolicyError], largest: float = LARGEST
-) -> Floats:
+def plain_numbers(values: Any, what: str, kind: type[OffPolicyError], largest: float = LARGEST) -> Floats:
     """An array of numbers as float64: masked, complex, dates, text and sizes that cannot be squared are refused.
 
     >>> plain_numbers([1, 2.5], "the score", DataError).tolist()

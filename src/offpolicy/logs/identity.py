@@ -23,9 +23,7 @@ def unit_numbers(values: Any) -> Ints:
     >>> unit_numbers(np.array([3, 4])).tolist(), unit_numbers(np.array(["a"])).tolist()
     ([3, 4], [214005177])
     """
-    array = label_array(
-        values
-    )  # numpy would make floats of whole numbers beyond 2^63 beside smaller ones
+    array = label_array(values)  # numpy would make floats of whole numbers beyond 2^63 beside smaller ones
     if array.dtype.kind in "iub":
         return array.astype(np.int64)
     if array.dtype.kind in "mM":
@@ -56,9 +54,7 @@ def _number(value: Any) -> int:
 def order_of_ids(values: Array, column: str) -> Ints:
     """Positions that put rows in the order of their ids; two rows with one id raise."""
     if values.dtype.kind not in "iu":
-        odd = np.fromiter(
-            (not isinstance(v, int | str) for v in values.tolist()), bool, len(values)
-        )
+        odd = np.fromiter((not isinstance(v, int | str) for v in values.tolist()), bool, len(values))
         if odd.any():
             raise DataError(
                 f"column {column!r}: {first_rows(odd, values)} are neither integers nor text. An id or cluster "

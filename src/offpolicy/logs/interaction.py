@@ -45,9 +45,7 @@ class Interaction:
     @property
     def says(self) -> str:
         """The assumption, in words."""
-        return WORDS.get(
-            self.name, "a slot's reward depends on the items of the slots that a mask names"
-        )
+        return WORDS.get(self.name, "a slot's reward depends on the items of the slots that a mask names")
 
     @property
     def due(self) -> Ints | None:

@@ -162,9 +162,7 @@ class Layout:
             return np.asarray(units, dtype=np.int64)
         lengths = self.lengths[units]
         total = int(lengths.sum())
-        shift = np.repeat(
-            self.offsets[units] - np.concatenate([[0], np.cumsum(lengths)[:-1]]), lengths
-        )
+        shift = np.repeat(self.offsets[units] - np.concatenate([[0], np.cumsum(lengths)[:-1]]), lengths)
         rows: Ints = np.arange(total, dtype=np.int64) + shift
         return rows
 

@@ -20,11 +20,7 @@ def not_finite(column: str, role: str, where: str) -> str:
 def probability_missing(column: str, role: str, where: str) -> str:
     """A probability is missing."""
     drop = f"column {column!r}: the {role} is missing in {where}. Drop these rows"
-    return (
-        f"{drop}."
-        if role != "propensity"
-        else f"{drop}, or leave {role}= out so that it is estimated."
-    )
+    return f"{drop}." if role != "propensity" else f"{drop}, or leave {role}= out so that it is estimated."
 
 
 def probability_low(column: str, role: str, where: str) -> str:
@@ -67,10 +63,7 @@ def action_missing(column: str, where: str) -> str:
 
 def action_unknown(column: str, where: str, hint: str) -> str:
     """A logged action is not in the list."""
-    return (
-        f"column {column!r}: {where} are not in the list of actions."
-        f"{hint} Add them to `actions=`, or drop the rows."
-    )
+    return f"column {column!r}: {where} are not in the list of actions.{hint} Add them to `actions=`, or drop the rows."
 
 
 def group_missing(column: str, role: str, where: str) -> str:

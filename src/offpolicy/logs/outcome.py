@@ -77,9 +77,7 @@ class Settled(Protocol):
         """Checks of one policy."""
         ...
 
-    def label_plan(
-        self, weight: Floats, std_error: float, width_now: float, width: float | None, level: float
-    ) -> Any:
+    def label_plan(self, weight: Floats, std_error: float, width_now: float, width: float | None, level: float) -> Any:
         """How many rewards a wanted width takes; None where they are not drawn."""
         ...
 
@@ -117,9 +115,7 @@ class Given:
 
     def numbers(self, given: Any, role: str) -> Floats:
         """(n,) numbers of a column that is named, or given, or one number for all rows."""
-        if isinstance(given, int | float | np.integer | np.floating) and not isinstance(
-            given, bool
-        ):
+        if isinstance(given, int | float | np.integer | np.floating) and not isinstance(given, bool):
             return np.full(self.n, float(given))
         if isinstance(given, str) and self.columns is not None:
             return self.columns.numeric(self.columns.require(given, role), role)
@@ -127,9 +123,7 @@ class Given:
 
     def table(self, given: Any, role: str) -> Context | None:
         """Several columns as a table that learners read; None where there are none."""
-        if given is None or (
-            not isinstance(given, np.ndarray) and not is_frame(given) and not len(given)
-        ):
+        if given is None or (not isinstance(given, np.ndarray) and not is_frame(given) and not len(given)):
             return None
         if isinstance(given, str):
             given = [given]
@@ -171,9 +165,7 @@ def held_outcomes(outcome: Any, metrics: Mapping[str, Floats], given: Given) -> 
         outcome = dict.fromkeys(metrics, outcome)
     for name, each in outcome.items():
         if name not in metrics:
-            raise UsageError(
-                f"outcome=: no metric is called {name!r}.{did_you_mean(name, metrics)}"
-            )
+            raise UsageError(f"outcome=: no metric is called {name!r}.{did_you_mean(name, metrics)}")
         if not hasattr(each, "held"):
             raise UsageError(
                 f"outcome= must be an outcome such as op.Labeled(…), or {{metric: outcome}}. Got {each!r} instead."
@@ -187,12 +179,9 @@ def settle(log: Any, folds: Callable[[], Any], models: Mapping[str, Any], seed: 
         return log
     drawn = folds()
     settled = {
-        name: held.settled(log.with_reward(name), drawn, models[name], seed)
-        for name, held in log.outcomes.items()
+        name: held.settled(log.with_reward(name), drawn, models[name], seed) for name, held in log.outcomes.items()
     }
-    metrics = {
-        name: settled[name].reward if name in settled else r for name, r in log.metrics.items()
-    }
+    metrics = {name: settled[name].reward if name in settled else r for name, r in log.metrics.items()}
     first = log.names.reward
     ties = [s.cluster for s in settled.values() if s.cluster is not None]
     return replace(

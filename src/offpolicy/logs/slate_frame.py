@@ -45,13 +45,9 @@ def read(
     columns = Columns(frame)
     names = [context] if isinstance(context, str) else list(() if context is None else context)
     if position in names:
-        raise UsageError(
-            f"context= contains the position column {position!r}, which is always seen. Leave it out."
-        )
+        raise UsageError(f"context= contains the position column {position!r}, which is always seen. Leave it out.")
     if slate in names:
-        raise UsageError(
-            f"context= contains the slate column {slate!r}, which tells slates apart and nothing else."
-        )
+        raise UsageError(f"context= contains the slate column {slate!r}, which tells slates apart and nothing else.")
     parts = read_steps(
         frame,
         episode=slate,
@@ -76,9 +72,7 @@ def read(
             raise UsageError(f"slots={slots}, and the longest slate has {lengths.max()} slots.")
     parts["terminated"], parts["truncated"] = np.ones(len(lengths), dtype=bool), "raise"
     log = checked(**parts, horizon=max(int(lengths.max()), slots or 0))
-    made = {
-        name: getattr(log, name) for name in Trajectories.__dataclass_fields__ if name in vars(log)
-    }
+    made = {name: getattr(log, name) for name in Trajectories.__dataclass_fields__ if name in vars(log)}
     first = int(columns.numeric(position, "position").min())
     return {
         **made,

@@ -84,9 +84,7 @@ class Steps(HasMetrics, HasColumns):
     about: Mapping[str, Any] = field(default_factory=dict, repr=False)  # where it was read
     undecided: bool = False
     passes: Passes | None = field(default=None, repr=False)  # over contexts that are elsewhere
-    chosen: Ints | None = field(
-        default=None, repr=False
-    )  # which units of the passes these are; None: all
+    chosen: Ints | None = field(default=None, repr=False)  # which units of the passes these are; None: all
 
     is_continuous: ClassVar[bool] = False
     action_range: ClassVar[None] = None
@@ -228,9 +226,7 @@ class Steps(HasMetrics, HasColumns):
             units = slice(done, done + here.n)
             done += here.n
             fold = None if self.fold is None else self.fold[:, units]
-            yield self._shaped(
-                replace(here, cluster=self.cluster[units], fold=fold), self.ended[units]
-            )
+            yield self._shaped(replace(here, cluster=self.cluster[units], fold=fold), self.ended[units])
 
     def gathered(self, blocks: list[Any]) -> Self:
         """One log in memory of the units of some blocks."""
@@ -250,9 +246,7 @@ class Steps(HasMetrics, HasColumns):
         layout = block.layout
         if layout.is_single and not self.layout.is_single:
             layout = Layout(lengths_of(layout), layout.n_units, layout.link)
-        return replace(
-            block, layout=layout, ended=ended, horizon=self.horizon, unbounded=self.unbounded
-        )
+        return replace(block, layout=layout, ended=ended, horizon=self.horizon, unbounded=self.unbounded)
 
 
 def lengths_of(layout: Layout) -> Ints:

@@ -219,9 +219,7 @@ class Trajectories(Steps):
         refuse_continuous(known, n_steps, "actions", labels)
         table = np.empty((n_steps, 0)) if states is None else own_copy(shape.flat(states, "states"))
         if table.dtype == object:
-            raise DataError(
-                "'states' is an array of objects. Give numbers, or a table to from_frame."
-            )
+            raise DataError("'states' is an array of objects. Give numbers, or a table to from_frame.")
         if table.dtype.kind in "fc":
             bad = ~np.isfinite(table).reshape(n_steps, -1).all(axis=1)
             if bad.any():
@@ -235,8 +233,7 @@ class Trajectories(Steps):
             checks.logged_is_eligible(able, codes, "eligible")
         distinct = episodes.distinct_states(table, discrete=discrete)
         flat = {
-            name: checks.one_dimensional(shape.flat(values, name), name, "reward")
-            for name, values in earned.items()
+            name: checks.one_dimensional(shape.flat(values, name), name, "reward") for name, values in earned.items()
         }
         first = next(iter(flat))
         return checked(
@@ -246,13 +243,9 @@ class Trajectories(Steps):
             reward=flat[first],
             further={name: values for name, values in flat.items() if name != first},
             lengths=shape.lengths,
-            propensity=None
-            if propensities is None
-            else shape.flat(propensities, "propensities").astype(np.float64),
+            propensity=None if propensities is None else shape.flat(propensities, "propensities").astype(np.float64),
             terminated=_flags(terminated, shape, "terminated"),
-            truncated=truncated
-            if isinstance(truncated, str)
-            else _flags(truncated, shape, "truncated"),
+            truncated=truncated if isinstance(truncated, str) else _flags(truncated, shape, "truncated"),
             horizon=horizon,
             cluster=None if cluster is None else np.asarray(cluster),
             weight=None if weight is None else checks.one_dimensional(weight, "weight", "weight"),

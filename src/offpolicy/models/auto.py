@@ -14,9 +14,7 @@ if TYPE_CHECKING:
 Candidate = TypeVar("Candidate")
 
 
-def best_of(
-    candidates: Iterable[Candidate], loss: Callable[[Candidate], float]
-) -> tuple[Candidate, float]:
+def best_of(candidates: Iterable[Candidate], loss: Callable[[Candidate], float]) -> tuple[Candidate, float]:
     """The candidate of the smallest loss, and its loss; of equal ones the first, so simple ones come first.
 
     >>> best_of([3, -1, 1], abs)
@@ -31,9 +29,7 @@ def best_of(
     return best
 
 
-def downhill(
-    values: Sequence[Candidate], start: int, loss: Callable[[Candidate], float]
-) -> tuple[Candidate, float]:
+def downhill(values: Sequence[Candidate], start: int, loss: Callable[[Candidate], float]) -> tuple[Candidate, float]:
     """The best of an ordered grid, looked for from ``start`` in the direction in which the loss falls.
 
     >>> downhill([0, 1, 2, 3, 4, 5], 4, lambda x: (x - 1) ** 2)

@@ -16,10 +16,7 @@ from offpolicy.policies.posterior import BetaThompson, GaussianThompson
 from offpolicy.policies.protocol import Policy
 from offpolicy.policies.simple import Constant, Deterministic, Fixed, Ranking, Uniform
 from offpolicy.policies.tables import ProbabilityColumns, StateTable, Table
-from offpolicy.policies.thompson import (
-    beta_thompson_probabilities,
-    gaussian_thompson_probabilities,
-)
+from offpolicy.policies.thompson import beta_thompson_probabilities, gaussian_thompson_probabilities
 
 __all__ = [
     "BetaThompson",

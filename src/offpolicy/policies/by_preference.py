@@ -31,13 +31,7 @@ from offpolicy.policies.context import n_rows, with_label
 from offpolicy.policies.distribution import eligibility, one_hot, uniform
 from offpolicy.policies.labels import require_actions
 from offpolicy.policies.on_rows import ScoreColumns, labels_of
-from offpolicy.policies.protocol import (
-    bind,
-    bound,
-    member_probabilities,
-    no_time,
-    respects_eligible,
-)
+from offpolicy.policies.protocol import bind, bound, member_probabilities, no_time, respects_eligible
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Sequence
@@ -118,9 +112,7 @@ class Greedy:
         n = n_rows(context)
         mask = eligibility(eligible, n, len(actions))
         best, codes = np.full(n, -np.inf), np.full(n, -1, dtype=np.int64)
-        for code, values in enumerate(
-            _preference_columns(self.preference, context, actions, "Greedy")
-        ):
+        for code, values in enumerate(_preference_columns(self.preference, context, actions, "Greedy")):
             higher = values > best if mask is None else (values > best) & mask[:, code]
             best[higher], codes[higher] = values[higher], code
         if (codes < 0).any():
@@ -161,8 +153,7 @@ class EpsilonGreedy:
     def __post_init__(self) -> None:
         if not 0 <= self.epsilon <= 1:
             raise UsageError(
-                "The 'epsilon' parameter of EpsilonGreedy must be a number in [0, 1]. "
-                f"Got {self.epsilon!r} instead."
+                f"The 'epsilon' parameter of EpsilonGreedy must be a number in [0, 1]. Got {self.epsilon!r} instead."
             )
         if hasattr(self.preference, "probabilities"):
             no_time(self.preference, "EpsilonGreedy")
@@ -177,11 +168,7 @@ class EpsilonGreedy:
     def bind(self, actions: tuple[Hashable, ...]) -> EpsilonGreedy:
         """Return the policy for these actions, in this order."""
         actions = tuple(actions)
-        inner = (
-            self.preference
-            if hasattr(self.preference, "probabilities")
-            else Greedy(self.preference)
-        )
+        inner = self.preference if hasattr(self.preference, "probabilities") else Greedy(self.preference)
         return replace(self, preference=bind(inner, actions), actions=actions)
 
     def probabilities(self, context: Any, *, eligible: Bools | None = None) -> Floats:
@@ -222,8 +209,7 @@ class Softmax:
     def __post_init__(self) -> None:
         if not (self.temperature > 0 and math.isfinite(self.temperature)):
             raise UsageError(
-                "The 'temperature' parameter of Softmax must be a positive number. "
-                f"Got {self.temperature!r} instead."
+                f"The 'temperature' parameter of Softmax must be a positive number. Got {self.temperature!r} instead."
             )
         _check_preference(self.preference, "Softmax")
 
@@ -242,9 +228,7 @@ class Softmax:
             preferences = np.where(mask, preferences, -np.inf)
         highest = preferences.max(axis=1, keepdims=True)
         if np.isneginf(highest).any():
-            raise PolicyError(
-                f"Softmax: every preference is −∞ in {first_rows(np.isneginf(highest[:, 0]))}."
-            )
+            raise PolicyError(f"Softmax: every preference is −∞ in {first_rows(np.isneginf(highest[:, 0]))}.")
         with np.errstate(over="ignore"):  # a tiny temperature sends the others to −∞, as it should
             weights = np.exp((preferences - highest) / self.temperature)
         return np.asarray(weights / weights.sum(axis=1, keepdims=True))
@@ -285,9 +269,7 @@ class _OfPairs:
     actions: tuple[Hashable, ...]
 
     def predict(self, context: Any, codes: Ints) -> Any:
-        table = with_label(
-            context, self.action, labels_of(self.actions, codes), self.actions, self.model
-        )
+        table = with_label(context, self.action, labels_of(self.actions, codes), self.actions, self.model)
         return _prediction(self.model, table, type(self.model).__name__)
 
 
@@ -368,9 +350,7 @@ def _column(values: Any, n: int, name: str) -> Floats:
     if out.shape == (n, 1):
         out = out[:, 0]
     if out.shape != (n,):
-        raise PolicyError(
-            f"{name}: expected one preference per row, ({n},). Got {out.shape} instead."
-        )
+        raise PolicyError(f"{name}: expected one preference per row, ({n},). Got {out.shape} instead.")
     # −∞ is a common mask of logits and harmless; NaN and +∞ would decide the argmax.
     bad = np.isnan(out) | np.isposinf(out)
     if bad.any():

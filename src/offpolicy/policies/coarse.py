@@ -106,9 +106,7 @@ class Cells:
     def target(self, target: Target) -> Target:
         """A policy as its choice among cells."""
         if target.codes is not None:
-            return replace(
-                target, n_actions=self.n, codes=self.code[target.codes], _ask=None, elsewhere=None
-            )
+            return replace(target, n_actions=self.n, codes=self.code[target.codes], _ask=None, elsewhere=None)
         return replace(
             target,
             n_actions=self.n,
@@ -209,9 +207,7 @@ class CoarseRatio:
 
     def __post_init__(self) -> None:
         if self.model not in {"cells", "actions"}:
-            raise UsageError(
-                f"CoarseRatio: model= must be 'cells' or 'actions'. Got {self.model!r} instead."
-            )
+            raise UsageError(f"CoarseRatio: model= must be 'cells' or 'actions'. Got {self.model!r} instead.")
         if isinstance(self.features, str):
             object.__setattr__(self, "features", (self.features,))
         elif self.features is not None:
@@ -223,9 +219,7 @@ class CoarseRatio:
             if number is not None and (
                 isinstance(number, bool) or not isinstance(number, int | np.integer) or number < 1
             ):
-                raise UsageError(
-                    f"CoarseRatio: {what}= must be an int of at least 1. Got {number!r} instead."
-                )
+                raise UsageError(f"CoarseRatio: {what}= must be an int of at least 1. Got {number!r} instead.")
 
     def for_log(self, log: Log) -> Cells:
         """The cells of a log's actions; nothing but the table of features is looked at."""
@@ -266,9 +260,7 @@ def _levels(features: ActionFeatures, name: str, bins: int, *, named: bool) -> l
     texts = [str(v) for v in values]
     if not features.is_text(name):
         known = values[~missing].astype(np.float64)
-        texts = [
-            f"{float(v):g}" if not gone else "" for v, gone in zip(values, missing, strict=True)
-        ]
+        texts = [f"{float(v):g}" if not gone else "" for v, gone in zip(values, missing, strict=True)]
         if len(np.unique(known)) > bins:
             # Cut points are values of actions, so that equal values are never apart.
             cuts = np.unique(np.quantile(known, np.arange(1, bins) / bins, method="lower"))

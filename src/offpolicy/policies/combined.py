@@ -11,13 +11,7 @@ from offpolicy._arguments import checks_arguments
 from offpolicy.errors import PolicyError, UsageError
 from offpolicy.policies.context import n_rows
 from offpolicy.policies.distribution import as_rows, check_rows, eligibility
-from offpolicy.policies.protocol import (
-    bind,
-    bound,
-    member_probabilities,
-    no_time,
-    respects_eligible,
-)
+from offpolicy.policies.protocol import bind, bound, member_probabilities, no_time, respects_eligible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
@@ -139,7 +133,6 @@ class TimeDependent:
         steps = np.asarray(t)
         if steps.shape != shape[:1] or steps.dtype.kind not in "iu":
             raise PolicyError(
-                f"'t' must be an integer array of shape {shape[:1]}. "
-                f"Got {steps.dtype} of shape {steps.shape} instead."
+                f"'t' must be an integer array of shape {shape[:1]}. Got {steps.dtype} of shape {steps.shape} instead."
             )
         return check_rows(self.function(states, steps), shape, "TimeDependent")

@@ -73,9 +73,7 @@ def only_column(context: Any, policy: str) -> Array:
         return array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array
     names = Columns(context).names
     if len(names) != 1:
-        raise PolicyError(
-            f"{policy} is asked by one column of states. The context has {names[:5]}."
-        )
+        raise PolicyError(f"{policy} is asked by one column of states. The context has {names[:5]}.")
     return column(context, names[0], policy)
 
 

@@ -22,10 +22,7 @@ if TYPE_CHECKING:
     from offpolicy._arrays import Floats
 
 LEVELS = 16  # quantiles at which a distribution of any kind asks a reward model
-FAR, NORMAL_NODES = (
-    4.5,
-    12,
-)  # standard deviations, and points over them, that leave errors of about 0.0001
+FAR, NORMAL_NODES = (4.5, 12)  # standard deviations, and points over them, that leave errors of about 0.0001
 GRID = 129  # points at which its density is summed to find them
 
 
@@ -181,9 +178,7 @@ def nodes_of(policy: Any, context: Any, span: tuple[float, float]) -> tuple[Floa
     return points.astype(np.float64), np.full((n, LEVELS), 1.0 / LEVELS)
 
 
-def _quantiles(
-    policy: Any, context: Any, n: int, span: tuple[float, float], levels: Floats
-) -> Floats:
+def _quantiles(policy: Any, context: Any, n: int, span: tuple[float, float], levels: Floats) -> Floats:
     """(n, L) quantiles of a density, by the trapezoidal rule on a grid."""
     grid = np.linspace(*span, GRID)
     density = np.stack([policy.density(context, np.full(n, a)) for a in grid], axis=1)

@@ -24,14 +24,11 @@ def eligibility(eligible: Any, n: int, K: int) -> Bools | None:
     mask = np.asarray(eligible)
     if mask.shape != (n, K) or mask.dtype != np.bool_:
         raise PolicyError(
-            f"'eligible' must be a boolean array of shape ({n}, {K}). "
-            f"Got {mask.dtype} of shape {mask.shape} instead."
+            f"'eligible' must be a boolean array of shape ({n}, {K}). Got {mask.dtype} of shape {mask.shape} instead."
         )
     none = np.asarray(~mask.any(axis=1))
     if none.any():
-        raise PolicyError(
-            f"{first_rows(none)} have no eligible action: there is nothing to choose."
-        )
+        raise PolicyError(f"{first_rows(none)} have no eligible action: there is nothing to choose.")
     return mask
 
 
@@ -58,11 +55,7 @@ def one_hot(codes: Ints, K: int) -> Floats:
 
 
 def check_rows(
-    values: Any,
-    shape: tuple[int, int],
-    policy: str,
-    eligible: Bools | None = None,
-    rows: Array | None = None,
+    values: Any, shape: tuple[int, int], policy: str, eligible: Bools | None = None, rows: Array | None = None
 ) -> Floats:
     """Return ``values`` as float64 if each row is a distribution; raise naming the first bad row.
 
@@ -99,20 +92,14 @@ def check_rows(
     refuse(lowest < 0, f"probabilities are negative in {{}}. {remedy}", lowest)
     remedy = "divide each row by its sum, or find the action that was left out."
     off = np.abs(total - 1) > SUM_TOLERANCE
-    refuse(
-        off,
-        f"probabilities do not sum to 1 in {{}}. Nothing is normalized unasked: {remedy}",
-        total,
-    )
+    refuse(off, f"probabilities do not sum to 1 in {{}}. Nothing is normalized unasked: {remedy}", total)
     if eligible is not None:
         unable = ((out > 0) & ~eligible).any(axis=1)
         refuse(unable, "gives probability to actions that were not eligible in {}.")
     return out
 
 
-def as_rows(
-    answer: Any, labels: tuple[Hashable, ...], shape: tuple[int, int], policy: str
-) -> Floats:
+def as_rows(answer: Any, labels: tuple[Hashable, ...], shape: tuple[int, int], policy: str) -> Floats:
     """What a function gave, (n, K) probabilities or one label per row, as checked probabilities."""
     if np.ndim(answer) == 1:
         return one_hot(action_codes(answer, labels, policy, shape[0]), shape[1])

@@ -52,8 +52,7 @@ class Classifier:
     def __post_init__(self) -> None:
         if not hasattr(self.model, "predict_proba"):
             raise UsageError(
-                "The 'model' parameter of Classifier must have predict_proba. "
-                f"Got {type(self.model).__name__} instead."
+                f"The 'model' parameter of Classifier must have predict_proba. Got {type(self.model).__name__} instead."
             )
 
     def bind(self, actions: tuple[Hashable, ...]) -> Classifier:
@@ -101,8 +100,7 @@ class Predictor:
     def __post_init__(self) -> None:
         if not hasattr(self.model, "predict"):
             raise UsageError(
-                "The 'model' parameter of Predictor must have predict. "
-                f"Got {type(self.model).__name__} instead."
+                f"The 'model' parameter of Predictor must have predict. Got {type(self.model).__name__} instead."
             )
         if _is_regressor(self.model):
             raise UsageError(

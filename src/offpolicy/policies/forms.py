@@ -67,9 +67,7 @@ def adapted(name: str, given: Any, log: Surface) -> Any:
     Constant(shares={'a': 0.2, 'b': 0.8})
     """
     if inspect.isclass(given):
-        raise PolicyError(
-            f"policy {name!r} is the class {given.__name__}. Give an instance: {given.__name__}(…)."
-        )
+        raise PolicyError(f"policy {name!r} is the class {given.__name__}. Give an instance: {given.__name__}(…).")
     for form in FORMS:
         if form.takes(given, log):
             try:
@@ -83,8 +81,7 @@ def adapted(name: str, given: Any, log: Surface) -> Any:
         )
     accepted = "; ".join(form.called for form in FORMS)
     raise PolicyError(
-        f"policy {name!r}: {_shown(given)} is not a policy. Accepted: {accepted}. "
-        "offpolicy.policies has adapters."
+        f"policy {name!r}: {_shown(given)} is not a policy. Accepted: {accepted}. offpolicy.policies has adapters."
     )
 
 
@@ -107,9 +104,7 @@ def _are_names(given: Any, _: Surface) -> bool:
 
 
 def _is_classifier(given: Any, _: Surface) -> bool:
-    return hasattr(given, "predict_proba") and (
-        hasattr(given, "classes_") or hasattr(given, "get_params")
-    )
+    return hasattr(given, "predict_proba") and (hasattr(given, "classes_") or hasattr(given, "get_params"))
 
 
 def _shape(given: Any) -> tuple[int, ...] | None:
@@ -180,15 +175,9 @@ FORMS: tuple[Form, ...] = (
         lambda p, _: isinstance(p, str),
         from_words,
     ),
-    Adapter(
-        "a list of items: one ranking for all slates", _is_ranking, lambda p, _: Ranking(tuple(p))
-    ),
+    Adapter("a list of items: one ranking for all slates", _is_ranking, lambda p, _: Ranking(tuple(p))),
     Adapter("names of probability columns", _are_names, lambda p, _: LogColumns(tuple(p))),
-    Adapter(
-        "a mapping from action to probability",
-        lambda p, _: is_constant(p),
-        lambda p, _: Constant(dict(p)),
-    ),
+    Adapter("a mapping from action to probability", lambda p, _: is_constant(p), lambda p, _: Constant(dict(p))),
     Adapter(
         "an unfitted scikit-learn model of the reward, refitted out of fold",
         lambda p, _: is_unfitted(p),
@@ -204,17 +193,9 @@ FORMS: tuple[Form, ...] = (
         lambda p, _: hasattr(p, "predict"),
         lambda p, _: Predictor(p),
     ),
-    Adapter(
-        "a torch module giving logits",
-        lambda p, _: is_torch_module(p),
-        lambda p, _: TorchLogits(p),
-    ),
+    Adapter("a torch module giving logits", lambda p, _: is_torch_module(p), lambda p, _: TorchLogits(p)),
     Adapter("a function of the context", lambda p, _: callable(p), lambda p, _: p),
-    Adapter(
-        "an (S, K) array for states 0 … S−1 of episodes",
-        _is_state_table,
-        lambda p, _: StateTable(np.asarray(p)),
-    ),
+    Adapter("an (S, K) array for states 0 … S−1 of episodes", _is_state_table, lambda p, _: StateTable(np.asarray(p))),
     Adapter(
         "one action for each of the states 0 … S−1 of episodes",
         _is_state_list,

@@ -47,22 +47,16 @@ def _clipped(function: Callable[[Floats], Floats]) -> Callable[[Floats], Floats]
 
 
 KERNELS: dict[str, Kernel] = {
-    "epanechnikov": Kernel(
-        lambda u: _inside(0.75 * (1 - u * u), u), _clipped(lambda u: (2 + 3 * u - u**3) / 4), 3 / 8
-    ),
+    "epanechnikov": Kernel(lambda u: _inside(0.75 * (1 - u * u), u), _clipped(lambda u: (2 + 3 * u - u**3) / 4), 3 / 8),
     "triangular": Kernel(
-        lambda u: _inside(1 - np.abs(u), u),
-        _clipped(lambda u: (1 + 2 * u - u * np.abs(u)) / 2),
-        1 / 3,
+        lambda u: _inside(1 - np.abs(u), u), _clipped(lambda u: (1 + 2 * u - u * np.abs(u)) / 2), 1 / 3
     ),
     "cosine": Kernel(
         lambda u: _inside(math.pi / 4 * np.cos(math.pi / 2 * u), u),
         _clipped(lambda u: (1 + np.sin(math.pi / 2 * u)) / 2),
         1 - 2 / math.pi,
     ),
-    "uniform": Kernel(
-        lambda u: _inside(np.full(np.shape(u), 0.5), u), _clipped(lambda u: (1 + u) / 2), 1 / 2
-    ),
+    "uniform": Kernel(lambda u: _inside(np.full(np.shape(u), 0.5), u), _clipped(lambda u: (1 + u) / 2), 1 / 2),
     "gaussian": Kernel(
         lambda u: np.exp(-u * u / 2) / math.sqrt(2 * math.pi),
         lambda u: np.asarray(special.ndtr(u)),

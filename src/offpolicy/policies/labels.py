@@ -47,8 +47,7 @@ def action_codes(labels: Any, actions: Sequence[Hashable], policy: str, n: int) 
     values = labels if isinstance(labels, np.ndarray) else _as_array(labels)
     if values.shape != (n,):
         raise PolicyError(
-            f"{policy} must give one action label per row, shape ({n},). "
-            f"Got shape {values.shape} instead."
+            f"{policy} must give one action label per row, shape ({n},). Got shape {values.shape} instead."
         )
     try:
         refuse_rounded(values, policy)
@@ -72,9 +71,7 @@ def require_actions(
     labels = list(labels)
     for label in labels:
         if label not in actions:
-            raise PolicyError(
-                f"{policy}: the log has no action {label!r}.{did_you_mean(label, actions)}"
-            )
+            raise PolicyError(f"{policy}: the log has no action {label!r}.{did_you_mean(label, actions)}")
     if every and (absent := [a for a in actions if a not in labels]):
         raise PolicyError(
             f"{policy} has nothing for the action {absent[0]!r} ({len(absent)} of {len(actions)} "

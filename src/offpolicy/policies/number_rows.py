@@ -98,15 +98,10 @@ class _Asked:
             answer = self.policy(given)
         except OffPolicyError:
             raise
-        except (
-            Exception,
-            SystemExit,
-        ) as error:  # the user's own code: say whose, and keep its traceback
+        except (Exception, SystemExit) as error:  # the user's own code: say whose, and keep its traceback
             row = failing_row(lambda at: self.policy(context.native(context.positions(at))), rows)
             where = f"{len(rows):,} rows together" if row is None else f"row {row:,}"
-            raise PolicyError(
-                f"policy {self.name!r} failed on {where} with {type(error).__name__}: {error}"
-            ) from error
+            raise PolicyError(f"policy {self.name!r} failed on {where} with {type(error).__name__}: {error}") from error
         refuse_other_rows(answer, given, f"policy {self.name!r}", PolicyError)
         refuse_masked(answer, f"policy {self.name}", PolicyError)
         return _finite(self.name, np.asarray(detached(answer)), rows)
@@ -116,13 +111,9 @@ def _finite(name: str, values: Array, rows: Ints) -> Floats:
     if values.shape == (len(rows), 1):
         values = values[:, 0]
     if values.shape != (len(rows),):
-        raise PolicyError(
-            f"policy {name!r}: gave shape {values.shape} for {len(rows)} rows. Give one number per row."
-        )
+        raise PolicyError(f"policy {name!r}: gave shape {values.shape} for {len(rows)} rows. Give one number per row.")
     if values.dtype.kind not in "biuf":
-        raise PolicyError(
-            f"policy {name!r}: gave {values.dtype}, not numbers. Give one number per row."
-        )
+        raise PolicyError(f"policy {name!r}: gave {values.dtype}, not numbers. Give one number per row.")
     numbers = values.astype(np.float64)
     bad = ~np.isfinite(numbers)
     if bad.any():
@@ -175,9 +166,7 @@ def distribution_numbers(name: str, policy: Any, log: Log) -> Numbers:
     return Numbers(density, nodes, lambda: np.zeros(n, dtype=bool))
 
 
-def _check_mass(
-    name: str, ask: Callable[[Ints, Floats], Floats], rows: Ints, span: tuple[float, float]
-) -> None:
+def _check_mass(name: str, ask: Callable[[Ints, Floats], Floats], rows: Ints, span: tuple[float, float]) -> None:
     """The distribution lies inside the range of the log."""
     grid = np.linspace(*span, FINE)
     step = grid[1] - grid[0]

@@ -95,17 +95,14 @@ class Smoothed:
             half = replace(self.ratio, bandwidth=self.ratio.width / 2)
             made["finer"] = (f"{name} at half the bandwidth", Smoothed(self.inner, half, shared))
         if self.alone is not None:
-            own = Smoothed(
-                self.inner, replace(self.ratio, bandwidth=self.alone), shared, self.judged
-            )
+            own = Smoothed(self.inner, replace(self.ratio, bandwidth=self.alone), shared, self.judged)
             made["alone"] = (f"{name} without a model", own)
         return made
 
     def trials(self) -> list[tuple[str, Smoothed]]:
         """The policy at every bandwidth that is tried beside its own."""
         return [
-            (name, Smoothed(self.inner, replace(self.ratio, bandwidth=h), self.values_of))
-            for name, h in self.tried
+            (name, Smoothed(self.inner, replace(self.ratio, bandwidth=h), self.values_of)) for name, h in self.tried
         ]
 
 
@@ -127,9 +124,7 @@ def has_density(policy: Any) -> bool:
 def adapted_number(name: str, given: Any, log: Surface) -> Any:
     """The policy over numbers that ``given`` stands for; one already adapted comes back as it is."""
     if isinstance(given, type):
-        raise PolicyError(
-            f"policy {name!r} is the class {given.__name__}. Give an instance: {given.__name__}(…)."
-        )
+        raise PolicyError(f"policy {name!r} is the class {given.__name__}. Give an instance: {given.__name__}(…).")
     try:
         return _adapted(given, log)
     except OffPolicyError as error:

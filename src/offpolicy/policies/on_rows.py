@@ -138,9 +138,7 @@ class ScoreColumns:
         scores = np.column_stack([columns.numeric(c, "score") for c in self.reads])
         bad = np.asarray(np.isnan(scores).any(axis=1))
         if bad.any():
-            raise PolicyError(
-                f"scores are missing in {first_rows(bad)}. Give a score of every action."
-            )
+            raise PolicyError(f"scores are missing in {first_rows(bad)}. Give a score of every action.")
         if log.eligible is not None:
             scores = np.where(log.eligible, scores, -np.inf)
         return labels_of(log.actions, scores.argmax(axis=1))
@@ -181,9 +179,7 @@ class RowArray:
 def columns_of(log: Log, names: tuple[str, ...]) -> Columns:
     """The columns of a log's frame, where it has these."""
     if log.source is None:
-        raise PolicyError(
-            f"{list(names)[:3]} name columns, but the log was not built from a frame."
-        )
+        raise PolicyError(f"{list(names)[:3]} name columns, but the log was not built from a frame.")
     columns = Columns(log.source)
     for name in names:
         columns.require(name, "policy")

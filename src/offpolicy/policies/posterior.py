@@ -18,11 +18,7 @@ from offpolicy.policies.context import n_rows
 from offpolicy.policies.distribution import eligibility
 from offpolicy.policies.labels import require_actions
 from offpolicy.policies.protocol import bound
-from offpolicy.policies.thompson import (
-    beta_thompson_probabilities,
-    gaussian_thompson_probabilities,
-    parameter,
-)
+from offpolicy.policies.thompson import beta_thompson_probabilities, gaussian_thompson_probabilities, parameter
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -158,11 +154,7 @@ def _ordered(value: Parameter, actions: tuple[Hashable, ...], name: str) -> Para
 
 
 def _by_distinct_row(
-    function: Callable[..., Floats],
-    parameters: Mapping[str, Parameter],
-    context: Any,
-    K: int,
-    eligible: Bools | None,
+    function: Callable[..., Floats], parameters: Mapping[str, Parameter], context: Any, K: int, eligible: Bools | None
 ) -> Floats:
     """Call ``function`` once for each distinct row of parameters and eligible actions."""
     n = n_rows(context)

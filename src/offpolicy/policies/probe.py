@@ -33,12 +33,7 @@ def some_rows(n: int, most: int = FEW) -> Ints:
 
 
 def probe(
-    ask: Callable[[Ints], Array],
-    rows: Ints,
-    who: str,
-    *,
-    reference: Array | None = None,
-    tolerance: float = SINGLE,
+    ask: Callable[[Ints], Array], rows: Ints, who: str, *, reference: Array | None = None, tolerance: float = SINGLE
 ) -> None:
     """Compare what ``ask`` gives for rows twice, in another order, and in two parts.
 
@@ -73,9 +68,7 @@ def same_alone(among: Array, alone: Array, rows: Ints, who: str, tolerance: floa
     _agree(among, alone, rows, who, "when fewer rows are passed", ALONE, tolerance)
 
 
-def _agree(
-    one: Array, other: Array, rows: Ints, who: str, when: str, remedy: str, tolerance: float
-) -> None:
+def _agree(one: Array, other: Array, rows: Ints, who: str, when: str, remedy: str, tolerance: float) -> None:
     apart = np.abs(np.subtract(one, other, dtype=np.float64))
     differs = np.asarray((apart if apart.ndim == 1 else apart.max(axis=1)) > tolerance)
     if differs.any():

@@ -57,9 +57,7 @@ def respects_eligible(policy: Any) -> bool:
     return bool(getattr(policy, "respects_eligible", False))
 
 
-def member_probabilities(
-    policy: Any, context: Any, eligible: Bools | None, shape: tuple[int, int]
-) -> Floats:
+def member_probabilities(policy: Any, context: Any, eligible: Bools | None, shape: tuple[int, int]) -> Floats:
     """Probabilities of a policy inside another one, with their shape checked."""
     if respects_eligible(policy):
         values = policy.probabilities(context, eligible=eligible)

@@ -162,9 +162,7 @@ class Constant:
     def __post_init__(self) -> None:
         values = np.array([float(p) for p in self.shares.values()])
         if not bool(np.isfinite(values).all()) or bool((values < 0).any()):
-            raise PolicyError(
-                f"probabilities of actions must be numbers from 0 to 1. Got {dict(self.shares)}."
-            )
+            raise PolicyError(f"probabilities of actions must be numbers from 0 to 1. Got {dict(self.shares)}.")
         if abs(values.sum() - 1) > SUM_TOLERANCE:
             raise PolicyError(
                 f"probabilities of actions must sum to 1. Got {dict(self.shares)}, which sum to "

@@ -51,9 +51,7 @@ class SqlRule:
         ('age',)
         """
         names = dict.fromkeys(
-            _column(node["column_names"], columns)
-            for node in _parsed(expression)
-            if node["class"] == "COLUMN_REF"
+            _column(node["column_names"], columns) for node in _parsed(expression) if node["class"] == "COLUMN_REF"
         )
         return cls(expression, tuple(names))
 
@@ -62,9 +60,7 @@ class SqlRule:
         frame = columns_of(log, self.reads).subset(self.reads) if self.reads else None
         n = len(log.action)
         if frame is None:
-            raise PolicyError(
-                f"sql: {self.expression!r} names no column. Use 'always:x' for one action."
-            )
+            raise PolicyError(f"sql: {self.expression!r} names no column. Use 'always:x' for one action.")
         connection = _connection()
         try:
             connection.register("rows", frame)
@@ -75,9 +71,7 @@ class SqlRule:
             connection.close()
         missing = np.ma.getmaskarray(labels) if np.ma.isMaskedArray(labels) else _none(labels)
         if missing.any():
-            raise PolicyError(
-                f"sql: the rule gives no action (NULL) in {first_rows(missing)}. Add an 'else'."
-            )
+            raise PolicyError(f"sql: the rule gives no action (NULL) in {first_rows(missing)}. Add an 'else'.")
         assert len(labels) == n
         return np.asarray(labels)
 
@@ -104,9 +98,7 @@ def _parsed(expression: str) -> list[dict[str, Any]]:
     """The parts of an expression, each of a kind that looks at one row only."""
     connection = _connection()
     try:
-        text = connection.execute("SELECT json_serialize_sql(?)", [_query(expression)]).fetchone()[
-            0
-        ]
+        text = connection.execute("SELECT json_serialize_sql(?)", [_query(expression)]).fetchone()[0]
         tree = json.loads(text)
         if tree["error"]:
             raise PolicyError(f"sql: {expression!r}: {tree['error_message']}")
@@ -124,8 +116,7 @@ def _parsed(expression: str) -> list[dict[str, Any]]:
         names = {part["function_name"].lower() for part in parts if part["class"] == "FUNCTION"}
         for name in sorted(names):
             kinds = connection.execute(
-                "SELECT DISTINCT function_type, stability FROM duckdb_functions() WHERE function_name = ?",
-                [name],
+                "SELECT DISTINCT function_type, stability FROM duckdb_functions() WHERE function_name = ?", [name]
             ).fetchall()
             if not kinds:
                 raise PolicyError(f"sql: {expression!r}: there is no function {name!r}.")

@@ -55,14 +55,7 @@ class Surface:
             rows, names = len(log.action), log.context.names or ()
             states = log.leads_on and _are_integers(log.context)
             return cls(
-                log.actions,
-                columns,
-                tuple(names),
-                log.names.action,
-                rows,
-                states,
-                log.is_continuous,
-                log.shows_items,
+                log.actions, columns, tuple(names), log.names.action, rows, states, log.is_continuous, log.shows_items
             )
         scan = cast("Scan", given)
         return cls(

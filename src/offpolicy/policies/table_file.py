@@ -27,14 +27,7 @@ if TYPE_CHECKING:
 NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
 WHOLE = re.compile(r"-?(0|[1-9]\d*)")
 MISSING = {"", "NA", "N/A", "n/a", "na", "NaN", "nan", "null", "NULL", "None", "#N/A"}
-BOOLEANS = {
-    "true": True,
-    "True": True,
-    "TRUE": True,
-    "false": False,
-    "False": False,
-    "FALSE": False,
-}
+BOOLEANS = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
 
 
 def policy_table(path: str, action: str, context: Sequence[str]) -> Table | TableFile:
@@ -82,9 +75,7 @@ def _cells(path: str) -> dict[str, list[str]]:
     different_names(names, path)
     for number, row in enumerate(rows[1:], start=2):
         if len(row) != len(names):
-            raise DataError(
-                f"{path!r}: row {number} has {len(row)} cells for {len(names)} columns."
-            )
+            raise DataError(f"{path!r}: row {number} has {len(row)} cells for {len(names)} columns.")
     return {name: [row[j] for row in rows[1:]] for j, name in enumerate(names)}
 
 
@@ -147,8 +138,7 @@ class BoundTableFile:
 
         cells, path = self.file.cells, self.file.path
         columns: dict[str, Any] = {
-            name: _as_kind(cells[name], kind, name, path)
-            for name, kind in zip(keys, kinds, strict=True)
+            name: _as_kind(cells[name], kind, name, path) for name, kind in zip(keys, kinds, strict=True)
         }
         columns["probability"] = _as_kind(cells["probability"], "f", "probability", path)
         labels = np.empty(len(self.labels), dtype=object)
@@ -174,7 +164,5 @@ def _as_kind(cells: Sequence[str], kind: str, name: str, path: str) -> Array:
             out[row] = int(plain) if WHOLE.fullmatch(plain) else float(plain)
         else:
             what = "true or false" if kind == "b" else "numbers"
-            raise PolicyError(
-                f"{path}: column {name!r} holds {text!r} in row {row}, and the log's {what} there."
-            )
+            raise PolicyError(f"{path}: column {name!r} holds {text!r} in row {row}, and the log's {what} there.")
     return out

@@ -10,13 +10,7 @@ import numpy as np
 
 from offpolicy._arguments import checks_arguments
 from offpolicy.errors import PolicyError, UsageError, first_rows
-from offpolicy.policies.context import (
-    column,
-    key_columns,
-    n_rows,
-    numeric_columns,
-    only_column,
-)
+from offpolicy.policies.context import column, key_columns, n_rows, numeric_columns, only_column
 from offpolicy.policies.distribution import SUM_TOLERANCE, check_rows
 from offpolicy.policies.labels import action_codes, keys, positions, require_actions
 from offpolicy.policies.protocol import bound
@@ -99,12 +93,8 @@ class StateTable:
     def __post_init__(self) -> None:
         shape = np.shape(self.table)
         if len(shape) != 2:
-            raise UsageError(
-                f"The 'table' parameter of StateTable must have shape (S, K). Got {shape} instead."
-            )
-        object.__setattr__(
-            self, "table", check_rows(self.table, (shape[0], shape[1]), "StateTable")
-        )
+            raise UsageError(f"The 'table' parameter of StateTable must have shape (S, K). Got {shape} instead.")
+        object.__setattr__(self, "table", check_rows(self.table, (shape[0], shape[1]), "StateTable"))
 
     def probabilities(self, context: Any, *, eligible: Bools | None = None) -> Floats:
         """Return the row of each state; (n, K)."""
@@ -143,9 +133,7 @@ def _states(context: Any, n_states: int, what: str) -> Ints:
     """States 0 … S − 1 of a context."""
     states = only_column(context, what)
     if states.dtype.kind not in "iu":
-        raise PolicyError(
-            f"{what} is asked by states 0, 1, 2, …. Got states of type {states.dtype} instead."
-        )
+        raise PolicyError(f"{what} is asked by states 0, 1, 2, …. Got states of type {states.dtype} instead.")
     outside = (states < 0) | (states >= n_states)
     if outside.any():
         raise PolicyError(
@@ -215,9 +203,7 @@ class Table:
         if len(first) < m:
             doubled = np.ones(m, dtype=np.bool_)
             doubled[first] = False
-            raise PolicyError(
-                f"Table: a (context, action) pair is there twice: {first_rows(doubled)}. Keep one."
-            )
+            raise PolicyError(f"Table: a (context, action) pair is there twice: {first_rows(doubled)}. Keep one.")
         rows = np.zeros((int(ids.max()) + 1, len(actions)))
         rows[ids, codes] = p
         off = (np.abs(rows.sum(axis=1) - 1) > SUM_TOLERANCE)[ids]

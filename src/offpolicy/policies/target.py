@@ -14,14 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from offpolicy._arrays import detached
-from offpolicy.errors import (
-    DataError,
-    OffPolicyError,
-    PolicyError,
-    did_you_mean,
-    doing,
-    first_rows,
-)
+from offpolicy.errors import DataError, OffPolicyError, PolicyError, did_you_mean, doing, first_rows
 from offpolicy.logs.actions import encode, is_missing, plain
 from offpolicy.logs.frame import Columns, is_frame
 from offpolicy.logs.given import refuse_masked, refuse_other_rows
@@ -29,12 +22,7 @@ from offpolicy.policies.blocks import blocks, fit_together
 from offpolicy.policies.distribution import check_rows, one_hot
 from offpolicy.policies.forms import adapted, is_constant
 from offpolicy.policies.learned import needs_rows
-from offpolicy.policies.number_rows import (
-    Numbers,
-    distribution_numbers,
-    kernel_numbers,
-    named_numbers,
-)
+from offpolicy.policies.number_rows import Numbers, distribution_numbers, kernel_numbers, named_numbers
 from offpolicy.policies.numbers import Smoothed, adapted_number, has_density
 from offpolicy.policies.on_rows import as_shown
 from offpolicy.policies.probe import FEW, failing_row, probe, same_alone, some_rows
@@ -248,8 +236,7 @@ def blank_target(name: str, policy: Smoothed) -> Target:
 def with_variants(name: str, policy: Smoothed, make: Callable[[str, Smoothed], Target]) -> Target:
     """A target with its other bandwidths, each made by ``make``."""
     others: dict[str, Any] = {
-        what: with_variants(other, each, make)
-        for what, (other, each) in policy.variants(name).items()
+        what: with_variants(other, each, make) for what, (other, each) in policy.variants(name).items()
     }
     tried = tuple(make(other, each) for other, each in policy.trials())
     return replace(make(name, policy), tried=tried, **others)
@@ -328,10 +315,7 @@ class _Asked:
             given, answer = self._called(at)
         except OffPolicyError:
             raise
-        except (
-            Exception,
-            SystemExit,
-        ) as error:  # the user's own code: say whose, and keep its traceback
+        except (Exception, SystemExit) as error:  # the user's own code: say whose, and keep its traceback
             row = failing_row(self._called, np.asarray(at, dtype=np.int64))
             where = f"{len(at):,} rows together" if row is None else f"row {row:,}"
             rows = self._context.native(self._context.positions(np.arange(1)))
@@ -400,9 +384,7 @@ class _Asked:
             )
         bad = (numbers < 0) | (numbers >= len(self.log.actions))
         if bad.any():
-            raise PolicyError(
-                f"policy {self.name!r}: choices() gave {first_rows(bad, numbers, at)} out of range."
-            )
+            raise PolicyError(f"policy {self.name!r}: choices() gave {first_rows(bad, numbers, at)} out of range.")
         return answer.astype(np.int64)
 
     def probabilities(self, at: Array) -> Floats:
@@ -420,8 +402,7 @@ class _Asked:
     def _check_rows(self, answer: Array, at: Array) -> None:
         if answer.shape != (len(at),):
             raise PolicyError(
-                f"policy {self.name!r}: gave {answer.shape} labels for {len(at)} rows. "
-                "Return one action label per row."
+                f"policy {self.name!r}: gave {answer.shape} labels for {len(at)} rows. Return one action label per row."
             )
 
 
@@ -501,6 +482,4 @@ def _check_eligible_codes(name: str, codes: Ints, log: Log) -> None:
                 " No slate of the log shows an item twice, so that the items above are not; say distinct=False if they "
                 "could be."
             )
-        raise PolicyError(
-            f"policy {name!r}: chooses an action that was not eligible in {first_rows(bad)}. {remedy}"
-        )
+        raise PolicyError(f"policy {name!r}: chooses an action that was not eligible in {first_rows(bad)}. {remedy}")

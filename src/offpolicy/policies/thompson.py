@@ -96,9 +96,7 @@ class _LogitBeta:
     def cdf(self, x: Floats) -> Floats:
         a, b, _ = np.broadcast_arrays(self.alpha, self.beta, x)
         low, high = special.expit(x), special.expit(-x)
-        value = np.where(
-            x <= 0, special.betainc(a, b, low), special.betaincc(b, a, np.minimum(high, 0.5))
-        )
+        value = np.where(x <= 0, special.betainc(a, b, low), special.betaincc(b, a, np.minimum(high, 0.5)))
         # Left of the smallest double the density is exactly exponential: F = f / alpha.
         return np.asarray(np.where(x < -600.0, np.exp(self.log_density(x) - np.log(a)), value))
 
@@ -116,9 +114,7 @@ def _stirling(x: Floats) -> Floats:
     y = 1 / np.maximum(x, 16.0) ** 2
     series = (1 / 12 - y * (1 / 360 - y * (1 / 1260 - y / 1680))) * np.sqrt(y)
     small = np.minimum(x, 16.0)
-    direct = (
-        special.gammaln(small) - (small - 0.5) * np.log(small) + small - 0.5 * np.log(2 * np.pi)
-    )
+    direct = special.gammaln(small) - (small - 0.5) * np.log(small) + small - 0.5 * np.log(2 * np.pi)
     return np.asarray(np.where(x < 16.0, direct, series))
 
 
@@ -210,9 +206,7 @@ def _rule() -> tuple[Floats, Floats, Floats]:
 
 
 def _winning(
-    arms: Callable[[Floats, Floats], _Arms],
-    parameters: Mapping[str, ArrayLike],
-    eligible: ArrayLike | None,
+    arms: Callable[[Floats, Floats], _Arms], parameters: Mapping[str, ArrayLike], eligible: ArrayLike | None
 ) -> Floats:
     one, two = (np.asarray(values, dtype=np.float64) for values in parameters.values())
     mask = np.asarray(True if eligible is None else eligible, dtype=np.bool_)
@@ -238,9 +232,7 @@ def _winning(
     return result.reshape(shape)
 
 
-def _refined(
-    arms: Callable[[Floats, Floats], _Arms], one: Floats, two: Floats, mask: Bools, offset: int
-) -> Floats:
+def _refined(arms: Callable[[Floats, Floats], _Arms], one: Floats, two: Floats, mask: Bools, offset: int) -> Floats:
     """Integrate, and again on narrower panels where a sum that must be 1 is not."""
     result, error = _walk(arms(one, two), mask, shrink=1.0)
     for halving in range(1, HALVINGS + 1):

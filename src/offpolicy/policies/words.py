@@ -63,12 +63,8 @@ def unknown_words(text: str, log: Surface) -> PolicyError:
     """The error about a text that is no policy."""
     known = (*log.columns, "uniform", *(f"always:{a}" for a in log.actions[:5]))
     written = ", ".join(word.written for word in WORDS)
-    said = (
-        f" (the log has no such column{'' if log.columns else ': it was not built from a frame'})"
-    )
-    return PolicyError(
-        f"{text!r} is not a policy in words{said}.{did_you_mean(text, known)} Written are: {written}."
-    )
+    said = f" (the log has no such column{'' if log.columns else ': it was not built from a frame'})"
+    return PolicyError(f"{text!r} is not a policy in words{said}.{did_you_mean(text, known)} Written are: {written}.")
 
 
 def _listed(text: str, log: Surface, what: str) -> tuple[str, ...]:
@@ -113,9 +109,7 @@ def imported(text: str, _: Surface) -> Any:
     file = module_name.endswith(".py")
     words = [*([] if file else module_name.split(".")), *path.split(".")]
     if not all(part.isidentifier() for part in words):
-        raise PolicyError(
-            f"{text!r} is not package.module:function: names of modules and functions are plain words."
-        )
+        raise PolicyError(f"{text!r} is not package.module:function: names of modules and functions are plain words.")
     try:
         value: Any = _from_file(module_name) if file else importlib.import_module(module_name)
     except (Exception, SystemExit) as error:  # whatever the module's own code raises
@@ -124,9 +118,7 @@ def imported(text: str, _: Surface) -> Any:
     for part in path.split("."):
         if not hasattr(value, part):
             known = [n for n in dir(value) if not n.startswith("_")]
-            raise PolicyError(
-                f"{text!r}: {module_name} has no {part!r}.{did_you_mean(part, known)}"
-            )
+            raise PolicyError(f"{text!r}: {module_name} has no {part!r}.{did_you_mean(part, known)}")
         value = getattr(value, part)
     return value
 
@@ -158,15 +150,6 @@ WORDS: tuple[Word, ...] = (
         lambda t, log: ScoreColumns(_listed(t.removeprefix("greedy:"), log, "score")),
     ),
     Word("'table.csv'", lambda t, _: t.lower().endswith(TABLE_FILES), _table),
-    Word(
-        "'p_a,p_b'",
-        lambda t, _: "," in t,
-        lambda t, log: LogColumns(_listed(t, log, "probability")),
-    ),
-    Word(
-        "'package.module:function' or 'rules.py:function'",
-        lambda t, _: ":" in t,
-        imported,
-        runs_code=True,
-    ),
+    Word("'p_a,p_b'", lambda t, _: "," in t, lambda t, log: LogColumns(_listed(t, log, "probability"))),
+    Word("'package.module:function' or 'rules.py:function'", lambda t, _: ":" in t, imported, runs_code=True),
 )

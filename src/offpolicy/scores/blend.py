@@ -33,13 +33,7 @@ import numpy as np
 from offpolicy.scores import formulas as scores
 from offpolicy.scores.decisions import LARGEST_LOG_WEIGHT
 from offpolicy.scores.formulas import Scored
-from offpolicy.scores.look_back import (
-    LARGEST_SHARE,
-    Rung,
-    enough_episodes,
-    ladder,
-    with_plain,
-)
+from offpolicy.scores.look_back import LARGEST_SHARE, Rung, enough_episodes, ladder, with_plain
 from offpolicy.scores.magic import simplex_minimum
 from offpolicy.scores.missed import Floor, floored, spread
 
@@ -61,10 +55,7 @@ LOST = "products of ratios are not supported at this horizon"
 
 
 def products_supported(
-    d: Decisions,
-    fewest: float | None = None,
-    largest: float = LARGEST_SHARE,
-    within: float = MEAN_WITHIN,
+    d: Decisions, fewest: float | None = None, largest: float = LARGEST_SHARE, within: float = MEAN_WITHIN
 ) -> bool:
     """Whether the weights of whole episodes leave enough of the log to rest an estimate on."""
     if fewest is None:
@@ -77,9 +68,7 @@ def products_supported(
     total = float(weight.sum())
     mean = float(np.exp(highest)) * total / float(d.mass.sum())
     effective = total**2 / float((weight**2).sum())
-    return bool(
-        effective >= fewest and float(weight.max()) / total <= largest and abs(mean - 1) <= within
-    )
+    return bool(effective >= fewest and float(weight.max()) / total <= largest and abs(mean - 1) <= within)
 
 
 def products(d: Decisions) -> dict[str, Floats]:
@@ -149,9 +138,7 @@ def blended(d: Decisions) -> Scored:
     by_name = dict(zip(names, mean, strict=True))
     by_products = float(sum(x for name, x in by_name.items() if name in PRODUCTS))
     back = float(sum(x for name, x in by_name.items() if name not in {*PRODUCTS, "DRL"}))
-    psi, allowed = _stretched(
-        d, (shares * table).sum(axis=0), float(accepted @ d.mass / d.mass.sum())
-    )
+    psi, allowed = _stretched(d, (shares * table).sum(axis=0), float(accepted @ d.mass / d.mass.sum()))
     psi, missed = floored(d, psi, floor)
     said = "; ".join(text for text in (note, why, allowed, missed) if text)
     return Scored(psi, said, by_products, looks_back=back)
@@ -168,9 +155,7 @@ def _stretched(d: Decisions, psi: Floats, bias: float) -> tuple[Floats, str]:
     return mean + factor * (psi - mean), f"the standard error allows for a bias of {bias:.2g}"
 
 
-def _weights(
-    table: Floats, names: list[str], mass: Floats, members: Bools, noise: float
-) -> tuple[Floats, Floats]:
+def _weights(table: Floats, names: list[str], mass: Floats, members: Bools, noise: float) -> tuple[Floats, Floats]:
     """The x of smallest x'(Ω + b b')x, from some units, and b."""
     bias = np.zeros(len(names))
     psi, m = table[:, members], mass[members]

@@ -101,9 +101,7 @@ class Estimator:
     is_robust: bool = False
     needs_known_weights: bool = False
     rank: int = 100
-    is_asked_twice: bool = field(
-        default=False, repr=False
-    )  # set by `resolve` for scores of the user's own
+    is_asked_twice: bool = field(default=False, repr=False)  # set by `resolve` for scores of the user's own
 
     @property
     def by_block(self) -> bool:
@@ -146,9 +144,7 @@ class Estimator:
         known, needs = get_args(Need), cast("Any", self.needs)
         many = isinstance(needs, Iterable) and not isinstance(needs, str)
         if not many or not {*map(repr, needs)} <= {*map(repr, known)}:
-            raise UsageError(
-                f"needs= must be a set of {', '.join(map(repr, known))}. Got {self.needs!r} instead."
-            )
+            raise UsageError(f"needs= must be a set of {', '.join(map(repr, known))}. Got {self.needs!r} instead.")
         object.__setattr__(self, "needs", frozenset(self.needs))
 
 
@@ -193,13 +189,9 @@ FAMILIES: dict[str, Estimator] = {
         Estimator("DRL", missed.marginalized, "crossfit", ALL, None, TRAJECTORIES, rank=4),
     )
 }  # fmt: skip
-SPECIAL: dict[str, Estimator] = {
-    "DML": replace(FAMILIES["DR"], name="DML", split="crossfit", rank=2),
-}
+SPECIAL: dict[str, Estimator] = {"DML": replace(FAMILIES["DR"], name="DML", split="crossfit", rank=2)}
 # Kernels smooth what a model leaves of the reward less than the reward itself: `auto` does not blend the two.
-AUTO_NUMBERS = replace(
-    FAMILIES["auto"], score=scores.self_normalized_dr, whole_log_means=True, is_robust=True
-)
+AUTO_NUMBERS = replace(FAMILIES["auto"], score=scores.self_normalized_dr, whole_log_means=True, is_robust=True)
 # For episodes `auto` looks at ratios of marginals as well.
 AUTO_EPISODES = replace(FAMILIES["auto"], score=blended, needs=ALL)
 OWN = (*FAMILIES.values(), *SPECIAL.values())
@@ -276,21 +268,11 @@ def resolve(estimators: Any, kind: str) -> list[Estimator]:
         estimators = [estimators]
     out: list[Estimator] = []
     if not isinstance(estimators, Iterable) or isinstance(estimators, bytes):
-        raise UsageError(
-            f"estimators= takes names and offpolicy.Estimator objects. Got {estimators!r:.80}."
-        )
+        raise UsageError(f"estimators= takes names and offpolicy.Estimator objects. Got {estimators!r:.80}.")
     for entry in estimators:
-        chosen = (
-            entry
-            if isinstance(entry, Estimator)
-            else named(entry)
-            if isinstance(entry, str)
-            else None
-        )
+        chosen = entry if isinstance(entry, Estimator) else named(entry) if isinstance(entry, str) else None
         if chosen is None:
-            raise UsageError(
-                f"estimators= takes names and offpolicy.Estimator objects. Got {entry!r}."
-            )
+            raise UsageError(f"estimators= takes names and offpolicy.Estimator objects. Got {entry!r}.")
         if chosen is entry and chosen not in OWN:
             chosen = replace(chosen, is_asked_twice=True)
         if kind not in chosen.kinds:
@@ -333,7 +315,5 @@ def _scored(estimator: Estimator, d: Decisions) -> Scored:
         )
     bad = ~np.isfinite(scored.psi)
     if bad.any() and not np.isnan(scored.psi).all():
-        raise UsageError(
-            f"the score of {estimator.name!r} is not finite in {first_rows(bad, scored.psi)}."
-        )
+        raise UsageError(f"the score of {estimator.name!r} is not finite in {first_rows(bad, scored.psi)}.")
     return scored

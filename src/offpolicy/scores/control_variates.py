@@ -69,9 +69,7 @@ def _controls(d: Decisions) -> tuple[Floats, bool]:
     return table, True
 
 
-def regress_others(
-    y: Floats, controls: Floats, mass: Floats, single: Floats
-) -> tuple[Floats, Floats]:
+def regress_others(y: Floats, controls: Floats, mass: Floats, single: Floats) -> tuple[Floats, Floats]:
     """Weighted least squares with an intercept: the slopes, and the slopes without each unit.
 
     Parameters
@@ -183,9 +181,7 @@ def best_difference(
     return slopes[0] + away - float(away @ mass) / float(mass.sum()), note
 
 
-def _least_squares(
-    y: Floats, controls: list[Floats], mass: Floats, single: Floats
-) -> tuple[Floats, Floats]:
+def _least_squares(y: Floats, controls: list[Floats], mass: Floats, single: Floats) -> tuple[Floats, Floats]:
     """Intercept and slopes of a regression, and its residuals times 1/√(1 − leverage)."""
     X = np.column_stack([np.ones(len(y)), *controls])
     scale = np.sqrt(mass @ (X * X) / mass.sum())
@@ -240,9 +236,7 @@ def combine(base: Floats, model: Floats, weight: Floats, mass: Floats, single: F
         delta = _slope(base - beta * model, weight, mass)
     leverage = np.minimum(single * np.einsum("ij,jk,ik->i", pair, inverse, pair), MOST_LEVERAGE)
     residual = base - beta * model - delta * weight
-    share = _signal(
-        delta, weight - _slope(weight, model, mass) * model, residual, leverage, mass, single
-    )
+    share = _signal(delta, weight - _slope(weight, model, mass) * model, residual, leverage, mass, single)
     # A slope of no signal is 0, not −0: which of the two it were would hang on rounding, and on the path of the rows.
     beta, delta = (1 - share) * alone + share * beta, share * delta if share > 0 else 0.0
     square = mass @ (model * model)
@@ -251,9 +245,7 @@ def combine(base: Floats, model: Floats, weight: Floats, mass: Floats, single: F
     return Mix(float(beta), float(delta), left, (1 - share) * first + share * leverage)
 
 
-def _signal(
-    delta: float, alone: Floats, residual: Floats, leverage: Floats, mass: Floats, single: Floats
-) -> float:
+def _signal(delta: float, alone: Floats, residual: Floats, leverage: Floats, mass: Floats, single: Floats) -> float:
     """max(0, 1 − 1/t²) of a slope on ``alone``, the part of its control that the other does not explain."""
     square = float(mass @ (alone * alone))
     noise = float((mass * single) @ (alone * residual / (1 - leverage)) ** 2)

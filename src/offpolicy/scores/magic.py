@@ -40,9 +40,7 @@ def magic(d: Decisions) -> Scored:
     reach = QUARTILE * np.sqrt(covariance[-1, -1])
     away = np.maximum(np.abs(means - means[-1]) - reach, 0.0)
     blend = simplex_minimum(covariance + np.outer(away, away))
-    shown = ", ".join(
-        f"{_name(steps[j], d)} {blend[j]:.0%}" for j in np.argsort(-blend)[:3] if blend[j] > 0.005
-    )
+    shown = ", ".join(f"{_name(steps[j], d)} {blend[j]:.0%}" for j in np.argsort(-blend)[:3] if blend[j] > 0.005)
     note = f"blend: {shown}; the variance takes its weights and the model as given"
     return Scored(blend @ table, note)
 

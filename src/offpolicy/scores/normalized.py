@@ -19,9 +19,7 @@ if TYPE_CHECKING:
     from offpolicy.scores.decisions import Decisions
 
 
-def normalized_sum(
-    d: Decisions, weighted: Floats, before: Floats, log_weight: Floats | None = None
-) -> Floats:
+def normalized_sum(d: Decisions, weighted: Floats, before: Floats, log_weight: Floats | None = None) -> Floats:
     """(N,) linearized score of Σ_t γ^t {mean_ρt(weighted_t) + mean_ρ(t−1)(before_t)}.
 
     Episodes may be given the logarithms of other weights than ρ, one per decision. The work is proportional to the
@@ -77,9 +75,7 @@ def _log_sum(logs: Floats) -> float:
     return highest + float(np.log(np.exp(logs - highest).sum()))
 
 
-def _after_the_end(
-    log_sums: Floats, levels: Floats, log_last: Floats, first: Array, total: float
-) -> Floats:
+def _after_the_end(log_sums: Floats, levels: Floats, log_last: Floats, first: Array, total: float) -> Floats:
     """(N,) Σ_{k ≥ first_i} level_k (1 − M ρ_i / D_k), summed from the end.
 
     ρ_i ≤ D_k / m_i for every later k, so scaling by the smallest later D keeps each factor in range.

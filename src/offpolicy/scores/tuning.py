@@ -58,9 +58,7 @@ def _counts(d: Decisions) -> Floats | None:
     return d.count[d.layout.unit][d.rho > 0] if d.is_counted else None
 
 
-def _best(
-    d: Decisions, symbol: str, grid: list[float], score: Callable[[Decisions, float], Floats]
-) -> Scored:
+def _best(d: Decisions, symbol: str, grid: list[float], score: Callable[[Decisions, float], Floats]) -> Scored:
     plain = scores.doubly_robust(d)
     center = d.mean(plain)
     best: tuple[float, float, Floats] = (np.inf, np.inf, plain)

@@ -7,16 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from offpolicy.inference.change import Change, change
-from offpolicy.inference.figures import (
-    DASH,
-    capitalized,
-    count,
-    level_text,
-    percent,
-    plain,
-    plural_of,
-    signed,
-)
+from offpolicy.inference.figures import DASH, capitalized, count, level_text, percent, plain, plural_of, signed
 from offpolicy.logs.words import unit_word
 from offpolicy.policies.target import LOGGING_POLICY
 from offpolicy.scores.catalog import headline
@@ -134,17 +125,13 @@ def question(ev: Evaluation) -> tuple[Fragment, ...]:
     return ((f"Which policy would have {better} than the current one?", "text"),)
 
 
-def answers(
-    evaluation: Evaluation, level: float = 0.95, traffic: Traffic | None = None
-) -> list[Answer]:
+def answers(evaluation: Evaluation, level: float = 0.95, traffic: Traffic | None = None) -> list[Answer]:
     """One answer for each policy, the most promising first.
 
     Verdicts come first, then the lower end of the interval of the difference from the current policy.
     """
     family = _family(evaluation, level)
-    unordered = [
-        _answer(evaluation, policy, level, family, traffic) for policy in evaluation.policies
-    ]
+    unordered = [_answer(evaluation, policy, level, family, traffic) for policy in evaluation.policies]
 
     def promise(a: Answer) -> tuple[int, float]:
         gap = (evaluation[a.policy, a.estimator] - evaluation.logged).interval(level)
@@ -202,9 +189,7 @@ def choice(ev: Evaluation, ordered: Sequence[Answer], level: float) -> tuple[Fra
     among = f"the {_policies(len(usable))}" + (" with enough evidence" if rest else "")
     winners = [a.policy for a in ordered if a.policy in best.names]
     if LOGGING_POLICY in best.names:
-        parts: list[Fragment] = [
-            (f"None of {among} is clearly better than the current one", "strong")
-        ]
+        parts: list[Fragment] = [(f"None of {among} is clearly better than the current one", "strong")]
         if winners:
             close = "is" if len(winners) == 1 else "are"
             parts += [("; ", "text"), *_named(winners), (f" {close} too close to call", "text")]
@@ -235,9 +220,7 @@ def _named(names: Sequence[str]) -> list[Fragment]:
     return out
 
 
-def _answer(
-    ev: Evaluation, policy: str, level: float, family: Comparison | None, traffic: Traffic | None
-) -> Answer:
+def _answer(ev: Evaluation, policy: str, level: float, family: Comparison | None, traffic: Traffic | None) -> Answer:
     verdict = ev.verdict(policy, level=level)
     name = headline(ev.estimators).name
     e, measure = ev[policy, name], Measure.of(ev)
@@ -260,10 +243,7 @@ def _answer(
         parts = [
             ("There is not enough evidence to say what ", "text"),
             (policy, "name"),
-            (
-                f" would {'cost' if ev.minimize else 'earn'}. Taken at face value, it would {worth}.",
-                "text",
-            ),
+            (f" would {'cost' if ev.minimize else 'earn'}. Taken at face value, it would {worth}.", "text"),
         ]
     else:
         parts = [
@@ -288,12 +268,7 @@ def _answer(
         tuple(parts),
         basis,
         _reasons(verdict, ev.diagnostics[policy]),
-        (
-            measure.text(e.value, e.std_error),
-            between,
-            short,
-            DASH if test is None else count(test.total, 2),
-        ),
+        (measure.text(e.value, e.std_error), between, short, DASH if test is None else count(test.total, 2)),
         _numbers(ev, policy, level, between, against, verdict),
     )
 
@@ -317,13 +292,7 @@ def _against(against: ChangeWords, kind: str, *, minimize: bool) -> list[Fragmen
 
 
 def _adds_up(
-    ev: Evaluation,
-    policy: str,
-    name: str,
-    level: float,
-    family: Comparison | None,
-    traffic: Traffic,
-    measure: Measure,
+    ev: Evaluation, policy: str, name: str, level: float, family: Comparison | None, traffic: Traffic, measure: Measure
 ) -> str:
     """What the difference comes to at so much traffic, with its interval."""
     low, high, value = difference_at(ev, policy, name, level, family, traffic)
@@ -336,12 +305,7 @@ def _adds_up(
 
 
 def difference_at(
-    ev: Evaluation,
-    policy: str,
-    name: str,
-    level: float,
-    family: Comparison | None,
-    traffic: Traffic,
+    ev: Evaluation, policy: str, name: str, level: float, family: Comparison | None, traffic: Traffic
 ) -> tuple[float, float, float]:
     """Ends of the interval and value of a policy's difference from the current one, times the traffic."""
     gap = ev[policy, name] - ev.logged
@@ -356,10 +320,7 @@ def _reasons(verdict: Verdict, findings: Findings) -> tuple[Reason, ...]:
     Findings that mean the same are one reason, and a remedy is given once.
     """
     level = "alarm" if verdict.level == REFUSED else "caution"
-    against = [
-        *(Reason(ground, level=level) for ground in verdict.grounds),
-        *_topics(list(verdict.findings)),
-    ]
+    against = [*(Reason(ground, level=level) for ground in verdict.grounds), *_topics(list(verdict.findings))]
     if against:
         return tuple(against)
     supporting = [findings[name] for name in SUPPORT if name in findings]
@@ -405,25 +366,12 @@ def _advice(against: ChangeWords, test: ABTest | None) -> str:
 
 
 def _numbers(
-    ev: Evaluation,
-    policy: str,
-    level: float,
-    between: str,
-    against: ChangeWords,
-    verdict: Verdict,
+    ev: Evaluation, policy: str, level: float, between: str, against: ChangeWords, verdict: Verdict
 ) -> tuple[Figure, ...]:
     e, logged = ev[policy, headline(ev.estimators).name], ev.logged
-    size, test, measure = (
-        ev.diagnostics[policy, "effective_sample_size"],
-        verdict.test,
-        Measure.of(ev),
-    )
+    size, test, measure = (ev.diagnostics[policy, "effective_sample_size"], verdict.test, Measure.of(ev))
     refused = verdict.level == REFUSED
-    unit = (
-        plural_of(ev.problem.log.names.cluster)
-        if ev.problem.units.has_clusters
-        else f"{measure.unit}s"
-    )
+    unit = plural_of(ev.problem.log.names.cluster) if ev.problem.units.has_clusters else f"{measure.unit}s"
     return (
         Figure("Estimated value", measure.text(e.value, e.std_error), between, refused),
         Figure(
@@ -458,11 +406,7 @@ def summary_rows(ev: Evaluation, level: float = 0.95) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = [first]
     for answer in answers(ev, level):
         e = ev[answer.policy, name]
-        own = (
-            family.values[answer.policy]
-            if family is not None and e.is_defined
-            else e.interval(level)
-        )
+        own = family.values[answer.policy] if family is not None and e.is_defined else e.interval(level)
         low, high = own.shown
         test = ev.verdict(answer.policy, level=level).test
         tile = next(f for f in answer.numbers if f.label == TITLE)

@@ -65,9 +65,7 @@ def by_action(view: View, level: float = 0.95) -> tuple[list[Row], int]:
     each = 1 - (1 - level) / max(1, len(shown))
     rows: list[Row] = []
     for a in shown:
-        possible = (
-            np.ones(len(action), dtype=bool) if log.eligible is None else log.eligible[view.rows, a]
-        )
+        possible = np.ones(len(action), dtype=bool) if log.eligible is None else log.eligible[view.rows, a]
         if not possible.any():
             continue
         e = view.over_decisions((action == a) / d.pi_b, possible)

@@ -78,14 +78,9 @@ def _rows(
     """Rows under group headings (none where a heading is empty), an axis above and a grid behind them."""
     ticks = x.ticks()
     labels = list(zip(ticks, show(ticks), strict=True))
-    grid = "".join(
-        f'<line class="grid" x1="{pos(x.at(v))}" x2="{pos(x.at(v))}" y2="100%"/>' for v in ticks
-    )
+    grid = "".join(f'<line class="grid" x1="{pos(x.at(v))}" x2="{pos(x.at(v))}" y2="100%"/>' for v in ticks)
     body = "".join(
-        '<div class="g">'
-        + (f'<div class="heading">{esc(heading)}</div>' if heading else "")
-        + "".join(rows)
-        + "</div>"
+        '<div class="g">' + (f'<div class="heading">{esc(heading)}</div>' if heading else "") + "".join(rows) + "</div>"
         for heading, rows in groups
     )
     return (
@@ -96,13 +91,9 @@ def _rows(
 
 
 def _row(place: int, name: str, marks: str, *, lead: bool = False, **keys: float | None) -> str:
-    known = "".join(
-        f" data-{key}={v:.4g}" for key, v in keys.items() if v is not None and _finite(v)
-    )
+    known = "".join(f" data-{key}={v:.4g}" for key, v in keys.items() if v is not None and _finite(v))
     kind = '"r lead"' if lead else "r"
-    return (
-        f"<div class={kind} data-i={place}{known}><span>{esc(name)}</span><svg>{marks}</svg></div>"
-    )
+    return f"<div class={kind} data-i={place}{known}><span>{esc(name)}</span><svg>{marks}</svg></div>"
 
 
 def intervals(
@@ -130,13 +121,9 @@ def intervals(
         for row in rows:
             known = _finite(row["value"])
             width = row["high"] - row["low"] if known else None
-            marks = (
-                _interval(row, x) if known else '<text class="s" x="0" y="16">not identified</text>'
-            )
+            marks = _interval(row, x) if known else '<text class="s" x="0" y="16">not identified</text>'
             lead = bool(row.get("headline"))
-            inner.append(
-                _row(place, str(row[label]), marks, lead=lead, value=row["value"], width=width)
-            )
+            inner.append(_row(place, str(row[label]), marks, lead=lead, value=row["value"], width=width))
             place += 1
         drawn.append((heading, inner))
     return _rows(drawn, x, title, numbers, behind)
@@ -145,9 +132,7 @@ def intervals(
 def _interval(row: Row, x: Scale) -> str:
     if math.isnan(row["low"]):  # refused: a point that stands for nothing sure
         return f'<circle class="refused" cx="{pos(x.at(row["value"]))}"/>'
-    low, high = (
-        v if _finite(v) else end for v, end in ((row["low"], x.low), (row["high"], x.high))
-    )
+    low, high = (v if _finite(v) else end for v, end in ((row["low"], x.low), (row["high"], x.high)))
     a, b = x.at(low), x.at(high)
     marks = f'<rect x="{pos(a)}" width="{pos(max(b - a, 0.001))}"/>'
     if low < x.low:
@@ -211,9 +196,7 @@ def weights(rows: Sequence[Row]) -> str:
 def _curve(rows: Sequence[Row], at: Sequence[float], y: Scale, *, dashed: bool) -> str:
     """A line of estimates with points and its band of intervals, beside the logged value."""
     # A refused interval leaves a gap in the band.
-    whole = [
-        (p, r) for p, r in zip(at, rows, strict=True) if _finite(r["low"]) and _finite(r["high"])
-    ]
+    whole = [(p, r) for p, r in zip(at, rows, strict=True) if _finite(r["low"]) and _finite(r["high"])]
     low, high = ([(p, y.at(r[end])) for p, r in whole] for end in ("low", "high"))
     drawn = [("band accent", line([*low, *reversed(high)]) + "z")] if len(whole) > 1 else []
     if dashed:
@@ -246,9 +229,7 @@ def batches(rows: Sequence[Row]) -> str:
         for i, phone in thinned(names)
     )
     inner = _curve(rows, at, y, dashed=True) + texts
-    return frame(
-        inner, Scale(0.0, 1.0), y, title="batch", labels=(), heights=heights, height=HEIGHT
-    )
+    return frame(inner, Scale(0.0, 1.0), y, title="batch", labels=(), heights=heights, height=HEIGHT)
 
 
 def clipping(rows: Sequence[Row]) -> str:
@@ -259,18 +240,12 @@ def clipping(rows: Sequence[Row]) -> str:
     ticks = x.ticks()
     labels = list(zip(ticks, numbers(ticks), strict=True))
     inner = _curve(rows, [x.at(c) for c in caps], y, dashed=False)
-    return frame(
-        inner, x, y, title="weights cut off at", labels=labels, heights=heights, height=HEIGHT
-    )
+    return frame(inner, x, y, title="weights cut off at", labels=labels, heights=heights, height=HEIGHT)
 
 
 def calibration(rows: Sequence[Row], *, what: str, is_logarithmic: bool) -> str:
     """Observed against predicted, which agree on the diagonal."""
-    drawn = [
-        (i, r)
-        for i, r in enumerate(rows)
-        if not is_logarithmic or (r["predicted"] > 0 and r["observed"] > 0)
-    ]
+    drawn = [(i, r) for i, r in enumerate(rows) if not is_logarithmic or (r["predicted"] > 0 and r["observed"] > 0)]
     ends = [x for _, r in drawn for x in (r["predicted"], r["observed"])] or [0.1, 1.0]
     low, high = min(ends), max(ends)
     if is_logarithmic:

@@ -83,9 +83,7 @@ def overlap(view: View, most: int = MOST_ACTIONS) -> list[Row]:
     logged = np.bincount(action, weights=mass, minlength=k) / total
     weighted = np.bincount(action, weights=mass * d.ratio, minlength=k) / total
     order = np.argsort(-np.maximum(target, logged), kind="stable")
-    rows = [
-        _action_row(str(log.actions[a]), logged[a], target[a], weighted[a]) for a in order[:most]
-    ]
+    rows = [_action_row(str(log.actions[a]), logged[a], target[a], weighted[a]) for a in order[:most]]
     rest = order[most:]
     if len(rest):
         sums = (float(x[rest].sum()) for x in (logged, target, weighted))
@@ -123,10 +121,7 @@ def _action_row(name: str, logged: float, target: float, weighted: float) -> Row
 
 def clipping(view: View, level: float = 0.95) -> list[Row]:
     """The estimate with weights cut off at ever higher caps; the last row cuts nothing."""
-    return [
-        {"threshold": p.cap, "clipped": p.clipped, **summary(p.estimate, level)}
-        for p in clipping_curve(view)
-    ]
+    return [{"threshold": p.cap, "clipped": p.clipped, **summary(p.estimate, level)} for p in clipping_curve(view)]
 
 
 def horizon(view: View) -> list[Row]:

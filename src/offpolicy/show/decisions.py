@@ -25,11 +25,7 @@ def learned_section(learned: Learned) -> Section:
     worth = (
         f"Its honest value is {honest} ({ends}): each row is scored by a policy that was learned without it. "
         f"On the rows it was learned from it is "
-        + (
-            "the same."
-            if naive == honest
-            else f"{naive}, which flatters it by {plain(learned.optimism, 2)}."
-        )
+        + ("the same." if naive == honest else f"{naive}, which flatters it by {plain(learned.optimism, 2)}.")
     )
     if i.width > own.width:
         worth += (
@@ -38,18 +34,11 @@ def learned_section(learned: Learned) -> Section:
         )
     body = f"<p>{esc(str(learned.policy))}</p>"
     if isinstance(learned.policy, TreePolicy):
-        rows = [
-            (str(r["when"]), str(r["action"]), f"{r['rows']:,}") for r in learned.policy.table()
-        ]
+        rows = [(str(r["when"]), str(r["action"]), f"{r['rows']:,}") for r in learned.policy.table()]
         rules = table(("When", "Action", "Rows"), rows, caption="The rules of the tree", words=2)
-        sql = (
-            f"<details><summary>As SQL</summary><pre>{esc(learned.policy.to_sql())}</pre></details>"
-        )
+        sql = f"<details><summary>As SQL</summary><pre>{esc(learned.policy.to_sql())}</pre></details>"
         drawing = f'<div style="overflow-x:auto">{learned.policy.drawn()}</div>'
-        body = (
-            figure("tree", drawing, "The learned tree: left where the answer is yes.", data=rules)
-            + sql
-        )
+        body = figure("tree", drawing, "The learned tree: left where the answer is yes.", data=rules) + sql
     return Section("learned", "The learned policy", worth, body)
 
 
@@ -57,19 +46,8 @@ def selection_section(selection: Selection) -> Section:
     """What to adopt, and the bound of every candidate."""
     said = str(selection).splitlines()[-1]
     rows = [
-        (
-            c.policy,
-            c.method,
-            c.shown,
-            c.shown_bound if math.isfinite(c.bound) else "none",
-        )
-        for c in selection.candidates
+        (c.policy, c.method, c.shown, c.shown_bound if math.isfinite(c.bound) else "none") for c in selection.candidates
     ]
-    headings = (
-        "Policy",
-        "Bound by",
-        "Difference to the logging policy",
-        selection.word.capitalize(),
-    )
+    headings = ("Policy", "Bound by", "Difference to the logging policy", selection.word.capitalize())
     body = table(headings, rows, caption="Bounds that hold together", words=2)
     return Section("adopt", "What to adopt", said, body)

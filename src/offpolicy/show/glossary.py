@@ -40,9 +40,7 @@ def tiles(figures: Iterable[Figure]) -> str:
         label = term(TITLES[f.label]) if f.label in TITLES else esc(f.label)
         kind = ' class="doubtful"' if f.doubtful else ""
         note = "do not rely on this" if f.doubtful else f.remark
-        return (
-            f"<div{kind}><dt>{label}</dt><dd>{esc(f.number)}<small>{esc(note)}</small></dd></div>"
-        )
+        return f"<div{kind}><dt>{label}</dt><dd>{esc(f.number)}<small>{esc(note)}</small></dd></div>"
 
     return f'<dl class="strip">{"".join(map(tile, figures))}</dl>'
 
@@ -57,7 +55,6 @@ def listed(estimators: Iterable[str]) -> str:
     entries = [(f"word-{key}", word, meaning) for key, (word, meaning) in WORDS.items()]
     entries += [(f"word-{e}", e, ESTIMATORS[e]) for e in estimators if e in ESTIMATORS]
     inner = "".join(
-        f'<div><dt>{esc(word)}</dt><dd id="{esc(key)}">{esc(meaning)}</dd></div>'
-        for key, word, meaning in entries
+        f'<div><dt>{esc(word)}</dt><dd id="{esc(key)}">{esc(meaning)}</dd></div>' for key, word, meaning in entries
     )
     return f'<dl class="facts">{inner}</dl>'

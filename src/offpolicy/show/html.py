@@ -135,9 +135,7 @@ def _about(evaluation: Evaluation) -> str:
         parts.append("1 batch" if batches == 1 else f"{count(batches)} batches")
     if log.has_clusters:
         parts.append(f"clustered by {log.names.cluster}")
-    source = (
-        "logged" if evaluation.settings["behavior_model"] == "logged propensities" else "estimated"
-    )
+    source = "logged" if evaluation.settings["behavior_model"] == "logged propensities" else "estimated"
     parts.append(f"propensities {source}")
     if evaluation.asked.are_several:
         parts.append(f"{len(evaluation.metrics)} metrics, this page: {evaluation.metric_name}")
@@ -202,22 +200,13 @@ def _others(ordered: list[Answer], level: float) -> str:
     if len(ordered) == 1:
         return ""
     rows = [(a.policy, (VERDICTS[a.level], float(i)), *a.cells) for i, a in enumerate(ordered)]
-    headings = (
-        "Policy",
-        "Verdict",
-        "Value",
-        f"{level_text(level)} interval",
-        "Against the current policy",
-        "A/B test",
-    )
+    headings = ("Policy", "Verdict", "Value", f"{level_text(level)} interval", "Against the current policy", "A/B test")
     body = table(
         headings,
         rows,
         caption="All policies",
         words=2,
-        rows_classes=[
-            "doubtful" if a.is_refused else "lead" if i == 0 else "" for i, a in enumerate(ordered)
-        ],
+        rows_classes=["doubtful" if a.is_refused else "lead" if i == 0 else "" for i, a in enumerate(ordered)],
         classes="policies",
     )
     note = (
@@ -239,27 +228,16 @@ def _section(s: Section) -> str:
 def _picker(ordered: list[Answer]) -> str:
     if len(ordered) == 1:
         return ""
-    options = "".join(
-        f'<option value="{i}">{esc(a.policy)}</option>' for i, a in enumerate(ordered)
-    )
-    return (
-        '<div class="picker"><label>Evidence about <select id="policy">'
-        f"{options}</select></label></div>"
-    )
+    options = "".join(f'<option value="{i}">{esc(a.policy)}</option>' for i, a in enumerate(ordered))
+    return f'<div class="picker"><label>Evidence about <select id="policy">{options}</select></label></div>'
 
 
 def _evidence(
-    ev: Evaluation,
-    ordered: list[Answer],
-    grouped: list[Segments],
-    level: float,
-    advance: Callable[..., None],
+    ev: Evaluation, ordered: list[Answer], grouped: list[Segments], level: float, advance: Callable[..., None]
 ) -> list[Section]:
     """Sections with one panel for each policy; a section that has nothing to show is left out."""
     subjects = [
-        panels.Subject(
-            ev, a.policy, View.of(ev.problem, ev.targets[a.policy]), grouped, str(i), level
-        )
+        panels.Subject(ev, a.policy, View.of(ev.problem, ev.targets[a.policy]), grouped, str(i), level)
         for i, a in enumerate(ordered)
     ]
     out: list[Section] = []
@@ -301,10 +279,7 @@ def _origin(ev: Evaluation, command: str | None) -> Section:
     origin = ev.origin
     identity = {"digest of the log": provenance.digest(ev)}
     if origin is not None:
-        asked = {
-            "files": ", ".join(origin.paths),
-            "evaluated": origin.made,
-        }
+        asked = {"files": ", ".join(origin.paths), "evaluated": origin.made}
         identity |= {key: value for key, value in asked.items() if value}
         command = command or origin.command
     identity["report made"] = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")

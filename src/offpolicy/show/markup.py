@@ -73,16 +73,12 @@ def table(
     )
 
 
-def columns_table(
-    rows: Sequence[Row], columns: Sequence[tuple[str, str, Callable[..., str]]], caption: str
-) -> str:
+def columns_table(rows: Sequence[Row], columns: Sequence[tuple[str, str, Callable[..., str]]], caption: str) -> str:
     """A table with a column for each (heading, keys of a row, format of their values), words first.
 
     Rows of the headline estimator are marked.
     """
-    cells = [
-        [show(*(row[key] for key in keys.split())) for _, keys, show in columns] for row in rows
-    ]
+    cells = [[show(*(row[key] for key in keys.split())) for _, keys, show in columns] for row in rows]
     words = sum(show is str for _, _, show in columns)
     marked = [i for i, row in enumerate(rows) if row.get("headline")]
     headings = [heading for heading, _, _ in columns]

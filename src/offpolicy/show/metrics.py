@@ -36,9 +36,7 @@ def points(found: Pareto, across: str, up: str) -> list[Row]:
             value = found.values[policy, metric].value
             ends |= {axis: value, f"{axis}_low": low, f"{axis}_high": high}
         kind = "soft" if policy in found.dominated else "accent"
-        rows.append(
-            {"policy": policy, "kind": "logged" if policy == LOGGING_POLICY else kind, **ends}
-        )
+        rows.append({"policy": policy, "kind": "logged" if policy == LOGGING_POLICY else kind, **ends})
     return rows
 
 
@@ -90,9 +88,7 @@ def _table(ev: Evaluation, found: Pareto, level: float) -> str:
         verdict = "" if policy == LOGGING_POLICY else _verdict(ev, policy, level)
         rows.append((policy, verdict, beaten, *cells))
     headings = [_axis(found, metric).replace(" is better", "") for metric in found.metrics]
-    return table(
-        ("Policy", "Verdict", "Worse in all than", *headings), rows, caption="All metrics", words=3
-    )
+    return table(("Policy", "Verdict", "Worse in all than", *headings), rows, caption="All metrics", words=3)
 
 
 def _verdict(ev: Evaluation, policy: str, level: float) -> str:
@@ -100,9 +96,7 @@ def _verdict(ev: Evaluation, policy: str, level: float) -> str:
     levels = {m: ev.metric(m).verdict(policy, level=level).level for m in ev.metrics}
     worst = max(levels.values(), key=list(VERDICTS).index)
     where = [metric for metric, own in levels.items() if own == worst]
-    return (
-        VERDICTS[worst] if len(where) == len(levels) else f"{VERDICTS[worst]} ({', '.join(where)})"
-    )
+    return VERDICTS[worst] if len(where) == len(levels) else f"{VERDICTS[worst]} ({', '.join(where)})"
 
 
 def picture(rows: Sequence[Row], across: str, up: str) -> str:

@@ -19,11 +19,7 @@ if TYPE_CHECKING:
 def evaluation_html(evaluation: Evaluation) -> str:
     """The answer about every policy with its verdict, then the table of estimates."""
     said = "".join(
-        bar(
-            TONES[a.level],
-            f"<b>{esc(capitalized(a.level))}</b> {sentence(a.sentence)}",
-            [r.text for r in a.reasons],
-        )
+        bar(TONES[a.level], f"<b>{esc(capitalized(a.level))}</b> {sentence(a.sentence)}", [r.text for r in a.reasons])
         for a in answers(evaluation)
     )
     about = metrics_line(evaluation)

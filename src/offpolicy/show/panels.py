@@ -96,9 +96,7 @@ def overlap(s: Subject) -> str:
     legend = legend_of(("logged dot", "in the log"), ("accent dot", "under the policy"))
     about = "How often each action is taken in the log and under the policy."
     tools = tools_of("Order", "order", orders)
-    return figure(
-        f"overlap-{s.tag}", charts.overlap(rows), about, tools=tools, legend=legend, data=data
-    )
+    return figure(f"overlap-{s.tag}", charts.overlap(rows), about, tools=tools, legend=legend, data=data)
 
 
 def batches(s: Subject) -> str:
@@ -113,10 +111,7 @@ def batches(s: Subject) -> str:
 
 
 def _groups_table(s: Subject, first: str, rows: Sequence[Row], caption: str) -> str:
-    named = [
-        {**r, "name": ": ".join([*([r["column"]] if "column" in r else []), r["group"]])}
-        for r in rows
-    ]
+    named = [{**r, "name": ": ".join([*([r["column"]] if "column" in r else []), r["group"]])} for r in rows]
     return columns_table(
         named,
         [(first, "name", str), ("Value", "value std_error", measured),
@@ -169,16 +164,8 @@ def reward_model(s: Subject) -> str:
     drawing = charts.calibration(rows, what=what, is_logarithmic=False)
     about = f"Calibration of the model: observed against predicted {what}."
     body = figure(f"reward-{s.tag}", drawing, about, data=_calibration_table(s, rows, what))
-    where = (
-        "for rows that the model had not seen"
-        if s.view.out_of_fold
-        else "for the rows it was fitted to"
-    )
-    against = (
-        ""
-        if single
-        else " They are held against the reward plus the predicted value of the next step."
-    )
+    where = "for rows that the model had not seen" if s.view.out_of_fold else "for the rows it was fitted to"
+    against = "" if single else " They are held against the reward plus the predicted value of the next step."
     return f'<p class="about">Predictions {where}.{against}</p><div class="narrow">{body}</div>'
 
 
@@ -192,29 +179,20 @@ def behavior(s: Subject) -> str:
         data = _calibration_table(s, rows, "probability")
         body = figure(f"behavior-{s.tag}", drawing, about, data=data)
         kind = "logged" if s.view.behavior_is_known else "estimated"
-        return (
-            f'<p class="about">Probabilities as {kind}, over all actions.</p>'
-            f'<div class="narrow">{body}</div>'
-        )
+        return f'<p class="about">Probabilities as {kind}, over all actions.</p><div class="narrow">{body}</div>'
     inverse, total = calibration.by_action(s.view, s.level)
     if not inverse:
         return ""
     ends = charts.domain(inverse, (1.0,))
     title = "mean of 1 / propensity; 1 = as often as said"
-    drawing = charts.intervals(
-        [("", inverse)], "action", ends, title=title, reference=(1.0, 1.0, 1.0)
-    )
+    drawing = charts.intervals([("", inverse)], "action", ends, title=title, reference=(1.0, 1.0, 1.0))
     about = "The mean of 1 over the propensity of each action, which should be 1."
     data = columns_table(
         inverse,
         [("Action", "action", str), ("Mean", "value", plain), (s.interval, "low high", span)],
         "Mean of the inverse propensity by action",
     )
-    shown = (
-        "the actions"
-        if len(inverse) == total
-        else f"the {len(inverse)} most played of the {total} actions"
-    )
+    shown = "the actions" if len(inverse) == total else f"the {len(inverse)} most played of the {total} actions"
     return (
         f"<p class=about>Shown are {shown} that the policy takes. For each, the mean of 1 / propensity over the "
         "rows where it was logged (0 elsewhere) should be 1. The intervals are widened so that all of them "
@@ -254,9 +232,7 @@ def horizon(s: Subject) -> str:
         return ""
     shares = [(name, key, percent) for key, name, _ in charts.SERIES]
     step = decision_word(s.view.log.kind)
-    data = columns_table(
-        rows, [(step.capitalize(), "step", count), *shares], f"What is left, {step} by {step}"
-    )
+    data = columns_table(rows, [(step.capitalize(), "step", count), *shares], f"What is left, {step} by {step}")
     legend = legend_of(*((color, name) for _, name, color in charts.SERIES))
     units = unit_word(s.view.log.kind, plural=True)
     about = f"Effective sample size, surviving weight and running {units} by {step}."

@@ -79,9 +79,7 @@ def plot_steps(curve: StepCurves, ax: Any = None) -> Any:
     steps = np.arange(len(curve.logged))
     upper.plot(steps, curve.logged, label="logged")
     upper.plot(steps, curve.target, label="target")
-    upper.fill_between(
-        steps, curve.target - 1.96 * curve.error, curve.target + 1.96 * curve.error, alpha=0.2
-    )
+    upper.fill_between(steps, curve.target - 1.96 * curve.error, curve.target + 1.96 * curve.error, alpha=0.2)
     upper.set_ylabel("reward")
     upper.legend()
     lower.plot(steps, curve.effective)
@@ -110,9 +108,7 @@ def _axes(plt: Any, ax: Any) -> Any:
 
 
 def _nothing(axes: Any, why: str) -> None:
-    axes.text(
-        0.5, 0.5, why, ha="center", va="center", transform=axes.transAxes, color=SOFT, wrap=True
-    )
+    axes.text(0.5, 0.5, why, ha="center", va="center", transform=axes.transAxes, color=SOFT, wrap=True)
     axes.set_xticks([])
     axes.set_yticks([])
 
@@ -176,9 +172,7 @@ def _pareto(evaluation: Evaluation, axes: Any, level: float) -> None:
     for name, label in ((across, axes.set_xlabel), (up, axes.set_ylabel)):
         better = "lower" if name in minimized else "higher"
         label(f"{name} ({better} is better)", parse_math=False)
-    axes.set_title(
-        f"{level_text(level)} intervals that hold together", loc="left", fontsize="medium"
-    )
+    axes.set_title(f"{level_text(level)} intervals that hold together", loc="left", fontsize="medium")
 
 
 def _by_policy(evaluation: Evaluation, axes: Any, rows: list[Row]) -> None:
@@ -260,32 +254,20 @@ def _horizon(_: Evaluation, __: str, view: View, axes: Any, ___: float) -> None:
         _nothing(axes, "an impression has one step")
         return
     for (key, label, _color), color in zip(SERIES, (ACCENT, LOGGED, SOFT), strict=True):
-        axes.plot(
-            [r["step"] for r in rows], [r[key] for r in rows], "o-", ms=4, color=color, label=label
-        )
+        axes.plot([r["step"] for r in rows], [r[key] for r in rows], "o-", ms=4, color=color, label=label)
     axes.set_xlabel("step")
     axes.set_ylabel("share left")
     axes.set_ylim(0, 1.02)
     axes.legend(frameon=False)
 
 
-def _segments(
-    evaluation: Evaluation, policy: str, grouped: list[grouping.Segments], axes: Any, level: float
-) -> None:
+def _segments(evaluation: Evaluation, policy: str, grouped: list[grouping.Segments], axes: Any, level: float) -> None:
     rows = grouping.by_segment(evaluation, policy, grouped, level)
     if not rows:
         _nothing(axes, "the log has no context columns to group by")
         return
     _intervals(axes, [f"{r['column']}: {r['group']}" for r in rows], rows, [ACCENT] * len(rows))
-    axes.plot(
-        [r["logged"] for r in rows],
-        range(len(rows)),
-        "|",
-        color=LOGGED,
-        ms=11,
-        mew=2,
-        label="logged",
-    )
+    axes.plot([r["logged"] for r in rows], range(len(rows)), "|", color=LOGGED, ms=11, mew=2, label="logged")
     axes.set_xlim(*domain(rows, tuple(r["logged"] for r in rows)))
     axes.set_xlabel(f"value, {level_text(level)} intervals")
     axes.legend(frameon=False)

@@ -51,11 +51,7 @@ def document(
         "schema": SCHEMA,
         "version": versions()["offpolicy"],
         "versions": versions(),
-        "origin": {
-            "command": origin.command,
-            "paths": list(origin.paths),
-            "made": origin.made or made,
-        },
+        "origin": {"command": origin.command, "paths": list(origin.paths), "made": origin.made or made},
         "log": {
             "kind": log.kind,
             "n": log.n,
@@ -90,11 +86,7 @@ def _said(evaluation: Evaluation, level: float) -> dict[str, Any]:
         "comparison": _comparison(evaluation, level),
         "diagnostics": evaluation.diagnostics.rows(),
         "verdicts": {
-            name: {
-                "level": v.level,
-                "reasons": list(v.reasons),
-                "test": None if v.test is None else asdict(v.test),
-            }
+            name: {"level": v.level, "reasons": list(v.reasons), "test": None if v.test is None else asdict(v.test)}
             for name, v in ((p, evaluation.verdict(p, level=level)) for p in evaluation.policies)
         },
     }
@@ -128,8 +120,7 @@ def _gate(gate: GateResult) -> dict[str, Any]:
         "sentence": gate.sentence,
         "assumption": gate.assumption,
         "conditions": [
-            {key: value for key, value in _gate(each).items() if key != "conditions"}
-            for each in gate.conditions
+            {key: value for key, value in _gate(each).items() if key != "conditions"} for each in gate.conditions
         ],
     }
 

@@ -7,15 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from offpolicy._visible import esc
 from offpolicy.evaluation.shown import Section
-from offpolicy.inference.figures import (
-    DASH,
-    capitalized,
-    count,
-    level_text,
-    measured,
-    percent,
-    plain,
-)
+from offpolicy.inference.figures import DASH, capitalized, count, level_text, measured, percent, plain
 from offpolicy.show import charts, tables
 from offpolicy.show.answer import decision
 from offpolicy.show.glossary import described
@@ -33,15 +25,9 @@ MOST_PAIRED = 4
 MARKS = {0.0: "Alarm", 1.0: "Caution", 1.5: "Note", 2.0: "OK", 3.0: "Not applicable"}
 
 
-def figure(
-    name: str, drawing: str, about: str, *, tools: str = "", legend: str = "", data: str = ""
-) -> str:
+def figure(name: str, drawing: str, about: str, *, tools: str = "", legend: str = "", data: str = "") -> str:
     """A chart with its controls, its legend, and its numbers as a table."""
-    numbers = (
-        f"<details class=numbers><summary>Show the numbers</summary>{data}</details>"
-        if data
-        else ""
-    )
+    numbers = f"<details class=numbers><summary>Show the numbers</summary>{data}</details>" if data else ""
     return (
         f'<figure class="chart">{tools}{legend}<div class="plot" id="chart-{name}" role="img" '
         f'aria-label="{esc(about)}">{drawing}</div>{numbers}</figure>'
@@ -121,16 +107,11 @@ def estimates(ev: Evaluation, level: float) -> Section:
     low, high = logged.interval(level).shown
     ends = charts.domain(rows, (logged.value, low, high))
     drawing = charts.intervals(
-        _by_policy(ev, rows),
-        "estimator",
-        ends,
-        title=per_unit(ev),
-        reference=(logged.value, low, high),
+        _by_policy(ev, rows), "estimator", ends, title=per_unit(ev), reference=(logged.value, low, high)
     )
     names = [e.name for e in ev.estimators]
     chips = "".join(
-        f'<button type="button" class="chip" aria-pressed="true"{described(n)}>{esc(n)}</button>'
-        for n in names
+        f'<button type="button" class="chip" aria-pressed="true"{described(n)}>{esc(n)}</button>' for n in names
     )
     chips = f'<div class="chips" role="group" aria-label="Estimators shown">{chips}</div>'
     tools = tools_of("Order", "order", ORDERS, chips)
@@ -146,9 +127,7 @@ def estimates(ev: Evaluation, level: float) -> Section:
         "method; the one in bold is the headline."
     )
     if len(ev.policies) > 1:
-        about += (
-            " Intervals here are not corrected for comparing several policies; those above are."
-        )
+        about += " Intervals here are not corrected for comparing several policies; those above are."
     cut = any(r["low"] < ends[0] or r["high"] > ends[1] for r in rows)
     first = ev.policies[0]
     biased = ", ".join(e.name for e in ev.estimators if ev[first, e.name].bias)
@@ -159,9 +138,7 @@ def estimates(ev: Evaluation, level: float) -> Section:
         )
     if cut:
         about += " Intervals that reach the edge continue beyond it."
-    legend = legend_of(
-        ("accent", "headline estimator"), ("soft", "others"), ("logged", "logged value")
-    )
+    legend = legend_of(("accent", "headline estimator"), ("soft", "others"), ("logged", "logged value"))
     alt = (
         "Forest plot: the estimate of every policy by every estimator with its interval, beside the "
         "logged value. The numbers are in the table below."
@@ -180,11 +157,7 @@ def differences(ev: Evaluation, level: float, leader: str) -> Section:
         row["minus"] = "the log" if row["versus"] == "log" else row["versus"]
         row["label"] = row["estimator"] if row["versus"] == "log" else f"minus {row['versus']}"
     drawing = charts.intervals(
-        _by_policy(ev, rows),
-        "label",
-        ends,
-        title=f"difference, {per_unit(ev)}",
-        reference=(0.0, 0.0, 0.0),
+        _by_policy(ev, rows), "label", ends, title=f"difference, {per_unit(ev)}", reference=(0.0, 0.0, 0.0)
     )
     data = columns_table(
         rows,

@@ -54,9 +54,7 @@ def chosen_columns(log: Log, segments: Sequence[Column] | Column | None) -> list
     for column in columns:
         names = known_columns(log)
         if column not in names:
-            raise UsageError(
-                f"segments=: the log has no column {column!r}.{did_you_mean(column, names)}"
-            )
+            raise UsageError(f"segments=: the log has no column {column!r}.{did_you_mean(column, names)}")
     return columns
 
 
@@ -95,8 +93,7 @@ def groupings(evaluation: Evaluation, segments: Sequence[Column] | Column | None
             out.append(groups)
         elif segments is not None:
             raise UsageError(
-                f"segments=: column {column!r} has more than {MOST_TEXTS:,} different values. "
-                "Give one with fewer."
+                f"segments=: column {column!r} has more than {MOST_TEXTS:,} different values. Give one with fewer."
             )
     return out
 
@@ -114,10 +111,7 @@ def by_segment(
 
 
 def segment_rows(
-    ev: Evaluation,
-    columns: Sequence[Column] | Column | None,
-    policy: str | None = None,
-    level: float = 0.95,
+    ev: Evaluation, columns: Sequence[Column] | Column | None, policy: str | None = None, level: float = 0.95
 ) -> list[tables.Row]:
     """What `Evaluation.segments` holds: one row per policy, column and group."""
     names = ev.policies if policy is None else [policy_name(ev, policy)]
@@ -160,10 +154,7 @@ def _numbers(column: str, values: Floats, mass: Floats) -> Segments:
     present = values[~missing]
     different = np.unique(present)
     if len(different) <= MOST_GROUPS:
-        codes, labels = (
-            np.searchsorted(different, values),
-            [label_of(v) for v in different.tolist()],
-        )
+        codes, labels = (np.searchsorted(different, values), [label_of(v) for v in different.tolist()])
     else:
         cuts = np.unique(quantiles(present, np.arange(1, PARTS) / PARTS, mass[~missing]))
         cuts = cuts[cuts < different[-1]]

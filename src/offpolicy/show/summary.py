@@ -58,10 +58,7 @@ def _pareto(ev: Evaluation, level: float) -> list[str]:
     rows = [
         (
             policy,
-            *(
-                f"{value} ({ends})"
-                for value, ends in (found.cell(policy, m) for m in found.metrics)
-            ),
+            *(f"{value} ({ends})" for value, ends in (found.cell(policy, m) for m in found.metrics)),
             ", ".join(found.dominated.get(policy, ())) or "none",
         )
         for policy in found.policies

@@ -126,9 +126,7 @@ def anchor(share: float) -> str:
 def across(scale: Scale, labels: Sequence[tuple[float, str]], y: str, dy: int) -> str:
     """Labels along a horizontal axis."""
     places = [(scale.at(v), text) for v, text in labels]
-    return "".join(
-        f'<text x="{pos(p)}" y="{y}" dy="{dy}"{anchor(p)}>{esc(text)}</text>' for p, text in places
-    )
+    return "".join(f'<text x="{pos(p)}" y="{y}" dy="{dy}"{anchor(p)}>{esc(text)}</text>' for p, text in places)
 
 
 def frame(
@@ -150,10 +148,7 @@ def frame(
         for v, text in heights
     )
     if lines_up:
-        grid += "".join(
-            f'<line class="grid" y2="100%" x1="{pos(x.at(v))}" x2="{pos(x.at(v))}"/>'
-            for v, _ in labels
-        )
+        grid += "".join(f'<line class="grid" y2="100%" x1="{pos(x.at(v))}" x2="{pos(x.at(v))}"/>' for v, _ in labels)
     up = f'<text class="s" x="-48" y="-14">{esc(upright)}</text>' if upright else ""
     return (
         f'<svg class="xy{" up" if upright else ""}" height="{height}">{up}{grid}'
@@ -165,10 +160,7 @@ def frame(
 def paths(*drawn: tuple[str, str]) -> str:
     """Lines and areas in percentages of both axes, which coordinates of a path cannot be: (class, path)."""
     inner = "".join(f'<path class="{kind}" d="{d}"/>' for kind, d in drawn)
-    return (
-        '<svg viewBox="0 0 100 100" preserveAspectRatio="none" width="100%" height="100%">'
-        f"{inner}</svg>"
-    )
+    return f'<svg viewBox="0 0 100 100" preserveAspectRatio="none" width="100%" height="100%">{inner}</svg>'
 
 
 def line(points: Sequence[tuple[float, float]]) -> str:

@@ -56,16 +56,8 @@ def estimate_rows(ev: Evaluation, level: float = 0.95, *, verdicts: bool = True)
     for row in ev.rows(level):
         e = ev[row["policy"], row["estimator"]]
         lifts = lift_of(e, logged, level)
-        judged = (
-            ev.verdict(row["policy"], row["estimator"], level=level).level if verdicts else None
-        )
-        rows.append(
-            {
-                **row,
-                **{key: lifts[key] for key in ("lift", "lift_low", "lift_high")},
-                "verdict": judged,
-            }
-        )
+        judged = ev.verdict(row["policy"], row["estimator"], level=level).level if verdicts else None
+        rows.append({**row, **{key: lifts[key] for key in ("lift", "lift_low", "lift_high")}, "verdict": judged})
     head = ("policy", "estimator", "verdict")
     order = [*head, *(key for key in first if key not in head)]
     return [{key: row[key] for key in order if verdicts or key != "verdict"} for row in rows]
@@ -221,7 +213,5 @@ def merged(batch: Ints, names: list[str], most: int = MOST_BATCHES) -> tuple[Int
         return batch, names
     edges = np.linspace(0, len(names), most + 1).round().astype(np.int64)
     group = np.searchsorted(edges, np.arange(len(names)), side="right") - 1
-    labels = [
-        names[a] if b - a == 1 else f"{names[a]} – {names[b - 1]}" for a, b in pairwise(edges)
-    ]
+    labels = [names[a] if b - a == 1 else f"{names[a]} – {names[b - 1]}" for a, b in pairwise(edges)]
     return group[batch], labels

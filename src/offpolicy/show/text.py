@@ -41,9 +41,7 @@ def cells(evaluation: Evaluation, level: float = 0.95) -> list[tuple[str, ...]]:
     """The result as rows of text."""
     logged = evaluation.logged
     own = {
-        (policy, e.name): evaluation[policy, e.name]
-        for policy in evaluation.policies
-        for e in evaluation.estimators
+        (policy, e.name): evaluation[policy, e.name] for policy in evaluation.policies for e in evaluation.estimators
     }
     rows = [((LOGGING_POLICY, "mean"), logged), *own.items()]
     out: list[tuple[str, ...]] = []
@@ -96,9 +94,7 @@ def notes_of(evaluation: Evaluation, level: float) -> list[str]:
     subjects: dict[str, list[str]] = {}
     for e in evaluation.estimates.values():
         interval = e.interval(level) if e.is_defined else None
-        texts = (
-            [] if interval is None or interval.sufficient else [f"no interval: {interval.reason}"]
-        )
+        texts = [] if interval is None or interval.sufficient else [f"no interval: {interval.reason}"]
         texts += filter(None, map(_for_readers, e.notes))
         for text in texts:
             subjects.setdefault(text, []).append(e.label)
@@ -167,9 +163,7 @@ def pareto_table(evaluation: Evaluation, level: float = 0.95) -> str:
         ]
         beaten = ", ".join(visible(p) for p in front.dominated.get(policy, ())) or "none"
         rows.append((visible(policy), *cells, beaten))
-    names = [
-        f"{visible(m)} ({'lower' if m in front.minimized else 'higher'})" for m in front.metrics
-    ]
+    names = [f"{visible(m)} ({'lower' if m in front.minimized else 'higher'})" for m in front.metrics]
     text = align(("policy", *names, "worse in all than"), rows, numbers=False)
     note = f"All intervals hold together with {100 * front.level:.10g}% probability."
     return "\n".join([text, "", visible(front.statement), note])
@@ -205,9 +199,7 @@ def table(evaluation: Evaluation, level: float = 0.95) -> str:
 def wrapped(text: str, indent: str = "", first: str | None = None) -> str:
     """Text in lines of at most 100 letters."""
     start = indent if first is None else first
-    return textwrap.fill(
-        text, WIDTH, initial_indent=start, subsequent_indent=indent, break_long_words=False
-    )
+    return textwrap.fill(text, WIDTH, initial_indent=start, subsequent_indent=indent, break_long_words=False)
 
 
 def verdict_lines(evaluation: Evaluation, level: float = 0.95) -> Iterable[str]:
@@ -223,17 +215,7 @@ def whole(evaluation: Evaluation, level: float = 0.95) -> str:
     return "\n".join([*filter(None, head), "", table(evaluation, level)])
 
 
-LATEX = {
-    "&": r"\&",
-    "%": r"\%",
-    "$": r"\$",
-    "#": r"\#",
-    "_": r"\_",
-    "{": r"\{",
-    "}": r"\}",
-    "−": "$-$",
-    "—": "---",
-}
+LATEX = {"&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}", "−": "$-$", "—": "---"}
 
 
 def latex(evaluation: Evaluation, level: float = 0.95) -> str:

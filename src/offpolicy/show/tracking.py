@@ -19,9 +19,7 @@ NUMBERS = ("value", "std_error", "low", "high")
 LONGEST = 500  # characters that every tracking server takes as a parameter
 
 
-def log_mlflow(
-    ev: Evaluation, *, level: float, report: bool, folder: str, decision: Decision | None = None
-) -> str:
+def log_mlflow(ev: Evaluation, *, level: float, report: bool, folder: str, decision: Decision | None = None) -> str:
     """Log a result to the active MLflow run, or to a run of its own; the run's id."""
     try:
         import mlflow
@@ -47,10 +45,7 @@ def log_mlflow(
 def parameters(ev: Evaluation) -> dict[str, str]:
     """Settings of the call, each as a short text."""
     texts = {f"offpolicy.{name}": str(value) for name, value in ev.settings.items()}
-    return {
-        name: text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
-        for name, text in texts.items()
-    }
+    return {name: text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…" for name, text in texts.items()}
 
 
 def verdicts(ev: Evaluation) -> dict[str, str]:
@@ -81,8 +76,4 @@ def metrics(ev: Evaluation, level: float) -> dict[str, float]:
         }
         logged = own.logged
         found |= {f"{name}logged/value": logged.value, f"{name}logged/std_error": logged.std_error}
-    return {
-        name: float(value)
-        for name, value in found.items()
-        if value is not None and math.isfinite(value)
-    }
+    return {name: float(value) for name, value in found.items() if value is not None and math.isfinite(value)}

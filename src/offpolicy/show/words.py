@@ -178,9 +178,7 @@ class ChangeWords:
         if low > 0 or high < 0:
             near, far = sorted((abs(low), abs(high)))
             return cls(size, f"{text(near)} to {text(far)} {_word(value)}", short, ends, sign)
-        return cls(
-            size, f"{text(low)} {_word(low)} to {text(high)} {_word(high)}", short, ends, sign
-        )
+        return cls(size, f"{text(low)} {_word(low)} to {text(high)} {_word(high)}", short, ends, sign)
 
 
 def _word(x: float) -> str:
@@ -207,8 +205,7 @@ FEW = Topic(
     "The log has enough decisions that match the new policy.",
 )
 UNSEEN = Topic(
-    "The policy takes actions that never appear in the log.",
-    "Every action the policy takes appears in the log.",
+    "The policy takes actions that never appear in the log.", "Every action the policy takes appears in the log."
 )
 SLOTS = Topic("A slot's reward depends on slots that were assumed not to matter.")
 REWARD_MODEL = Topic("The reward model predicts poorly, which costs precision.")
@@ -228,21 +225,13 @@ TOPICS: dict[str, Topic] = {
     "mean_weight_by_action": PROPENSITIES,
     "mean_weight_by_batch": PROPENSITIES,
     "propensity_calibration": PROPENSITIES,
-    "sample_ratio_mismatch": Topic(
-        "Some actions were logged more or less often than their probabilities say."
-    ),
+    "sample_ratio_mismatch": Topic("Some actions were logged more or less often than their probabilities say."),
     "rounded_propensities": Topic("The logged probabilities look rounded."),
     "unsupported_mass": UNSEEN,
-    "smoothing_bias": Topic(
-        "The window around the policy's number is wide enough to bias the estimate."
-    ),
+    "smoothing_bias": Topic("The window around the policy's number is wide enough to bias the estimate."),
     "break_at_policy": Topic("Rewards bend or jump exactly at the policy's number."),
-    "learned_from_log": Topic(
-        "The policy seems to have been learned from the rewards it is judged by."
-    ),
-    "cell_leaning": Topic(
-        "Actions that share a cell earn different rewards, and the policy favors some of them."
-    ),
+    "learned_from_log": Topic("The policy seems to have been learned from the rewards it is judged by."),
+    "cell_leaning": Topic("Actions that share a cell earn different rewards, and the policy favors some of them."),
     "coarse_ratio": Topic("Actions that share a cell earn different rewards."),
     "unlogged_actions": Topic("Some actions on the list were never logged."),
     "deterministic_logging": Topic("Part of the log always took the same action."),
@@ -274,27 +263,17 @@ TOPICS: dict[str, Topic] = {
     "reward_maturity": Topic("The most recent rewards may be incomplete."),
     "reward_tail": LARGE_REWARDS,
     "batch_drift": Topic("The value changes over time."),
-    "estimator_disagreement": Topic(
-        "Estimators that should agree do not.", "The estimators agree."
-    ),
+    "estimator_disagreement": Topic("Estimators that should agree do not.", "The estimators agree."),
     "confounding": Topic("An unrecorded cause of the actions could overturn the answer."),
 }
 # What supports a number that no check raises anything about, in this order.
-SUPPORT = (
-    "effective_sample_size",
-    "mean_weight",
-    "unsupported_mass",
-    "estimator_disagreement",
-)
+SUPPORT = ("effective_sample_size", "mean_weight", "unsupported_mass", "estimator_disagreement")
 
 
 # -- terms --------------------------------------------------------------------------------------------
 
 WORDS: dict[str, tuple[str, str]] = {
-    "value": (
-        "Estimated value",
-        "The average reward the policy would have earned on the decisions in this log.",
-    ),
+    "value": ("Estimated value", "The average reward the policy would have earned on the decisions in this log."),
     "logged": ("Logged value", "The average reward the current policy earned in this log."),
     "change": (
         "Against the current policy",
@@ -336,25 +315,16 @@ WORDS: dict[str, tuple[str, str]] = {
             "0: never; 1: equally often; 10: ten times as often."
         ),
     ),
-    "propensity": (
-        "Propensity",
-        "The probability with which the current policy chose the logged action.",
-    ),
+    "propensity": ("Propensity", "The probability with which the current policy chose the logged action."),
     "overlap": ("Overlap", "Whether the policy's actions appear in the log, and how often."),
-    "paired": (
-        "Paired difference",
-        "Both sides are compared on the same rows, so shared luck cancels out.",
-    ),
+    "paired": ("Paired difference", "Both sides are compared on the same rows, so shared luck cancels out."),
     "estimator": (
         "Estimator",
         "A method of computing the value from the log. Several are shown; the one in bold is the headline.",
     ),
     "segment": ("Segment", "Rows with the same value in one context column."),
     "batch": ("Batch", "Rows that were logged in the same period."),
-    "model": (
-        "Reward model",
-        "A prediction of the reward of each action in each context, learned from the log.",
-    ),
+    "model": ("Reward model", "A prediction of the reward of each action in each context, learned from the log."),
     "clipping": (
         "Capped weights",
         "Treating every weight above a cap as if it were the cap: lower variance, some bias.",
@@ -366,10 +336,7 @@ WORDS: dict[str, tuple[str, str]] = {
             "answer the question."
         ),
     ),
-    "gate": (
-        "Gate",
-        "A condition set in advance. It passes only if the whole interval clears the bar.",
-    ),
+    "gate": ("Gate", "A condition set in advance. It passes only if the whole interval clears the bar."),
 }
 ESTIMATORS: dict[str, str] = {
     "auto": "The headline estimator: it uses the reward model only as far as that lowers the variance.",
@@ -389,8 +356,4 @@ ESTIMATORS: dict[str, str] = {
     "DRL": "Like DML for episodes, with state-visit ratios in place of products of weights.",
 }
 TITLES = {word: key for key, (word, _) in WORDS.items()}
-VERDICTS = {
-    "trust": "Trust",
-    "caution": "Caution",
-    "insufficient evidence": "Insufficient evidence",
-}
+VERDICTS = {"trust": "Trust", "caution": "Caution", "insufficient evidence": "Insufficient evidence"}

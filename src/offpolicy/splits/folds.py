@@ -51,13 +51,9 @@ class KFold:
 
     def __post_init__(self) -> None:
         if isinstance(self.k, bool) or not isinstance(self.k, int | np.integer) or self.k < 2:
-            raise UsageError(
-                f"folds= must be an int of at least 2 or fold labels. Got {self.k!r} instead."
-            )
+            raise UsageError(f"folds= must be an int of at least 2 or fold labels. Got {self.k!r} instead.")
         if self.stratify not in {None, "action", "reward"}:
-            raise UsageError(
-                f"stratify= must be 'action', 'reward' or None. Got {self.stratify!r} instead."
-            )
+            raise UsageError(f"stratify= must be 'action', 'reward' or None. Got {self.stratify!r} instead.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,10 +112,7 @@ class Folds:
             scored = self.half[repeat]
             return [Part(keys[0], np.flatnonzero(~scored), np.flatnonzero(scored))]
         labels = self.labels[repeat]
-        return [
-            Part(key, np.flatnonzero(labels != k), np.flatnonzero(labels == k))
-            for k, key in enumerate(keys)
-        ]
+        return [Part(key, np.flatnonzero(labels != k), np.flatnonzero(labels == k)) for k, key in enumerate(keys)]
 
 
 def part_keys(split: Split, repeat: int, k: int) -> list[tuple[Any, ...]]:
@@ -162,9 +155,7 @@ class Plan:
             spec = folds if isinstance(folds, KFold) else KFold(int(folds))
             return cls(int(spec.k), repeats, seed, spec.stratify)
         if folds is None or np.ndim(folds) == 0:
-            raise UsageError(
-                f"folds= must be an int of at least 2 or fold labels. Got {folds!r} instead."
-            )
+            raise UsageError(f"folds= must be an int of at least 2 or fold labels. Got {folds!r} instead.")
         labels = _codes(np.asarray(folds), repeats)
         return cls(int(labels.max()) + 1, len(labels), seed, labels=labels)
 
@@ -198,12 +189,7 @@ class Plan:
         return made
 
     def block(
-        self,
-        units: Ints,
-        *,
-        labels: Ints | None = None,
-        half: Bools | None = None,
-        strata: Ints | None = None,
+        self, units: Ints, *, labels: Ints | None = None, half: Bools | None = None, strata: Ints | None = None
     ) -> Folds:
         """Folds of some units of a log."""
         given = self.labels if labels is None else labels
@@ -263,17 +249,12 @@ def _codes(labels: Array, repeats: int) -> Ints:
     table = np.atleast_2d(labels)
     missing = is_missing(table.ravel())
     if missing.any():
-        raise UsageError(
-            f"folds=: the label is missing in {first_rows(missing)}. Give every unit a label."
-        )
+        raise UsageError(f"folds=: the label is missing in {first_rows(missing)}. Give every unit a label.")
     if table.ndim != 2:
-        raise UsageError(
-            "folds= must hold one label per unit, or one row of labels per repetition."
-        )
+        raise UsageError("folds= must hold one label per unit, or one row of labels per repetition.")
     if repeats not in {1, len(table)}:
         raise UsageError(
-            f"repeats={repeats}, but folds= gives {len(table)} row(s) of labels. Give one row per "
-            "repetition."
+            f"repeats={repeats}, but folds= gives {len(table)} row(s) of labels. Give one row per repetition."
         )
     codes = np.empty(table.shape, dtype=np.int64)
     for r, row in enumerate(table):

@@ -34,9 +34,7 @@ UNITS, CLOSE = 60, 1e-9
 
 
 @checks_arguments
-def check_policy(
-    policy: Any, context: Rows, actions: Iterable[Hashable], *, t: Array | None = None
-) -> None:
+def check_policy(policy: Any, context: Rows, actions: Iterable[Hashable], *, t: Array | None = None) -> None:
     """Check that ``policy`` gives distributions, and the same ones however rows are passed.
 
     The rows must be of shape (n, K), finite, not negative and sum to 1; a second call must agree
@@ -144,9 +142,7 @@ def check_reward_model(model: Any, context: Rows | None = None) -> None:
             f"{name} failed while it was tried on {n} rows with {type(error).__name__}: {error}"
         ) from error
     predicted = _finite(one, n, name)
-    _same_predictions(
-        predicted, _finite(again, n, name), name, "when fitted again with the same seed"
-    )
+    _same_predictions(predicted, _finite(again, n, name), name, "when fitted again with the same seed")
     order = rng.permutation(n)
     mixed = np.empty_like(predicted)
     mixed[order] = _finite(fits[0].predict(_rows(X, order), action[order]), n, name)
@@ -166,9 +162,7 @@ def _rows(X: Any, rows: Any) -> Any:
 def _finite(values: Any, n: int, name: str) -> Any:
     array = np.asarray(values, dtype=np.float64)
     if array.shape != (n,):
-        raise ModelError(
-            f"{name} predicted shape {array.shape} for {n} rows. Give one number per row."
-        )
+        raise ModelError(f"{name} predicted shape {array.shape} for {n} rows. Give one number per row.")
     bad = ~np.isfinite(array)
     if bad.any():
         raise ModelError(f"{name} predicted {first_rows(bad, array)} that are not finite.")
@@ -267,28 +261,17 @@ def _check_on(estimator: Estimator, d: Decisions) -> None:
     if estimator.linear_in_reward:
         none = apply(estimator, replace(d, reward=np.zeros_like(d.reward))).psi
         twice = apply(estimator, replace(d, reward=2 * d.reward)).psi
-        _same_scores(
-            estimator, 2 * psi - none, twice, "from twice the rewards, though linear_in_reward=True"
-        )
+        _same_scores(estimator, 2 * psi - none, twice, "from twice the rewards, though linear_in_reward=True")
         half = np.arange(d.n // 2)
         part = apply(estimator, d.part(half)).psi
-        _same_scores(
-            estimator, psi[half], part, "of half the units alone, though linear_in_reward=True"
-        )
+        _same_scores(estimator, psi[half], part, "of half the units alone, though linear_in_reward=True")
     if estimator.takes_counts and not estimator.by_block:
         counted = replace(d, count=np.full(d.n, 2.0), weight=np.full(d.n, 2.0))
         unfolded = apply(estimator, counted.unfolded()).psi[::2]
-        _same_scores(
-            estimator,
-            unfolded,
-            apply(estimator, counted).psi,
-            "of counted units, though takes_counts=True",
-        )
+        _same_scores(estimator, unfolded, apply(estimator, counted).psi, "of counted units, though takes_counts=True")
 
 
 def _same_scores(estimator: Estimator, one: Array, other: Array, when: str) -> None:
     differs = ~np.isclose(one, other, rtol=CLOSE, atol=CLOSE, equal_nan=True)
     if differs.any():
-        raise UsageError(
-            f"the score of {estimator.name!r} gives other numbers {when}: {first_rows(differs, other)}."
-        )
+        raise UsageError(f"the score of {estimator.name!r} gives other numbers {when}: {first_rows(differs, other)}.")

@@ -20,9 +20,7 @@ if TYPE_CHECKING:
 ASSUMES = "assumes that nothing outside the context columns affected both the action and the reward"
 DECLARED = "relies on your statement that actions were drawn at random given the context columns"
 GIVEN = "assumes the given propensities are the ones actually used"
-ACCEPTED = (
-    "assumes that no unrecorded cause changes the odds of an action by more than a factor of {:g}"
-)
+ACCEPTED = "assumes that no unrecorded cause changes the odds of an action by more than a factor of {:g}"
 COARSE = "assumes that actions of one cell (same {}; {}) earn the same, apart from what the reward model predicts"
 UNSEEN = "assumes that the policy was not learned from these rows"
 ELSEWHERE = "relies on your statement that the policy was not learned from these rows"
@@ -30,12 +28,8 @@ UNTESTED = (
     "Whether cells of actions are fine enough could not be tested, because the exact weights are unknown or carry too "
     "little information. The estimate {}."
 )
-OF_CELLS = (
-    "Only the logged action's probability is known, so the probabilities of cells were fitted"
-)
-REMEDY = (
-    "Log propensities, or pass randomized=True if actions were drawn at random given these columns"
-)
+OF_CELLS = "Only the logged action's probability is known, so the probabilities of cells were fitted"
+REMEDY = "Log propensities, or pass randomized=True if actions were drawn at random given these columns"
 BOUND = ", or accept a bound on unrecorded causes with gamma="
 
 
@@ -61,9 +55,7 @@ def of_cells(ev: Evaluation) -> str:
     cells = ev.problem.source.cells
     if cells is None:
         return ""
-    return COARSE.format(
-        ", ".join(cells.features), f"{cells.n:,} cells of {len(cells.code):,} actions"
-    )
+    return COARSE.format(", ".join(cells.features), f"{cells.n:,} cells of {len(cells.code):,} actions")
 
 
 def of_propensities(ev: Evaluation) -> str:
@@ -93,9 +85,7 @@ def check_learned_elsewhere(asked: object, policies: list[str]) -> list[str]:
         return policies if asked else []
     names = [asked] if isinstance(asked, str) else asked
     if not isinstance(names, Sequence):
-        raise UsageError(
-            f"learned_elsewhere= must be True or names of policies. Got {asked!r} instead."
-        )
+        raise UsageError(f"learned_elsewhere= must be True or names of policies. Got {asked!r} instead.")
     for name in names:
         if name not in policies:
             raise UsageError(
@@ -113,9 +103,7 @@ def check_declarations(log: Log | Scan, randomized: object, gamma: object) -> No
     if isinstance(gamma, bool) or not isinstance(gamma, int | float) or not 1 <= gamma < 1e6:
         raise UsageError(f"gamma= must be a number of at least 1. Got {gamma!r} instead.")
     if log.is_continuous:
-        raise UsageError(
-            "gamma= bounds the odds of labels. These actions are numbers: leave gamma= out."
-        )
+        raise UsageError("gamma= bounds the odds of labels. These actions are numbers: leave gamma= out.")
     if log.kind != "bandit":
         raise UsageError("gamma= works for single decisions only. Leave it out for episodes.")
 
@@ -135,11 +123,7 @@ def grounds(ev: Evaluation, policy: str, level: float) -> tuple[list[str], bool]
         remedy = remedy_of(ev.problem.log)
         if ev.problem.source.cells is not None and ev.problem.log.propensity is not None:
             how, remedy = OF_CELLS, f"Give the logging policy as behavior_model=. {remedy}"
-        return [
-            f"{how}, so the estimate {of_propensities(ev)}. {remedy}",
-            *doubts,
-            *untested(ev, policy),
-        ], False
+        return [f"{how}, so the estimate {of_propensities(ev)}. {remedy}", *doubts, *untested(ev, policy)], False
     view = View.of(ev.problem, ev.targets[policy])
     if not view.weight.any():
         return doubts, False

@@ -38,12 +38,7 @@ def attraction(log: Slates) -> Floats | None:
             return None
         weight = log.weight[log.layout.unit[rows]] if log.is_weighted else None
         data = RewardData(
-            table.rows(rows),
-            log.action[rows],
-            log.slot_reward[rows],
-            weight,
-            log.actions,
-            log.names.action,
+            table.rows(rows), log.action[rows], log.slot_reward[rows], weight, log.actions, log.names.action
         )
         fit = LinearReward().fit_reward(data, 0)
         for a in range(len(log.actions)):

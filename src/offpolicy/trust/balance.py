@@ -71,12 +71,7 @@ class BalanceSums:
 
     def __add__(self, other: BalanceSums) -> BalanceSums:
         """The sums over both blocks."""
-        return BalanceSums(
-            self.names,
-            self.level + other.level,
-            self.gap + other.gap,
-            self.spread + other.spread,
-        )
+        return BalanceSums(self.names, self.level + other.level, self.gap + other.gap, self.spread + other.spread)
 
 
 def features(columns: list[tuple[str, Array, Hashes]]) -> list[tuple[str, Floats]]:
@@ -93,9 +88,7 @@ def features(columns: list[tuple[str, Array, Hashes]]) -> list[tuple[str, Floats
     return out
 
 
-def balance_sums(
-    block: Any, columns: list[tuple[str, Array, Hashes]], rows: float | None = None
-) -> BalanceSums | None:
+def balance_sums(block: Any, columns: list[tuple[str, Array, Hashes]], rows: float | None = None) -> BalanceSums | None:
     """Sums over the decisions of a log, or of a block of it; None where propensities were not logged.
 
     Parameters
@@ -127,10 +120,7 @@ def balance_sums(
         spread.append(np.stack([by_action.spread(p) for p in powers], axis=-1))
     shape = (len(named), k, -1)
     return BalanceSums(
-        tuple(name for name, _ in named),
-        np.array(level),
-        np.array(gap).reshape(shape),
-        np.array(spread).reshape(shape),
+        tuple(name for name, _ in named), np.array(level), np.array(gap).reshape(shape), np.array(spread).reshape(shape)
     )
 
 
@@ -249,20 +239,13 @@ def finding(log: Log, sums: BalanceSums | None, *, whole: bool) -> Finding:
         else f"{'large' if side == 1 else 'small'} values come {100 * off:.3g}% too often"
     )
     sentence = (
-        f"context columns have the same means whatever the action, by propensity (p = {p:.2g} of {tests} "
-        "comparisons)."
+        f"context columns have the same means whatever the action, by propensity (p = {p:.2g} of {tests} comparisons)."
         if THRESHOLDS[name].level(p) == "ok"
         else f"column {column!r} is out of balance: among rows of action {label!r}, each counted 1/propensity "
         f"times, {said} (p = {p:.2g} of {tests} comparisons)."
     )
     at_most: Level = "alarm" if off > MATERIAL else "note"
-    details = {
-        "column": column,
-        "action": label,
-        "z": float(z.ravel()[worst]),
-        "off": off,
-        "tests": tests,
-    }
+    details = {"column": column, "action": label, "z": float(z.ravel()[worst]), "off": off, "tests": tests}
     return judged(name, p, sentence, details, at_most=at_most)
 
 
@@ -273,9 +256,7 @@ def _tailless(log: Log, sums: BalanceSums) -> Array:
     gap, spread = sums.gap[0, :, 0], sums.spread[0, :, 0]
     z = np.divide(gap, np.sqrt(spread), out=np.zeros(len(gap)), where=spread > 0)
     known = log.eligible is not None
-    return np.asarray(
-        (np.bincount(log.action, unlikely, len(log.actions)) == 0) & (known | (z > DEFICIT))
-    )
+    return np.asarray((np.bincount(log.action, unlikely, len(log.actions)) == 0) & (known | (z > DEFICIT)))
 
 
 def _shrunk(log: Log, z: Floats) -> Floats:
@@ -296,9 +277,7 @@ def _means(sums: BalanceSums) -> tuple[Floats, Floats]:
     """(1, F, K) z-scores of Σ m g_a h, and how many standard deviations of h each is; NaN where h does not vary."""
     total, center, variance = _moments(sums)
     gap = sums.gap[..., 1] - center * sums.gap[..., 0]
-    spread = (
-        sums.spread[..., 2] - 2 * center * sums.spread[..., 1] + center**2 * sums.spread[..., 0]
-    )
+    spread = sums.spread[..., 2] - 2 * center * sums.spread[..., 1] + center**2 * sums.spread[..., 0]
     varies = (variance > 1e-10 * center**2) & (spread > 0)
     with np.errstate(divide="ignore", invalid="ignore"):
         z = np.where(varies, gap / np.sqrt(spread), np.nan)

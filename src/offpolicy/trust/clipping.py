@@ -37,9 +37,7 @@ class ClippedEstimate:
     is_reference: bool = False
 
 
-def clipped(
-    view: View, cap: float, *, is_reference: bool = False, whole: Estimate | None = None
-) -> ClippedEstimate:
+def clipped(view: View, cap: float, *, is_reference: bool = False, whole: Estimate | None = None) -> ClippedEstimate:
     """The estimate with weights cut at ``cap``: doubly robust with q, self-normalized without.
 
     Its own standard error leaves out the bias of the cut: its interval is that of ``whole``, which cuts nothing,
@@ -109,7 +107,6 @@ def finding(view: View) -> Finding:
     return judged(
         name,
         value,
-        f"cutting the largest 1% of the positive weights moves the estimate by {value:.2g} of its standard "
-        "errors.",
+        f"cutting the largest 1% of the positive weights moves the estimate by {value:.2g} of its standard errors.",
         {"curve": curve, "unclipped": whole.value},
     )

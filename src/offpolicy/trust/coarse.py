@@ -26,9 +26,7 @@ if TYPE_CHECKING:
 
 NAME = "coarse_ratio"
 LEANING = "cell_leaning"
-FEWEST = (
-    100.0  # units' worth of information in the exact weights from which on the test keeps its level
-)
+FEWEST = 100.0  # units' worth of information in the exact weights from which on the test keeps its level
 MATTERS = 0.5  # standard errors of the estimate that a bias must exceed to count against it
 POWER = 1.96 + 0.84  # standard errors of a bias that a test at 5% finds with 80% power
 

@@ -158,9 +158,7 @@ def finding(view: View) -> Finding:
     if not view.decisions.layout.is_single:
         return not_applicable(name, "the bound is for single decisions, not for episodes.")
     if view.behavior_is_known:
-        return not_applicable(
-            name, "propensities were logged, so nothing unobserved can have decided the action."
-        )
+        return not_applicable(name, "propensities were logged, so nothing unobserved can have decided the action.")
     if not view.weight.any():
         return not_applicable(name, "there is no overlap.")
     bounds = Sensitivity.of(view)

@@ -133,15 +133,7 @@ def sampled(block: Any, target: Target) -> Sampled:
         shares = np.zeros((len(hashes), target.n_actions))
         for some in blocks(len(rows), target.width):
             np.add.at(shares, place[some], mass[some, None] * target.probabilities(rows[some]))
-    return Sampled(
-        len(of_rows),
-        hashes,
-        _taken(context.learner_table, first),
-        total,
-        shares,
-        rows,
-        of_rows[rows],
-    )
+    return Sampled(len(of_rows), hashes, _taken(context.learner_table, first), total, shares, rows, of_rows[rows])
 
 
 @dataclass(frozen=True, eq=False)

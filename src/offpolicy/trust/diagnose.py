@@ -75,9 +75,7 @@ def _of(estimates: Mapping[tuple[str, str], Estimate], policy: str) -> dict[str,
     return {name: e for (p, name), e in estimates.items() if p == policy}
 
 
-def _findings(
-    view: View, estimates: dict[str, Estimate], estimators: Sequence[Estimator]
-) -> list[Finding]:
+def _findings(view: View, estimates: dict[str, Estimate], estimators: Sequence[Estimator]) -> list[Finding]:
     findings = [
         *weights.findings(view),
         overlap.finding(view),

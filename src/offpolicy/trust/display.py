@@ -36,8 +36,5 @@ def verdict_html(verdict: Verdict) -> str:
 def findings_html(findings: Mapping[str, Finding]) -> str:
     """A table of checks, what was raised first."""
     ordered = sorted(findings.values(), key=lambda f: FIRST.get(f.level, 2))
-    rows = [
-        (f.name, f.level, f"{capitalized(f.sentence)} {f.remedy}".strip(), plain(f.value))
-        for f in ordered
-    ]
+    rows = [(f.name, f.level, f"{capitalized(f.sentence)} {f.remedy}".strip(), plain(f.value)) for f in ordered]
     return small_table(("check", "result", "finding", "value"), rows, left=3)

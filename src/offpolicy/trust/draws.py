@@ -67,9 +67,7 @@ def draws_of(log: Log) -> Draws:
         earliest = np.full(size, int(log.batch.max()))
         np.minimum.at(earliest, group, log.batch)
         taking_part = np.where(log.batch == earliest[group], count, 0.0)
-    return Draws(
-        taking_part / np.bincount(group, weights=taking_part)[group], weight, are_rows=False
-    )
+    return Draws(taking_part / np.bincount(group, weights=taking_part)[group], weight, are_rows=False)
 
 
 def decision_mass(log: Log) -> Floats:

@@ -15,12 +15,7 @@ from offpolicy.errors import UnknownNameError, did_you_mean
 from offpolicy.trust.thresholds import THRESHOLDS, Level
 
 NOT_RUN = "not run"
-MARKS: dict[Level, str] = {
-    "ok": "ok     ",
-    "note": "note   ",
-    "caution": "CAUTION",
-    "alarm": "ALARM  ",
-}
+MARKS: dict[Level, str] = {"ok": "ok     ", "note": "note   ", "caution": "CAUTION", "alarm": "ALARM  "}
 SEVERITY: dict[Level, int] = {"ok": 0, "note": 1, "caution": 2, "alarm": 3}
 
 
@@ -106,9 +101,7 @@ def judged(
     if SEVERITY[level] > SEVERITY[at_most]:
         level = at_most
     advice = THRESHOLDS[name].remedy if remedy is None else remedy
-    return Finding(
-        name, float(value), level, sentence, "" if level == "ok" else advice, details or {}
-    )
+    return Finding(name, float(value), level, sentence, "" if level == "ok" else advice, details or {})
 
 
 def not_applicable(name: str, why: str) -> Finding:
@@ -147,9 +140,7 @@ def wrapped(finding: Finding) -> list[str]:
     """Lines of a finding and its remedy, of a width that terminals have."""
     lines = textwrap.wrap(str(finding), 100, subsequent_indent=" " * 8)
     if finding.remedy:
-        lines += textwrap.wrap(
-            f"→ {finding.remedy}", 100, initial_indent=" " * 8, subsequent_indent=" " * 10
-        )
+        lines += textwrap.wrap(f"→ {finding.remedy}", 100, initial_indent=" " * 8, subsequent_indent=" " * 10)
     return lines
 
 
@@ -161,9 +152,7 @@ class Findings(Mapping[str, Finding]):
 
     def __getitem__(self, name: str) -> Finding:
         if name not in self._by_name:
-            raise UnknownNameError(
-                f"no check is called {name!r}.{did_you_mean(name, self._by_name)}"
-            )
+            raise UnknownNameError(f"no check is called {name!r}.{did_you_mean(name, self._by_name)}")
         return self._by_name[name]
 
     def __contains__(self, name: object) -> bool:
@@ -228,9 +217,7 @@ class Diagnostics:
             return self.log[key]
         own = {name for findings in self._own.values() for name in findings}
         if key in own:
-            raise UnknownNameError(
-                f"name the policy as well: [policy, {key!r}]. Policies: {[*self.policies]}."
-            )
+            raise UnknownNameError(f"name the policy as well: [policy, {key!r}]. Policies: {[*self.policies]}.")
         raise UnknownNameError(
             f"no policy or check is called {key!r}.{did_you_mean(key, [*self.policies, *own, *self.log])}"
         )

@@ -153,11 +153,7 @@ def check(
     result = _all(ev, gates, expression, _Asked(level, each, len(gates), estimator, draws, require))
     rests_on = assumption(ev)
     return replace(
-        result,
-        sentence=f"{result.sentence} {rests_on}",
-        expression=expression,
-        level=level,
-        assumption=rests_on,
+        result, sentence=f"{result.sentence} {rests_on}", expression=expression, level=level, assumption=rests_on
     )
 
 
@@ -195,9 +191,7 @@ def _judged(ev: Evaluation, gate: Expression, expression: str, asked: _Asked) ->
         verdict = ev.verdict(name, estimator, level=level)
         if verdict.level == "insufficient evidence":
             why = verdict.reasons[0]
-            return GateResult(
-                None, UNSURE, f"gate {expression!r}: not enough evidence on {name!r}. {why}"
-            )
+            return GateResult(None, UNSURE, f"gate {expression!r}: not enough evidence on {name!r}. {why}")
     if gate.kind == "lift" and not has_lift(ev.logged, level):
         why = (
             "The logged value may be 0, so a lift over it means nothing. Gate the "
@@ -207,9 +201,7 @@ def _judged(ev: Evaluation, gate: Expression, expression: str, asked: _Asked) ->
     estimate = _estimate(ev, gate, estimator)
     interval = _interval(ev, gate, estimate, asked, estimator)
     if not interval.sufficient or math.isnan(interval.low):
-        return GateResult(
-            None, UNSURE, f"gate {expression!r}: not enough evidence ({interval.reason})."
-        )
+        return GateResult(None, UNSURE, f"gate {expression!r}: not enough evidence ({interval.reason}).")
     corrected = _corrected(ev, asked)
     result = _decided(expression, gate, estimate, interval, corrected)
     if result.passed and asked.require is not None:
@@ -240,12 +232,7 @@ def _draws(ev: Evaluation, asked: _Asked) -> int:
 
 
 def _over_folds(
-    ev: Evaluation,
-    gate: Expression,
-    passed: GateResult,
-    expression: str,
-    asked: _Asked,
-    draws: int,
+    ev: Evaluation, gate: Expression, passed: GateResult, expression: str, asked: _Asked, draws: int
 ) -> GateResult:
     """A gate passes where it passes with folds that no seed moves, so that none can be looked for."""
     again = ev.redrawn(draws, speaker(ev, asked.estimator).name, seed=DEFAULT_SEED)
@@ -256,34 +243,24 @@ def _over_folds(
     interval = _interval(again, gate, estimate, asked, name)
     ends = f"{figure(gate, interval.low)} to {figure(gate, interval.high)}"
     several = draws > 1
-    how = (
-        f"on average over {draws} random splits"
-        if several
-        else "with the splits of the default seed"
-    )
+    how = f"on average over {draws} random splits" if several else "with the splits of the default seed"
     size = figure(gate, estimate.fold_spread).removeprefix("+")
     spread = f"; the estimate varies by {size} between splits" if several else ""
     if interval.sufficient and _decided(expression, gate, estimate, interval, "").passed:
         return replace(passed, sentence=f"{passed.sentence} It also passes {how} ({ends}{spread}).")
     own = "one random split" if ev.settings["repeats"] == 1 else "the splits as drawn"
     return GateResult(
-        None,
-        UNSURE,
-        f"gate {expression!r}: not enough evidence. It passes with {own} but not {how} ({ends}{spread}).",
+        None, UNSURE, f"gate {expression!r}: not enough evidence. It passes with {own} but not {how} ({ends}{spread})."
     )
 
 
-def _interval(
-    ev: Evaluation, gate: Expression, estimate: Estimate, asked: _Asked, estimator: str | None
-) -> Interval:
+def _interval(ev: Evaluation, gate: Expression, estimate: Estimate, asked: _Asked, estimator: str | None) -> Interval:
     """The interval that decides: of several policies, one that holds whichever of them is gated."""
     found = _holding(ev, gate, estimate, asked.each, estimator)
     return found if asked.number == 1 else replace(found, level=asked.level)
 
 
-def _holding(
-    ev: Evaluation, gate: Expression, estimate: Estimate, level: float, estimator: str | None
-) -> Interval:
+def _holding(ev: Evaluation, gate: Expression, estimate: Estimate, level: float, estimator: str | None) -> Interval:
     if len(ev.policies) == 1:
         return estimate.interval(level)
     policy = gate.policy or ev.policies[0]
@@ -297,9 +274,7 @@ def _holding(
     return (comparison.lifts if gate.kind == "lift" else comparison.values)[policy]
 
 
-def _decided(
-    expression: str, gate: Expression, estimate: Estimate, interval: Interval, corrected: str
-) -> GateResult:
+def _decided(expression: str, gate: Expression, estimate: Estimate, interval: Interval, corrected: str) -> GateResult:
     above, below = interval.low > gate.bar, interval.high < gate.bar
     what = "the " if gate.kind != "value" else ""
     summary = (
@@ -310,9 +285,7 @@ def _decided(
     if above or below:
         passed = above if gate.sign == ">" else below
         word = "passed" if passed else "failed"
-        return GateResult(
-            passed, PASSED if passed else FAILED, f"gate {expression!r}: {word}. {summary}."
-        )
+        return GateResult(passed, PASSED if passed else FAILED, f"gate {expression!r}: {word}. {summary}.")
     return GateResult(
         None, UNSURE, f"gate {expression!r}: not enough evidence. {summary}, which includes {figure(gate, gate.bar)}."
     )  # fmt: skip

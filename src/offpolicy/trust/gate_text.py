@@ -191,9 +191,7 @@ def quoted(policy: str) -> str:
     return f"{mark}{policy}{mark}"
 
 
-def verify(
-    expression: str, policies: Sequence[str], metrics: Sequence[str] = ()
-) -> list[Expression]:
+def verify(expression: str, policies: Sequence[str], metrics: Sequence[str] = ()) -> list[Expression]:
     """Parse a gate and check the policies it names, before anything is fitted.
 
     >>> verify("new lift > 0", ["new"])[0].policy
@@ -219,9 +217,7 @@ def _known(text: str, policies: Sequence[str], metrics: Sequence[str]) -> Expres
     allowed = [*policies, LOGGED] if gate.kind == "difference" else list(policies)
     for name in (gate.policy, gate.other):
         if name is not None and name not in allowed:
-            raise UsageError(
-                f"no policy is called {name!r}.{did_you_mean(name, [*allowed, *known])}"
-            )
+            raise UsageError(f"no policy is called {name!r}.{did_you_mean(name, [*allowed, *known])}")
     return gate
 
 

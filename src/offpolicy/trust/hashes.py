@@ -64,9 +64,7 @@ def column_hashes(values: Array) -> Hashes:
     cache: dict[Any, int] = {}
     out = np.empty(len(values), dtype=np.uint64)
     for i, value in enumerate(values.tolist()):
-        if isinstance(
-            value, list | dict | np.ndarray
-        ):  # as it is written, whichever container a path gives
+        if isinstance(value, list | dict | np.ndarray):  # as it is written, whichever container a path gives
             out[i] = text_hash(str(value.tolist() if isinstance(value, np.ndarray) else value))
             continue
         key = (type(value), value)
@@ -310,10 +308,7 @@ class Digest:
 
     def __add__(self, other: Digest) -> Digest:
         """Digest of the rows of both."""
-        return Digest(
-            (self.first + other.first) % 2**64,
-            (self.second + other.second) % 2**64,
-        )
+        return Digest((self.first + other.first) % 2**64, (self.second + other.second) % 2**64)
 
     def __str__(self) -> str:
         return f"{self.first:016x}{self.second:016x}"

@@ -110,9 +110,7 @@ def horizon_curve(d: Decisions, units: Units | None = None) -> HorizonCurve:
     return HorizonCurve(effective, surviving, largest, mean, active_units, running_share, size)
 
 
-def _moments(
-    log_rho: Floats, units: Units, mass: Floats, count: Floats
-) -> tuple[float, float, float, float]:
+def _moments(log_rho: Floats, units: Units, mass: Floats, count: Floats) -> tuple[float, float, float, float]:
     """Effective size, share above 0, share of the largest, and mean of the weights at one step."""
     highest = float(log_rho.max())
     if np.isneginf(highest):
@@ -227,9 +225,7 @@ def _beyond(view: View) -> Finding:
     last, share = last_reached(d)
     limit = None if log.unbounded else log.horizon
     if limit is not None and last >= limit:
-        return judged(
-            "beyond_log", 0.0, f"episodes that follow the target reach all {limit} steps."
-        )
+        return judged("beyond_log", 0.0, f"episodes that follow the target reach all {limit} steps.")
     sentence = (
         f"no logged episode follows the target beyond step {last}; {100 * share:.3g}% of the target's episodes get "
         "that far"

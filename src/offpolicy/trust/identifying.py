@@ -23,9 +23,7 @@ MANY = 50  # levels from which on they are compared with the number of rows
 def text_levels(columns: list[tuple[str, Array, Hashes]], bits: int) -> Levels:
     """Different values of each text column of a table of contexts, or of a block of it."""
     return {
-        name: HashCounts.of(hashes, np.ones(len(hashes)), bits)
-        for name, values, hashes in columns
-        if is_text(values)
+        name: HashCounts.of(hashes, np.ones(len(hashes)), bits) for name, values, hashes in columns if is_text(values)
     }
 
 
@@ -56,7 +54,5 @@ def finding(log: Log, levels: Levels) -> Finding:
         return judged(NAME, 0.0, f"no text column of the context has more than {MANY} levels.")
     name = max(shares, key=lambda n: shares[n])
     number = levels[name].distinct
-    sentence = (
-        f"context column {name!r} is text with {number:,.0f} different values in {rows:,.0f} rows."
-    )
+    sentence = f"context column {name!r} is text with {number:,.0f} different values in {rows:,.0f} rows."
     return judged(NAME, shares[name], sentence, {"column": name, "levels": number})

@@ -47,9 +47,8 @@ def finding(view: View) -> Finding:
         return not_applicable(NAME, "too few slates follow the target over all slots to tell.")
     name = max(distances, key=lambda n: abs(distances[n][0]))
     z, gap = adjusted_z(distances[name][0], len(distances)), distances[name][1]
-    sentence = (
-        f"weights of {WIDER[name]} move the estimate by {gap:+.3g}, {z:.2g} standard errors of that: "
-        + ("more than chance." if THRESHOLDS[NAME].level(z) != "ok" else "no more than chance.")
+    sentence = f"weights of {WIDER[name]} move the estimate by {gap:+.3g}, {z:.2g} standard errors of that: " + (
+        "more than chance." if THRESHOLDS[NAME].level(z) != "ok" else "no more than chance."
     )
     details = {n: {"z": z, "difference": gap} for n, (z, gap) in distances.items()}
     return judged(NAME, z, sentence, details)
@@ -83,10 +82,7 @@ def difference(view: View, logs: Floats) -> Floats:
 
 def _slot_means(d: Decisions) -> Floats:
     mass = d.mass[d.layout.unit]
-    total, size = (
-        np.bincount(d.layout.step, weights=w, minlength=d.layout.horizon)
-        for w in (mass * d.reward, mass)
-    )
+    total, size = (np.bincount(d.layout.step, weights=w, minlength=d.layout.horizon) for w in (mass * d.reward, mass))
     return np.asarray((total / size)[d.layout.step])
 
 

@@ -29,9 +29,7 @@ EXPLAINED = 0.9  # share of the variance likewise
 SUSPECT = 0.5
 SAME = 0.999  # squared correlation from which on two columns are one
 EXPECTED = 30.0  # pairs of rows that would differ in the reward if the column said nothing of it
-TOGETHER = (
-    5.0  # rows that share a value with a row on average, itself included, in a column of levels
-)
+TOGETHER = 5.0  # rows that share a value with a row on average, itself included, in a column of levels
 ALLOWED = 0.01  # share of these that may differ all the same
 
 
@@ -157,10 +155,7 @@ def _foretold(log: Log, sums: LeakSums, shares: Floats) -> Finding:
         # The chance that of two rows with different rewards the column ranks them rightly, were it normal given each.
         apart = most / ((1 - most) * float(shares.prod()))
         chance = float(special.ndtr(np.sqrt(apart / 2)))
-        what, much = (
-            f"ranks {100 * chance:.3g}% of the pairs of different rewards rightly",
-            chance > RANKED,
-        )
+        what, much = (f"ranks {100 * chance:.3g}% of the pairs of different rewards rightly", chance > RANKED)
     else:
         what, much = f"explains {100 * most:.3g}% of the variance of rewards", most > EXPLAINED
     if not much or count.sum() < EXPECTED:

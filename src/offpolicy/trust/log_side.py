@@ -12,14 +12,7 @@ from offpolicy.logs.outcome import settle, settled_of
 from offpolicy.splits.folds import Plan
 from offpolicy.trust import balance, identifying, leaks, propensities, slots
 from offpolicy.trust.draws import counts_and_weights, draws_of
-from offpolicy.trust.finding import (
-    Diagnostics,
-    Finding,
-    Findings,
-    about_arms,
-    judged,
-    not_applicable,
-)
+from offpolicy.trust.finding import Diagnostics, Finding, Findings, about_arms, judged, not_applicable
 from offpolicy.trust.significance import adjusted_z
 from offpolicy.trust.sums import IDENTIFYING, log_sums
 
@@ -50,9 +43,7 @@ def check_log(log: Log) -> Diagnostics:
     'alarm'
     """
     plan = Plan()
-    log = cast(
-        "Log", settle(log, lambda: plan.block(log.units), dict.fromkeys(log.metrics), plan.seed)
-    )
+    log = cast("Log", settle(log, lambda: plan.block(log.units), dict.fromkeys(log.metrics), plan.seed))
     return Diagnostics(Findings(log_findings(log, log_sums(log))), {})
 
 
@@ -97,10 +88,7 @@ def duplicates(log: Log, sums: LogSums) -> list[Finding]:
     if not log.layout.is_single:
         return [_repeated_episodes(log, sums), not_applicable(names[1], "looked for in rows only.")]
     if log.is_continuous:
-        return [
-            _repeated_rows(log, sums),
-            not_applicable(names[1], "looked for among labels only."),
-        ]
+        return [_repeated_rows(log, sums), not_applicable(names[1], "looked for among labels only.")]
     if log.has_clusters:
         why = "rows of a cluster may be alike; the standard error allows for it."
         return [not_applicable(name, why) for name in names]
@@ -141,9 +129,7 @@ def _repeated_rows(log: Log, sums: LogSums) -> Finding:
     name = "duplicates"
     seldom = IDENTIFYING * float(counts_and_weights(log)[0].sum())
     if max(sums.contexts.distinct, len(np.unique(log.action))) < seldom:
-        return not_applicable(
-            name, "contexts and actions repeat, so equal rows are to be expected."
-        )
+        return not_applicable(name, "contexts and actions repeat, so equal rows are to be expected.")
     share = sums.units.repeated_share
     return judged(name, share, f"{100 * share:.3g}% of the rows repeat an earlier one.")
 
@@ -152,13 +138,9 @@ def _repeated_episodes(log: Log, sums: LogSums) -> Finding:
     """Share of episodes that repeat an earlier one step by step."""
     name = "duplicates"
     if sums.contexts.distinct < IDENTIFYING * float(counts_and_weights(log)[0].sum()):
-        return not_applicable(
-            name, "states repeat by nature, so equal episodes are to be expected."
-        )
+        return not_applicable(name, "states repeat by nature, so equal episodes are to be expected.")
     share = sums.units.repeated_share
-    return judged(
-        name, share, f"{100 * share:.3g}% of the episodes repeat an earlier one step by step."
-    )
+    return judged(name, share, f"{100 * share:.3g}% of the episodes repeat an earlier one step by step.")
 
 
 def rare_rewards(log: Log) -> Finding:
@@ -171,8 +153,7 @@ def rare_rewards(log: Log) -> Finding:
     return judged(
         "rare_rewards",
         number,
-        f"{number:,.0f} of {count.sum():,.0f} units have a reward other than "
-        f"{values[int(usual.argmax())]:g}.",
+        f"{number:,.0f} of {count.sum():,.0f} units have a reward other than {values[int(usual.argmax())]:g}.",
     )
 
 
@@ -180,9 +161,7 @@ def maturity(log: Log) -> Finding:
     """Mean reward of the latest tenth of the batches against the lowest for as long before."""
     name = "reward_maturity"
     if not log.has_batches:
-        return not_applicable(
-            name, "the log has no batches, so rewards cannot be looked at by time."
-        )
+        return not_applicable(name, "the log has no batches, so rewards cannot be looked at by time.")
     number = int(log.batch.max()) + 1
     if number < 4:
         return not_applicable(name, f"{number} batches are too few to look at rewards by time.")

@@ -51,9 +51,7 @@ UNCHECKED = (
 NEARER = "Log more episodes, or some by a policy nearer to the target; or give ratios that you know (ratio=)."
 
 
-def comparable(
-    view: View, estimators: Sequence[Estimator], products: float = 0.0
-) -> list[Estimator]:
+def comparable(view: View, estimators: Sequence[Estimator], products: float = 0.0) -> list[Estimator]:
     """Estimators whose distance from one another means something.
 
     Products of ratios count where they are supported. Against an estimate that rests on them, or on ratios some steps
@@ -65,9 +63,7 @@ def comparable(
     resting = products > MOSTLY
     if not products_supported(view.decisions):
         # An estimate that rests on products all the same does so because they contradict ratios of marginals.
-        return [
-            e for e in estimators if not e.uses_products and (e is AUTO_EPISODES or not resting)
-        ]
+        return [e for e in estimators if not e.uses_products and (e is AUTO_EPISODES or not resting)]
     if resting and (view.behavior_is_known or not view.log.is_discrete):
         return [e for e in estimators if "marginal" not in e.needs or e is AUTO_EPISODES]
     return list(estimators)
@@ -114,9 +110,7 @@ def finding(view: View, estimators: Sequence[Estimator]) -> Finding:
     at_most: Level = "alarm" if witness or not view.log.is_discrete else "caution"
     found = judged(NAME, z, capitalized(sentence), details, at_most=at_most, remedy=REMEDY)
     if view.regresses_ratios and not (details["checked"] or products_supported(d)):
-        return replace(
-            found, level="alarm", sentence=f"{found.sentence} {UNCHECKED}", remedy=NEARER
-        )
+        return replace(found, level="alarm", sentence=f"{found.sentence} {UNCHECKED}", remedy=NEARER)
     return found
 
 

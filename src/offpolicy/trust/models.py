@@ -18,13 +18,7 @@ import numpy as np
 
 from offpolicy.scores import formulas as scores
 from offpolicy.trust.finding import Finding, about_arms, judged, not_applicable
-from offpolicy.trust.significance import (
-    ROUNDING,
-    adjusted_z,
-    first_largest,
-    same_but_rounding,
-    z_score,
-)
+from offpolicy.trust.significance import ROUNDING, adjusted_z, first_largest, same_but_rounding, z_score
 from offpolicy.trust.thresholds import OVERLAP, THRESHOLDS
 
 if TYPE_CHECKING:
@@ -56,9 +50,7 @@ def skill(reward: Floats, predicted: Floats, mass: Floats) -> float:
     return 1.0 - float(mass @ (reward - predicted) ** 2) / spread if varies else math.nan
 
 
-def reliability(
-    reward: Floats, predicted: Floats, mass: Floats, bins: int = BINS
-) -> list[dict[str, float]]:
+def reliability(reward: Floats, predicted: Floats, mass: Floats, bins: int = BINS) -> list[dict[str, float]]:
     """Mean prediction and mean reward in bins of about equal mass of the prediction.
 
     Equal predictions stay together, in the bin of their middle: bins depend on neither the order of the
@@ -72,11 +64,7 @@ def reliability(
     mean_q = np.bincount(group, weights=mass * predicted, minlength=bins)
     mean_r = np.bincount(group, weights=mass * reward, minlength=bins)
     return [
-        {
-            "mass": float(total[b]),
-            "predicted": float(mean_q[b] / total[b]),
-            "observed": float(mean_r[b] / total[b]),
-        }
+        {"mass": float(total[b]), "predicted": float(mean_q[b] / total[b]), "observed": float(mean_r[b] / total[b])}
         for b in np.flatnonzero(total > 0)
     ]
 
@@ -100,13 +88,7 @@ def _noise(d: Decisions) -> tuple[Floats, bool]:
 
 def findings(view: View) -> list[Finding]:
     """Quality of the reward model and of π_b."""
-    findings = [
-        *_reward(view),
-        reward_by_batch(view),
-        efficiency(view),
-        behavior(view),
-        floored(view),
-    ]
+    findings = [*_reward(view), reward_by_batch(view), efficiency(view), behavior(view), floored(view)]
     return findings if view.behavior_is_known else [*findings, certain(view)]
 
 
@@ -117,8 +99,7 @@ def certain(view: View) -> Finding:
     return judged(
         "deterministic_logging",
         share,
-        f"the behavior model is over {100 * SURE_SHARE:g}% sure of the action in {100 * share:.3g}% of the "
-        "rows.",
+        f"the behavior model is over {100 * SURE_SHARE:g}% sure of the action in {100 * share:.3g}% of the rows.",
     )
 
 
@@ -138,10 +119,7 @@ def _reward(view: View) -> list[Finding]:
     usual = float(np.sqrt(view.estimate(d.reward).variance))
     material = abs(residual.value) > 0.05 * usual
     if math.isnan(r2):
-        return [
-            not_applicable(names[0], "rewards do not vary."),
-            not_applicable(names[1], "rewards do not vary."),
-        ]
+        return [not_applicable(names[0], "rewards do not vary."), not_applicable(names[1], "rewards do not vary.")]
     return [
         judged(
             names[0],
@@ -153,11 +131,7 @@ def _reward(view: View) -> list[Finding]:
             names[1],
             z if material else 0.0,
             f"rewards exceed predictions by {residual.value:.3g} on average (z = {z:.2g}) {where}.",
-            {
-                "mean_residual": residual.value,
-                "z": z,
-                "bins": reliability(d.reward, d.q, view.mass),
-            },
+            {"mean_residual": residual.value, "z": z, "bins": reliability(d.reward, d.q, view.mass)},
             at_most=at_most,
         ),
     ]
@@ -176,9 +150,7 @@ def reward_by_batch(view: View) -> Finding:
         return not_applicable(name, "the log has no batches.")
     fitter = getattr(view.problem.source, "nuisances", None)
     if isinstance(getattr(fitter, "reward_model", None), np.ndarray):
-        return not_applicable(
-            name, "predictions were given, and may be made differently in each batch."
-        )
+        return not_applicable(name, "predictions were given, and may be made differently in each batch.")
     d, m = view.decisions, view.mass
     size, number = int(batch.max()) + 1, np.bincount(batch, view.count)
 
@@ -217,9 +189,7 @@ def efficiency(view: View) -> Finding:
     if view.scale != 1 or not view.weight.any():
         return not_applicable(name, "there is no overlap to compare variances on.")
     if view.log.kind == "slates" and not view.decisions.layout.is_single:
-        return not_applicable(
-            name, "rewards of one slate may go together, of which the bound knows nothing."
-        )
+        return not_applicable(name, "rewards of one slate may go together, of which the bound knows nothing.")
     # Both are about single units and weigh them alike, whatever clusters and weights do to the error of
     # the mean.
     variance, bound = _variances(view)
@@ -239,9 +209,7 @@ def _variances(view: View) -> tuple[float, float]:
     """Variance of the doubly robust score of a unit, and its bound."""
     d, square = view.decisions, view.square
     if not d.layout.is_single:
-        return float(np.average((view.score - view.units.mean(view.score)) ** 2, weights=square)), (
-            efficiency_bound(d)
-        )
+        return float(np.average((view.score - view.units.mean(view.score)) ** 2, weights=square)), (efficiency_bound(d))
     start, score = scores.direct(d), view.score
     spread = (start - view.units.mean(start)) ** 2 + d.ratio**2 * _noise(d)[0]
     variance = np.average((score - view.units.mean(score)) ** 2, weights=square)
@@ -286,17 +254,10 @@ def behavior(view: View) -> Finding:
     # Shares are fitted to the same rows, which are as many as there are independent units.
     used = (k - 1) * len(table) / excess.n_independent
     worse = loss - plain > (LITTLE if view.behavior_is_known else MUCH) + used
-    sentence = (
-        f"π_b predicts the logged actions with log-loss {loss:.4g}; plain shares of actions have "
-        f"{plain:.4g}"
-    )
-    sentence += (
-        f", which contradicts these propensities (z = {z:.2g})." if worse and z > SURE else "."
-    )
+    sentence = f"π_b predicts the logged actions with log-loss {loss:.4g}; plain shares of actions have {plain:.4g}"
+    sentence += f", which contradicts these propensities (z = {z:.2g})." if worse and z > SURE else "."
     value = judged("behavior_log_loss", z if worse else 0.0, sentence)
-    return Finding(
-        value.name, loss, value.level, value.sentence, value.remedy, {"shares": plain, "z": z}
-    )
+    return Finding(value.name, loss, value.level, value.sentence, value.remedy, {"shares": plain, "z": z})
 
 
 def floored(view: View) -> Finding:

@@ -35,11 +35,7 @@ def finding(view: View) -> Finding:
     mean = view.over_decisions(d.ratio)
     short = max(0.0, 1.0 - mean.value)
     sure = short if mean_z(mean.sample(), 1.0) < -NOISE else 0.0
-    details: dict[str, Any] = {
-        "never_logged": never,
-        "shortfall": short,
-        "shortfall_error": mean.std_error,
-    }
+    details: dict[str, Any] = {"never_logged": never, "shortfall": short, "shortfall_error": mean.std_error}
     if not d.pi_e.any():
         return judged(
             "unsupported_mass",

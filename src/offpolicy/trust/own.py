@@ -97,9 +97,7 @@ class Check:
         worst = furthest(view, self.columns(view), self.limits)
         if worst is None:
             return not_applicable(self.name, "there is nothing to compare.")
-        return judged(
-            self.name, worst.value, self.sentence(worst), {"z": worst.z, "of": worst.label}
-        )
+        return judged(self.name, worst.value, self.sentence(worst), {"z": worst.z, "of": worst.label})
 
 
 def furthest(view: View, columns: Mapping[Any, Floats], limits: Threshold) -> Moment | None:

@@ -210,9 +210,7 @@ def _by_inverse(log: Log, draws: Draws, effects: Floats) -> Finding:
         return not_applicable("sample_ratio_mismatch", TOO_FEW)
     cubes = square * draws.weight * inverse**3
     third = np.bincount(action, weights=cubes, minlength=k).astype(np.float64)
-    rest, rest_second, rest_third, rest_possible = (
-        x.sum() - x for x in (first, second, third, possible)
-    )
+    rest, rest_second, rest_third, rest_possible = (x.sum() - x for x in (first, second, third, possible))
     squares, most = float(square.sum()), float(effects.max())
     z = np.stack(
         [
@@ -234,12 +232,7 @@ def _by_inverse(log: Log, draws: Draws, effects: Floats) -> Finding:
 
 
 def _inverse_z(
-    first: Floats,
-    second: Floats,
-    third: Floats,
-    expected: Floats,
-    squares: float,
-    effects: Floats | float,
+    first: Floats, second: Floats, third: Floats, expected: Floats, squares: float, effects: Floats | float
 ) -> Floats:
     """The z-score of Σ m 1{A = a}/p against its expectation."""
     size = len(first)
@@ -339,10 +332,7 @@ def _by_batch(log: Log, counts: Floats, shares: Floats) -> Finding:
     testable = np.array([t.degrees > 0 for t in tests])
     # A batch whose rows all belong to draws of earlier ones has no counts at all.
     p_values = np.array(
-        [
-            max(t.p_value, exact_p(*cell)) if t.degrees > 0 else 1.0
-            for t, cell in zip(tests, cells, strict=True)
-        ]
+        [max(t.p_value, exact_p(*cell)) if t.degrees > 0 else 1.0 for t, cell in zip(tests, cells, strict=True)]
     )
     if not testable.any():
         return not_applicable("sample_ratio_mismatch", TOO_FEW)
@@ -359,9 +349,7 @@ def _by_batch(log: Log, counts: Floats, shares: Floats) -> Finding:
             f"actions were logged at other rates than their propensities{where}: off by up to "
             f"{100 * tests[worst].deviation:.3g}% (p = {p:.2g})"
         )
-        sentence += (
-            "." if not log.has_batches else f"; {flagged} of {number} batches fail at 0.001."
-        )
+        sentence += "." if not log.has_batches else f"; {flagged} of {number} batches fail at 0.001."
     return judged(
         "sample_ratio_mismatch",
         p,
@@ -395,13 +383,7 @@ def calibration(log: Log, draws: Draws, sums: DistributionSums | None) -> Findin
     worst = first_largest(np.where(material, np.abs(z), -1.0))
     value = adjusted_z(float(z[worst]), int(usable.sum())) if material[worst] else 0.0
     table = [
-        {
-            "from": BINS[b],
-            "to": BINS[b + 1],
-            "expected": expected[b],
-            "observed": seen[b],
-            "z": z[b],
-        }
+        {"from": BINS[b], "to": BINS[b + 1], "expected": expected[b], "observed": seen[b], "z": z[b]}
         for b in np.flatnonzero(usable)
     ]
     sentence = (
@@ -429,9 +411,7 @@ def _inverse_calibration(log: Log, draws: Draws) -> Finding:
     z = mean / error if error > 1e-9 * level else (math.inf if excess > 1e-6 else 0.0)
     # Fewer actions may be possible than are listed, so only an excess contradicts the propensities.
     value = z if excess > MATERIAL else 0.0
-    sentence = (
-        f"the mean of 1 / propensity is {level + mean:.4g}, the number of actions {level:.4g}"
-    )
+    sentence = f"the mean of 1 / propensity is {level + mean:.4g}, the number of actions {level:.4g}"
     return judged(
         "propensity_calibration",
         max(0.0, value),

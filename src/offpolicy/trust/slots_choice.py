@@ -51,9 +51,7 @@ def settled(log: Slates, folds: Any, seed: int) -> Slates:
     rest = log.take(~apart)
     first = choice(log.take(apart), BELIEVED)
     name = max(first, choice(rest, WIDENS), key=NARROW_FIRST.index)
-    note = (
-        f"interaction '{first}' was chosen on {int(apart.sum()):,} slates, which no estimate uses"
-    )
+    note = f"interaction '{first}' was chosen on {int(apart.sum()):,} slates, which no estimate uses"
     if name != first:
         note += f", and widened to '{name}', on which rewards of the others depend"
     kept = rest.assuming(name)

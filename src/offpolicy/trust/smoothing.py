@@ -26,9 +26,7 @@ def break_finding(view: View) -> Finding:
     probe = Estimator("check", scores.doubly_robust, view.split, needs)
     found = view.problem.bend(view.target, probe)
     if found is None:
-        return not_applicable(
-            BREAK, "too few rows lie on both sides of the policy's number to tell."
-        )
+        return not_applicable(BREAK, "too few rows lie on both sides of the policy's number to tell.")
     what = {
         "corner": f"the slope of the mean reward changes by {found.size:+.3g} at the policy's number: the bias shrinks "
         "with the window only as fast as the window, for which intervals allow",
@@ -48,9 +46,7 @@ def finding(estimates: Mapping[str, Estimate], estimators: Sequence[Estimator]) 
     smooth = [
         e
         for e in estimators
-        if e.name in estimates
-        and estimates[e.name].finer is not None
-        and estimates[e.name].is_defined
+        if e.name in estimates and estimates[e.name].finer is not None and estimates[e.name].is_defined
     ]
     if not smooth:
         return None

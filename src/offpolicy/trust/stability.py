@@ -70,8 +70,7 @@ def drift(view: View) -> Finding:
     p = max(p, _largest_contrast(view, batch))
     labels = view.log.batch_labels
     batches = [
-        {"batch": labels[b], "value": float(mean[b]), "std_error": float(error[b])}
-        for b in np.flatnonzero(used)
+        {"batch": labels[b], "value": float(mean[b]), "std_error": float(error[b])} for b in np.flatnonzero(used)
     ]
     verb = "does not differ" if THRESHOLDS[name].level(p) == "ok" else "differs"
     return judged(
@@ -134,9 +133,7 @@ def _by_batch(view: View, batch: Ints) -> tuple[Floats, Floats, Bools]:
 
 
 def disagreement(
-    estimates: Mapping[str, Estimate],
-    estimators: Sequence[Estimator],
-    speaking: Estimator | None = None,
+    estimates: Mapping[str, Estimate], estimators: Sequence[Estimator], speaking: Estimator | None = None
 ) -> Finding:
     """Smallest p-value of a paired test between an estimator and the others that should agree with it.
 

@@ -81,8 +81,7 @@ BEHAVIOR = (
     "propensities belong to these rows."
 )
 DISAGREE = (
-    "Estimators that should agree do not: check the propensities first, then the reward model's "
-    "out-of-fold skill."
+    "Estimators that should agree do not: check the propensities first, then the reward model's out-of-fold skill."
 )
 OVERLAP = "Log with more exploration, or evaluate a policy closer to the logging one (a mixture)."
 WIDER = "Rewards depend on slots that interaction= leaves out: assume a wider one ('cascade' or 'full')."

@@ -62,9 +62,7 @@ class Twins:
     bits: int = 0
 
     @classmethod
-    def of(
-        cls, outer: Hashes, inner: Hashes, count: Floats, chance: Floats, bits: int = 0
-    ) -> Twins:
+    def of(cls, outer: Hashes, inner: Hashes, count: Floats, chance: Floats, bits: int = 0) -> Twins:
         """Count rows; ``outer`` need not be mixed well."""
         key = outer * SPREAD
         if bits:
@@ -73,9 +71,7 @@ class Twins:
         return cls._counted(mixed(key), mixed(key ^ inner), count, chance, bits)
 
     @classmethod
-    def _counted(
-        cls, outer: Hashes, inner: Hashes, count: Floats, chance: Floats, bits: int
-    ) -> Twins:
+    def _counted(cls, outer: Hashes, inner: Hashes, count: Floats, chance: Floats, bits: int) -> Twins:
         order = np.lexsort((inner, outer))
         outer, inner = outer[order], inner[order]
         new = np.ones(len(outer), dtype=bool)
@@ -106,10 +102,7 @@ class Twins:
             return 0.0, 0.0
         group = np.cumsum(np.r_[True, self.outer[1:] != self.outer[:-1]]) - 1
         rows = np.bincount(group, self.count)
-        return (
-            float((rows * (rows - 1) / 2).sum()),
-            float((self.count * (self.count - 1) / 2).sum()),
-        )
+        return (float((rows * (rows - 1) / 2).sum()), float((self.count * (self.count - 1) / 2).sum()))
 
     def excess(self, agreement: float | None = None) -> tuple[float, float]:
         """The z-score of T, and the share of rows that are copies of another one.

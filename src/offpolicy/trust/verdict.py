@@ -69,9 +69,7 @@ class Verdict:
     def __str__(self) -> str:
         lines = [self.level.upper()]
         for reason in self.reasons:
-            lines += textwrap.wrap(
-                reason, 100, initial_indent="  - ", subsequent_indent="    ", break_long_words=False
-            )
+            lines += textwrap.wrap(reason, 100, initial_indent="  - ", subsequent_indent="    ", break_long_words=False)
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
@@ -101,9 +99,7 @@ def speaker(ev: Evaluation, estimator: str | None) -> Estimator:
     return named[estimator]
 
 
-def relevant(
-    findings: list[Finding], estimator: Estimator, products: float, looks_back: float = 0.0
-) -> list[Finding]:
+def relevant(findings: list[Finding], estimator: Estimator, products: float, looks_back: float = 0.0) -> list[Finding]:
     """Findings that bear on an estimate: shares of it rest on products and on looking back, the rest on marginals."""
     small = 0.2
     if "marginal" not in estimator.needs:
@@ -111,14 +107,11 @@ def relevant(
     return [
         softened(f, products + looks_back) if f.about_marginals else f
         for f in findings
-        if not (f.about_products and products < small)
-        and not (f.about_marginals and products > 1 - small)
+        if not (f.about_products and products < small) and not (f.about_marginals and products > 1 - small)
     ]
 
 
-def judge(
-    ev: Evaluation, policy: str | None = None, estimator: str | None = None, level: float = 0.95
-) -> Verdict:
+def judge(ev: Evaluation, policy: str | None = None, estimator: str | None = None, level: float = 0.95) -> Verdict:
     """Verdict on one policy; see `Evaluation.verdict`."""
     name = policy_name(ev, policy)
     chosen = speaker(ev, estimator)
@@ -144,11 +137,7 @@ def judge(
     test = ab_test(ev, None if decided else estimate, None if decided else change)
     conclusion = _conclusion(ev, name, estimate, interval, change, test, decided=decided)
     return Verdict(
-        "insufficient evidence"
-        if decided
-        else "caution"
-        if findings or modeled or assumed
-        else "trust",
+        "insufficient evidence" if decided else "caution" if findings or modeled or assumed else "trust",
         [
             *refusal,
             *(assumed if overturned else ()),
@@ -164,9 +153,7 @@ def judge(
     )
 
 
-def _with_own_disagreement(
-    ev: Evaluation, policy: str, chosen: Estimator, resting: float
-) -> list[Finding]:
+def _with_own_disagreement(ev: Evaluation, policy: str, chosen: Estimator, resting: float) -> list[Finding]:
     """What was raised, with the disagreement of the estimator that speaks in place of the headline's."""
     name = "estimator_disagreement"
     findings = ev.diagnostics[policy]
@@ -228,10 +215,7 @@ def _conclusion(
         return [summary, plan]
     if change.better(minimize=ev.minimize) < 0:
         worse = "costs more" if ev.minimize else "earns less"
-        return [
-            summary,
-            f"It is not worth an A/B test: it {worse} than the current policy.",
-        ]
+        return [summary, f"It is not worth an A/B test: it {worse} than the current policy."]
     low, high = change.interval
     ends = f"{low:.3g} to {high:.3g}" if change.interval.sufficient else change.interval.reason
     if len(ev.policies) > 1 and change.interval.sufficient:

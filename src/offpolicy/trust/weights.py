@@ -16,14 +16,7 @@ from offpolicy.inference.intervals.evidence import two_values
 from offpolicy.inference.intervals.tails import effective_size, tail_index, tail_is_visible
 from offpolicy.trust.finding import Finding, about_arms, judged, not_applicable
 from offpolicy.trust.moments import exceedances, mean_z, surely_above, symmetric
-from offpolicy.trust.significance import (
-    ROUNDING,
-    SMALLEST_BATCH,
-    adjusted_z,
-    first_largest,
-    same_but_rounding,
-    z_score,
-)
+from offpolicy.trust.significance import ROUNDING, SMALLEST_BATCH, adjusted_z, first_largest, same_but_rounding, z_score
 from offpolicy.trust.thresholds import FITTED, OVERLAP, PROPENSITIES, THRESHOLDS
 
 if TYPE_CHECKING:
@@ -80,21 +73,9 @@ def findings(view: View) -> list[Finding]:
             f"the largest importance weight is {largest:,.4g}.",
             {} if possible is None else {"largest_possible": possible},
         ),
-        judged(
-            "largest_weight_share",
-            carried,
-            f"one unit carries {_percent(carried)} of the total weight.",
-        ),
-        judged(
-            "top_share",
-            top,
-            f"the heaviest 1% of the units with a positive weight carry {_percent(top)} of it.",
-        ),
-        judged(
-            "top_unit_share",
-            one,
-            f"{how} {_percent(one)} of the weighted rewards.",
-        ),
+        judged("largest_weight_share", carried, f"one unit carries {_percent(carried)} of the total weight."),
+        judged("top_share", top, f"the heaviest 1% of the units with a positive weight carry {_percent(top)} of it."),
+        judged("top_unit_share", one, f"{how} {_percent(one)} of the weighted rewards."),
         _tail(view),
         _by_action(view),
         _by_batch(view),

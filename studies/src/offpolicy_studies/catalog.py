@@ -8,20 +8,10 @@ from __future__ import annotations
 from offpolicy_studies.study import Study
 
 ads = Study(
-    "ads",
-    "Table 2 and Figure 2 of the paper on a simulated ad platform of its size",
-    "offpolicy_studies.ads.study",
+    "ads", "Table 2 and Figure 2 of the paper on a simulated ad platform of its size", "offpolicy_studies.ads.study"
 )
-ads_map = Study(
-    "ads-map",
-    "where DML wins and where not: 32 kinds of ad platform",
-    "offpolicy_studies.ads.map",
-)
-cartpole = Study(
-    "cartpole",
-    "Table 1 of the paper: pixel CartPole, best on a GPU",
-    "offpolicy_studies.cartpole.study",
-)
+ads_map = Study("ads-map", "where DML wins and where not: 32 kinds of ad platform", "offpolicy_studies.ads.map")
+cartpole = Study("cartpole", "Table 1 of the paper: pixel CartPole, best on a GPU", "offpolicy_studies.cartpole.study")
 cartpole_letter = Study(
     "cartpole-letter",
     "Table 1 by the letter of the paper, with seven ways of knowing the behavior policy",
@@ -32,35 +22,23 @@ cartpole_map = Study(
     "where DML wins and where not: policies, value models, lengths of training",
     "offpolicy_studies.cartpole.map",
 )
-choice = Study(
-    "choice",
-    "a published benchmark of estimator choice on classification sets",
-    "offpolicy_studies.choice",
-)
+choice = Study("choice", "a published benchmark of estimator choice on classification sets", "offpolicy_studies.choice")
 continuous = Study(
     "continuous",
     "actions that are numbers: kernels, bandwidths, and intervals for the policy itself",
     "offpolicy_studies.continuous.study",
 )
 corruptions = Study(
-    "corruptions",
-    "what the verdict says of logs with a known defect",
-    "offpolicy_studies.trust.corruptions",
+    "corruptions", "what the verdict says of logs with a known defect", "offpolicy_studies.trust.corruptions"
 )
-coverage = Study(
-    "coverage",
-    "bias, error, coverage and refusals over many worlds",
-    "offpolicy_studies.coverage.study",
-)
+coverage = Study("coverage", "bias, error, coverage and refusals over many worlds", "offpolicy_studies.coverage.study")
 episodes = Study(
     "episodes",
     "episodes in worlds with known values: lakes, taxis, cliffs, a clinic, a chain, CartPole",
     "offpolicy_studies.episodes.study",
 )
 false_alarms = Study(
-    "false-alarms",
-    "how often each check finds fault with a clean log",
-    "offpolicy_studies.trust.false_alarms",
+    "false-alarms", "how often each check finds fault with a clean log", "offpolicy_studies.trust.false_alarms"
 )
 labels = Study(
     "labels",
@@ -77,11 +55,7 @@ learning = Study(
     "policies learned from logs: honest and naive values, regret, and the paper's Figure 2",
     "offpolicy_studies.decide.learning",
 )
-obd = Study(
-    "obd",
-    "the Open Bandit sample, each arm predicted from the other's log",
-    "offpolicy_studies.obd",
-)
+obd = Study("obd", "the Open Bandit sample, each arm predicted from the other's log", "offpolicy_studies.obd")
 replay = Study(
     "replay",
     "algorithms that learn: progressive values, replay against online runs, a learning router",
@@ -97,29 +71,13 @@ selection = Study(
     "a published comparison of lower bounds and of which policy to adopt",
     "offpolicy_studies.decide.selection",
 )
-seeds = Study(
-    "seeds",
-    "whether looking for a seed that passes a gate pays",
-    "offpolicy_studies.truth.seeds",
-)
+seeds = Study("seeds", "whether looking for a seed that passes a gate pays", "offpolicy_studies.truth.seeds")
 slates = Study(
     "slates",
     "rankings in worlds with a known interaction, under right and wrong assumptions",
     "offpolicy_studies.slates.study",
 )
-tabular = Study(
-    "tabular",
-    "small Markov decision processes with exact values",
-    "offpolicy_studies.tabular.study",
-)
-truth = Study(
-    "truth",
-    "whether everything that is printed holds as often as it says",
-    "offpolicy_studies.truth.study",
-)
+tabular = Study("tabular", "small Markov decision processes with exact values", "offpolicy_studies.tabular.study")
+truth = Study("truth", "whether everything that is printed holds as often as it says", "offpolicy_studies.truth.study")
 uci = Study("uci", "classification sets turned into bandits", "offpolicy_studies.uci")
-upworthy = Study(
-    "upworthy",
-    "sample-ratio mismatch in the Upworthy archive of A/B tests",
-    "offpolicy_studies.upworthy",
-)
+upworthy = Study("upworthy", "sample-ratio mismatch in the Upworthy archive of A/B tests", "offpolicy_studies.upworthy")

@@ -189,21 +189,13 @@ def reproduce(options: Args) -> dict[str, Any]:
         title="estimator choice",
     )
     squares = {
-        t: {
-            name: {e: np.array([r[t][e] for r in found]) for e in found[0][t]}
-            for name, found in drawn.items()
-        }
+        t: {name: {e: np.array([r[t][e] for r in found]) for e in found[0][t]} for name, found in drawn.items()}
         for t in TEMPERATURES
     }
     answer = {
-        "options": {
-            "folds": options.folds,
-            "replications": options.replications,
-            "seed": options.seed,
-        },
+        "options": {"folds": options.folds, "replications": options.replications, "seed": options.seed},
         "errors": {
-            t: {name: {e: mean(x) for e, x in row.items()} for name, row in sets.items()}
-            for t, sets in squares.items()
+            t: {name: {e: mean(x) for e, x in row.items()} for name, row in sets.items()} for t, sets in squares.items()
         },
         "relative": {t: relative(sets) for t, sets in squares.items()},
     }
@@ -213,9 +205,7 @@ def reproduce(options: Args) -> dict[str, Any]:
 
 def at_hand(folder: Path) -> list[str]:
     """The published sets whose files are in a folder; ``vehicle`` with scaled features for want of the raw ones."""
-    there = {
-        name for name, files in bandits.FILES.items() if all((folder / f).exists() for f in files)
-    }
+    there = {name for name, files in bandits.FILES.items() if all((folder / f).exists() for f in files)}
     found = [name for name in SETS if name in there]
     return found if "vehicle-raw" in there else [*found, *sorted({"vehicle"} & there)]
 
@@ -234,9 +224,7 @@ def relative(sets: dict[str, dict[str, Floats]]) -> dict[str, dict[str, Measured
         best = min((rows[p] for p in PARTS), key=np.mean)
         for e, x in rows.items():
             ratio = float(x.mean() / best.mean())
-            table.setdefault(e, {})[name] = Measured(
-                ratio, mean((x - ratio * best) / best.mean()).error
-            )
+            table.setdefault(e, {})[name] = Measured(ratio, mean((x - ratio * best) / best.mean()).error)
     return {e: {**row, "mean": _mean(row)} for e, row in table.items()}
 
 
@@ -257,9 +245,7 @@ def show(result: dict[str, Any]) -> str:
             f"| estimator | {' | '.join(sets)} |",
             "|---" * (len(sets) + 1) + "|",
         ]
-        lines += [
-            f"| {e} | {' | '.join(_ratio(*row[s]) for s in sets)} |" for e, row in table.items()
-        ]
+        lines += [f"| {e} | {' | '.join(_ratio(*row[s]) for s in sets)} |" for e, row in table.items()]
         for e, by in PUBLISHED.items():
             known = {s: by[s][place] for s in sets if s in by}
             cells = [f"{known[s]:.2f}" if s in known else "–" for s in sets[:-1]]

@@ -84,9 +84,7 @@ def router_world(share: float, folder: Path) -> tuple[Any, Callable[[int], Ways]
     return op.policies.Fixed("large"), draw
 
 
-def _labels(
-    frame: Any, reward: str, judges: list[str], share: float, roles: Any, truth: float
-) -> Ways:
+def _labels(frame: Any, reward: str, judges: list[str], share: float, roles: Any, truth: float) -> Ways:
     ways = {
         "labels alone": op.Labeled(probability=share),
         "labels and judge": op.Labeled(proxies=judges, probability=share),
@@ -103,8 +101,7 @@ def mqm_world(share: float, folder: Path) -> tuple[Any, Callable[[int], Ways]]:
 
     data = pd.read_csv(folder / "judge" / "mqm_ende.csv.gz")
     wide = {
-        c: data.pivot_table(index="segment", columns="system", values=c)
-        for c in ("mqm", "agreement", "target_words")
+        c: data.pivot_table(index="segment", columns="system", values=c) for c in ("mqm", "agreement", "target_words")
     }
     columns = ["source_words", "source_characters", "source_commas"]
     context = data.drop_duplicates("segment").set_index("segment").loc[wide["mqm"].index, columns]
@@ -189,9 +186,7 @@ def delay_world(kind: str, _: Path) -> tuple[Any, Callable[[int], Ways]]:
         propensity, old = np.where(action == 1, p, 1 - p), age >= WINDOW
 
         def log(reward: Any, at: Any = slice(None), outcome: Any = None) -> op.BanditLog:
-            return op.BanditLog.from_arrays(
-                x[at], action[at], reward[at], propensity[at], outcome=outcome
-            )
+            return op.BanditLog.from_arrays(x[at], action[at], reward[at], propensity[at], outcome=outcome)
 
         delayed = op.Delayed(came, age, WINDOW)
         made = {
@@ -235,9 +230,7 @@ def reproduce(args: Args) -> dict[str, Any]:
             policy, draw = world(setting, folder)
             for seed in missing:
                 ways = {w: list(_read(log, policy, t)) for w, (log, t) in draw(seed).items()}
-                append_line(
-                    lines, {"part": part, "setting": str(setting), "seed": seed, "ways": ways}
-                )
+                append_line(lines, {"part": part, "setting": str(setting), "seed": seed, "ways": ways})
     rows = [r for r in read_lines(lines) if r["part"] in args.parts and r["seed"] < n]
     result = {"replications": n, "table": list(_table(rows))}
     write_results(args.out, result, show(result))
@@ -277,9 +270,7 @@ def _table(rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
                     "rmse": _rmse(each),
                     "ratio": _rmse(each) / base,
                     "bias": float(np.mean([e["error"] for e in each])),
-                    "coverage": float(np.mean([e["covers"] for e in answered]))
-                    if answered
-                    else float("nan"),
+                    "coverage": float(np.mean([e["covers"] for e in answered])) if answered else float("nan"),
                     "normal_coverage": float(np.mean([e["normal_covers"] for e in each])),
                     "answered": len(answered) / len(each),
                     "logs": len(each),
@@ -292,18 +283,7 @@ def _rmse(each: list[dict[str, Any]]) -> float:
 
 def show(result: dict[str, Any]) -> str:
     """The table; ``ratio`` is the RMSE beside that of labels alone (of old rows only)."""
-    names = (
-        "part",
-        "setting",
-        "estimator",
-        "way",
-        "RMSE",
-        "ratio",
-        "bias",
-        "coverage",
-        "normal interval",
-        "answered",
-    )
+    names = ("part", "setting", "estimator", "way", "RMSE", "ratio", "bias", "coverage", "normal interval", "answered")
     head = [f"| {' | '.join((*names, 'logs'))} |", "|---" * (len(names) + 1) + "|"]
     return "\n".join([*head, *map(_line, result["table"])])
 

@@ -130,9 +130,7 @@ def simulate(
     20
     """
     if replications < 1:
-        raise UsageError(
-            f"replications must be an int of at least 1. Got {replications!r} instead."
-        )
+        raise UsageError(f"replications must be an int of at least 1. Got {replications!r} instead.")
     store = None if out is None else Store(out, {"seed": seed, **(settings or {})})
     inputs = {} if store is None else {name: digest(cell) for name, cell in cells.items()}
     done = {} if store is None else store.read(inputs)
@@ -198,9 +196,7 @@ def _chunks(
 
 
 def _chunk(
-    replicate: Callable[[Any, np.random.Generator], Any],
-    seed: int,
-    task: tuple[str, Any, list[int]],
+    replicate: Callable[[Any, np.random.Generator], Any], seed: int, task: tuple[str, Any, list[int]]
 ) -> list[tuple[int, Any]]:
     name, cell, numbers = task
     return [(i, replicate(cell, generator(seed, name, i))) for i in numbers]

@@ -38,18 +38,7 @@ POLICIES = ("bts", "random")
 CAMPAIGNS = ("all", "men", "women")
 USER = tuple(f"user_feature_{j}" for j in range(4))
 CONTEXT = ("position", *USER)
-ESTIMATORS = (
-    "IPW",
-    "SNIPW",
-    "DM",
-    "DR-full",
-    "DR-half",
-    "DML",
-    "SNDR",
-    "SWITCH",
-    "DRos",
-    "MRDR",
-)
+ESTIMATORS = ("IPW", "SNIPW", "DM", "DR-full", "DR-half", "DML", "SNDR", "SWITCH", "DRos", "MRDR")
 OVERLAP = (
     "mean_weight_z",
     "effective_sample_size",
@@ -102,18 +91,12 @@ def reproduce(options: Args) -> dict[str, Any]:
             items = max(len(log.actions) for log in logs.values())
             # An arm that never showed the last items has fewer of them in its own file.
             logs = {
-                p: log if len(log.actions) == items else load(root, p, campaign, items=items)
-                for p, log in logs.items()
+                p: log if len(log.actions) == items else load(root, p, campaign, items=items) for p, log in logs.items()
             }
             for source, target in (("bts", "random"), ("random", "bts")):
-                results.append(
-                    _direction(logs[source], logs[target], campaign, (source, target), options)
-                )
+                results.append(_direction(logs[source], logs[target], campaign, (source, target), options))
                 advance(note=campaign)
-    answer = {
-        "options": {"folds": options.folds, "seed": options.seed},
-        "results": results,
-    }
+    answer = {"options": {"folds": options.folds, "seed": options.seed}, "results": results}
     write_results(options.out, answer, markdown(results))
     return answer
 
@@ -151,9 +134,7 @@ def load(root: Path, policy: str, campaign: str, *, items: int | None = None) ->
     wanted |= dict.fromkeys(USER, pa.string())
     spellings = {"propensity_score": pa.float64(), "action_prob": pa.float64()}
     convert = csv.ConvertOptions(
-        include_columns=[*wanted, *spellings],
-        column_types={**wanted, **spellings},
-        include_missing_columns=True,
+        include_columns=[*wanted, *spellings], column_types={**wanted, **spellings}, include_missing_columns=True
     )
     table = csv.read_csv(path, convert_options=convert)
     found = [c for c in spellings if table[c].null_count < table.num_rows]
@@ -194,9 +175,7 @@ class ByPosition:
     def shares(cls, log: op.BanditLog, items: int) -> ByPosition:
         """Shares of the items in a log, position by position."""
         position = _positions(log.context.table)
-        counts = {
-            p: np.bincount(log.action[position == p], minlength=items) for p in np.unique(position)
-        }
+        counts = {p: np.bincount(log.action[position == p], minlength=items) for p in np.unique(position)}
         return cls({p: c / c.sum() for p, c in counts.items()})
 
     def probabilities(self, context: Any) -> NDArray[np.float64]:
@@ -267,24 +246,14 @@ def show(result: dict[str, Any]) -> str:
 
 
 def _direction(
-    log: op.BanditLog,
-    other: op.BanditLog,
-    campaign: str,
-    names: tuple[str, str],
-    options: Args,
+    log: op.BanditLog, other: op.BanditLog, campaign: str, names: tuple[str, str], options: Args
 ) -> dict[str, Any]:
     source, target = names
     items = len(log.actions)
     positions = tuple(np.unique(_positions(log.context.table)))
     uniform = target == "random"
     policy = ByPosition.uniform(positions, items) if uniform else ByPosition.shares(other, items)
-    ev = op.evaluate(
-        log,
-        {target: policy},
-        estimators=list(ESTIMATORS),
-        folds=options.folds,
-        seed=options.seed,
-    )
+    ev = op.evaluate(log, {target: policy}, estimators=list(ESTIMATORS), folds=options.folds, seed=options.seed)
     online = op.Estimate.from_scores(other.reward, label=f"{target}, online")
     estimates = {}
     for name in ESTIMATORS:

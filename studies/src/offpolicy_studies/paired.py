@@ -58,10 +58,7 @@ def parts(first: Floats, second: Floats) -> dict[str, float]:
     {'bias': 4.0, 'variance': -3.0}
     """
     one, two = (np.asarray(error, dtype=float) for error in (first, second))
-    return {
-        "bias": float(one.mean() ** 2 - two.mean() ** 2),
-        "variance": float(one.var() - two.var()),
-    }
+    return {"bias": float(one.mean() ** 2 - two.mean() ** 2), "variance": float(one.var() - two.var())}
 
 
 def _gap(first: Floats, second: Floats) -> Floats:

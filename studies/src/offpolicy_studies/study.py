@@ -56,10 +56,7 @@ def _flag(kind: Any, f: Any) -> dict[str, Any] | None:
     if get_origin(kind) is tuple and get_args(kind)[0] in {int, float, str}:
         inner = get_args(kind)[0]
         example = ",".join(map(str, default)) if default else "A,B"
-        return {
-            "type": lambda text: tuple(inner(p) for p in text.split(",")),
-            "metavar": example[:30],
-        }
+        return {"type": lambda text: tuple(inner(p) for p in text.split(",")), "metavar": example[:30]}
     return None
 
 

@@ -123,9 +123,7 @@ def reproduce(options: Args) -> dict[str, Any]:
         settings=settings,
         title="classification sets",
     )
-    results = {
-        (name, t): _table(found, t) for name, found in drawn.items() for t in bandits.TARGETS
-    }
+    results = {(name, t): _table(found, t) for name, found in drawn.items() for t in bandits.TARGETS}
     answer = {
         "options": {**settings, "replications": options.replications, "seed": options.seed},
         "cells": [_summary(name, t, numbers) for (name, t), numbers in results.items()],
@@ -189,10 +187,7 @@ def coverage(name: str, estimator: str, results: dict[tuple[str, str], Any]) -> 
     Both targets of a replication share its log, so they are averaged before the Monte Carlo error is taken.
     """
     j = ESTIMATORS.index(estimator)
-    logs = {
-        b: np.stack([results[f"{name}/{b}", t][:, j] for t in bandits.TARGETS], axis=1)
-        for b in bandits.LOGGING
-    }
+    logs = {b: np.stack([results[f"{name}/{b}", t][:, j] for t in bandits.TARGETS], axis=1) for b in bandits.LOGGING}
     normal = {b: x[:, :, 2].mean(axis=1) for b, x in logs.items()}
     kept = [np.where(x[:, :, 4] == 0, x[:, :, 3], np.nan) for x in logs.values()]
     answered = np.concatenate(kept)

@@ -69,9 +69,7 @@ class Pool:
         """Exact value of a target: how often it names the right label."""
         return float(self.targets[target][np.arange(len(self.label)), self.label].mean())
 
-    def draw(
-        self, logging: str, size: int, rng: np.random.Generator
-    ) -> tuple[op.BanditLog, dict[str, Floats]]:
+    def draw(self, logging: str, size: int, rng: np.random.Generator) -> tuple[op.BanditLog, dict[str, Floats]]:
         """A log of ``size`` independent rows, and the targets' probabilities in them."""
         rows = rng.integers(len(self.label), size=size)
         p = self.logging[logging][rows]

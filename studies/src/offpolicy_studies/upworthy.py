@@ -147,8 +147,7 @@ def show(result: dict[str, Any]) -> str:
     """The table, in Markdown."""
     lines = ["| period | tests | flagged | share | s.e. |", "|---|---|---|---|---|"]
     lines += [
-        f"| {r['period']} | {r['tests']:,} | {r['flagged']:,} | {r['share']['value']:.1%} | "
-        f"{r['share']['error']:.1%} |"
+        f"| {r['period']} | {r['tests']:,} | {r['flagged']:,} | {r['share']['value']:.1%} | {r['share']['error']:.1%} |"
         for r in result["periods"]
     ]
     note = (
@@ -156,6 +155,4 @@ def show(result: dict[str, Any]) -> str:
         f"window and are left out; {result['untestable']} have too few readers to test."
     )
     log = result["log"]
-    return "\n".join(
-        [*lines, "", note, f"The whole archive as one log: {log['level']}: {log['sentence']}"]
-    )
+    return "\n".join([*lines, "", note, f"The whole archive as one log: {log['level']}: {log['sentence']}"])

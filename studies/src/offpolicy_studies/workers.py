@@ -18,9 +18,7 @@ Task = TypeVar("Task")
 Result = TypeVar("Result")
 
 
-def finished(
-    work: Callable[[Task], Result], tasks: Sequence[Task], workers: int = 0
-) -> Iterator[tuple[Task, Result]]:
+def finished(work: Callable[[Task], Result], tasks: Sequence[Task], workers: int = 0) -> Iterator[tuple[Task, Result]]:
     """Yield each task with its result as it is done; the first tasks are begun first.
 
     Parameters

@@ -49,7 +49,5 @@ def named(word: str) -> Any:
     'LinUCB'
     """
     if word not in WORDS:
-        raise UsageError(
-            f"no learner is called {word!r}.{did_you_mean(word, WORDS)} Known: {', '.join(WORDS)}."
-        )
+        raise UsageError(f"no learner is called {word!r}.{did_you_mean(word, WORDS)} Known: {', '.join(WORDS)}.")
     return WORDS[word]()

@@ -54,9 +54,7 @@ class VowpalWabbit:
             try:
                 import vowpalwabbit
             except ImportError as error:
-                raise missing_dependency(
-                    "vowpalwabbit", None, "op.learners.VowpalWabbit"
-                ) from error
+                raise missing_dependency("vowpalwabbit", None, "op.learners.VowpalWabbit") from error
             self.workspace = vowpalwabbit.Workspace(self.arguments)
         return self.workspace
 
@@ -68,8 +66,7 @@ class VowpalWabbit:
             for name, value in row.items()
         )
         arms = [
-            f"{label if code == taken else ''} |a arm={code}".strip()
-            for code in range(len(bound(self.actions, self)))
+            f"{label if code == taken else ''} |a arm={code}".strip() for code in range(len(bound(self.actions, self)))
         ]
         return [f"shared |s {shared}", *arms]
 
@@ -116,9 +113,7 @@ class River:
     def __post_init__(self) -> None:
         check_share(self.epsilon, "epsilon", "River")
         if not hasattr(self.model, "learn_one"):
-            raise UsageError(
-                f"River takes a model with learn_one. Got {type(self.model).__name__} instead."
-            )
+            raise UsageError(f"River takes a model with learn_one. Got {type(self.model).__name__} instead.")
 
     def bind(self, actions: Labels) -> River:
         """Return the learner for these actions, in this order."""

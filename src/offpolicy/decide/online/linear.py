@@ -8,15 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from scipy import special
 
-from offpolicy.decide.online.own import (
-    Labels,
-    as_pandas,
-    check_positive,
-    check_share,
-    codes_of,
-    explored,
-    greedy,
-)
+from offpolicy.decide.online.own import Labels, as_pandas, check_positive, check_share, codes_of, explored, greedy
 from offpolicy.errors import PolicyError, UsageError
 from offpolicy.logs.frame import is_frame
 from offpolicy.models.fitting.plain import PlainTable
@@ -116,9 +108,7 @@ class _Linear:
         mean, spread = self._posterior(context)
         return np.asarray(
             gaussian_thompson_probabilities(
-                mean,
-                np.maximum(scale * spread, 1e-9),
-                eligible=eligibility(eligible, *mean.shape),
+                mean, np.maximum(scale * spread, 1e-9), eligible=eligibility(eligible, *mean.shape)
             )
         )
 

@@ -91,17 +91,13 @@ def explored(exploit: Floats, epsilon: float, eligible: Bools | None) -> Floats:
 def check_share(value: float, name: str, learner: str) -> None:
     """Refuse what is not in [0, 1]."""
     if not (isinstance(value, int | float) and 0 <= value <= 1):
-        raise UsageError(
-            f"The {name!r} parameter of {learner} must be a number in [0, 1]. Got {value!r} instead."
-        )
+        raise UsageError(f"The {name!r} parameter of {learner} must be a number in [0, 1]. Got {value!r} instead.")
 
 
 def check_positive(value: float, name: str, learner: str) -> None:
     """Refuse what is not a positive number."""
     if not (isinstance(value, int | float) and value > 0 and np.isfinite(value)):
-        raise UsageError(
-            f"The {name!r} parameter of {learner} must be a positive number. Got {value!r} instead."
-        )
+        raise UsageError(f"The {name!r} parameter of {learner} must be a positive number. Got {value!r} instead.")
 
 
 def table_of(context: Any) -> Any:

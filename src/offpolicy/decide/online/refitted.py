@@ -69,14 +69,10 @@ class _Refitted:
                 constant = len(rows) < 2 or np.ptp(rewards[rows]) == 0
                 mean = float(rewards[rows].mean()) if len(rows) else float(rewards.mean())
                 self.fits.append(
-                    mean
-                    if constant
-                    else fitted_mean(model, take(table, rows), rewards[rows], None, self.seed)
+                    mean if constant else fitted_mean(model, take(table, rows), rewards[rows], None, self.seed)
                 )
         asked, n = table_of(context), n_rows(context)
-        columns = [
-            np.full(n, fit) if isinstance(fit, float) else fit.mean(asked) for fit in self.fits
-        ]
+        columns = [np.full(n, fit) if isinstance(fit, float) else fit.mean(asked) for fit in self.fits]
         return np.column_stack(columns)
 
     def _unlearned(self, context: Any, eligible: Bools | None) -> Floats:
@@ -196,9 +192,7 @@ class Bagged(_Refitted):
     def __post_init__(self) -> None:
         check_share(self.epsilon, "epsilon", "Bagged")
         if not isinstance(self.bags, int) or self.bags < 1:
-            raise UsageError(
-                f"The 'bags' parameter of Bagged must be an int of at least 1. Got {self.bags!r} instead."
-            )
+            raise UsageError(f"The 'bags' parameter of Bagged must be an int of at least 1. Got {self.bags!r} instead.")
 
     def probabilities(self, context: Any, *, eligible: Bools | None = None) -> Floats:
         """Share of the votes, but for ε; uniform before the first update."""
@@ -221,10 +215,5 @@ def _small_boosted() -> Any:
     from offpolicy.models.rewards.boosted import lightgbm
 
     return lightgbm().LGBMRegressor(
-        n_estimators=40,
-        num_leaves=8,
-        min_child_samples=10,
-        n_jobs=1,
-        deterministic=True,
-        verbose=-1,
+        n_estimators=40, num_leaves=8, min_child_samples=10, n_jobs=1, deterministic=True, verbose=-1
     )

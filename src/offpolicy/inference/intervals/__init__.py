@@ -4,24 +4,12 @@ Everything takes a `Sample` (units, sizes, frequencies) or (weights, rewards, co
 `Interval`. Nothing here knows about logs, policies or models.
 """
 
-from offpolicy.inference.intervals.adaptive import (
-    Batches,
-    Combined,
-    past_scale,
-    pooled,
-    stabilized,
-    summarize,
-)
+from offpolicy.inference.intervals.adaptive import Batches, Combined, past_scale, pooled, stabilized, summarize
 from offpolicy.inference.intervals.binary import clopper_pearson
 from offpolicy.inference.intervals.concentration import empirical_bernstein, hoeffding
 from offpolicy.inference.intervals.evidence import Evidence, effective_units, lumpiness
 from offpolicy.inference.intervals.likelihood import cautious_likelihood, empirical_likelihood
-from offpolicy.inference.intervals.multiple import (
-    BestPolicy,
-    adjusted_p_values,
-    best_policy,
-    simultaneous,
-)
+from offpolicy.inference.intervals.multiple import BestPolicy, adjusted_p_values, best_policy, simultaneous
 from offpolicy.inference.intervals.power import TrialSize, trial_for_means
 from offpolicy.inference.intervals.ratio import Pair, delta, fieller, log_scale
 from offpolicy.inference.intervals.resample import acceleration, bca, bootstrap, replicates

@@ -88,9 +88,7 @@ def clopper_pearson(
     else:
         low, high = _weighted(w, won, c, top, level)
         note = f"gamma interval for weighted rare outcomes, weights up to {top:g}"
-    return Interval(
-        reward_low + span * low, reward_low + span * high, level, "clopper-pearson", note
-    )
+    return Interval(reward_low + span * low, reward_low + span * high, level, "clopper-pearson", note)
 
 
 def _binomial(successes: float, trials: float, level: float) -> tuple[float, float]:

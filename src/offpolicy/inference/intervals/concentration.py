@@ -32,9 +32,7 @@ def hoeffding(sample: Sample, level: float = 0.95, *, low: float, high: float) -
     return Interval(*ends, level, "hoeffding", GUARANTEE)
 
 
-def empirical_bernstein(
-    sample: Sample, level: float = 0.95, *, low: float, high: float
-) -> Interval:
+def empirical_bernstein(sample: Sample, level: float = 0.95, *, low: float, high: float) -> Interval:
     """Maurer and Pontil's empirical Bernstein interval for scores in [low, high].
 
     >>> s = Sample.of_mean([0.0, 1.0], count=[9900, 100])
@@ -71,9 +69,7 @@ def implicit_exploration(x: Floats, rate: float, count: Floats | None = None) ->
 
 def _bounded_scores(sample: Sample, low: float, high: float) -> Floats:
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
-        raise UsageError(
-            f"The range of the scores must be finite, low < high. Got [{low}, {high}]."
-        )
+        raise UsageError(f"The range of the scores must be finite, low < high. Got [{low}, {high}].")
     if not sample.is_mean:
         raise UsageError(
             "This bound holds for means of bounded units; these units have different sizes "

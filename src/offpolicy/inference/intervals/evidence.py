@@ -33,9 +33,7 @@ if TYPE_CHECKING:
 NO_FOURTH_MOMENT = 0.25  # Pareto index from which on a variance cannot be estimated well
 MOST_LEVELS, WELL_FILLED = 20, 100  # levels of rewards, and units at each end, that show a range
 SIZES = 400  # sizes of weights that are told apart, up to 2¹⁰⁰
-NEGLIGIBLE = (
-    1.0  # standard errors by which unseen weights may move an estimate without being allowed for
-)
+NEGLIGIBLE = 1.0  # standard errors by which unseen weights may move an estimate without being allowed for
 
 
 @dataclass(frozen=True, eq=False)
@@ -327,9 +325,7 @@ def lumps(sample: Sample, evidence: Evidence | None = None) -> tuple[float, floa
     # Cubes of very large residuals leave the range of a float: the ratio does not need them.
     unit = math.sqrt(square)
     cube /= unit**3
-    own = max(
-        _cube_share(cube, float(x) / (unit * largest)) for x in (0.0, *_unseen(sample, evidence))
-    )
+    own = max(_cube_share(cube, float(x) / (unit * largest)) for x in (0.0, *_unseen(sample, evidence)))
     known = evidence.bounded_rewards or evidence.bounded_scores
     if not known and evidence.pool is not None:
         own = max(own, evidence.pool.skewness)

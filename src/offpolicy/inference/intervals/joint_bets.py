@@ -39,12 +39,7 @@ MOST_LOST = 0.95
 
 
 def value_lower_bound(
-    weight: Floats,
-    reward: Floats,
-    rate: float,
-    count: Floats | None = None,
-    *,
-    weight_high: float | None = None,
+    weight: Floats, reward: Floats, rate: float, count: Floats | None = None, *, weight_high: float | None = None
 ) -> float:
     """Lower bound of E[w r], above it with probability at most ``rate``; rewards of at least 0 and mean at most 1.
 
@@ -76,12 +71,7 @@ def value_lower_bound(
 
 
 def gain_lower_bound(
-    weight: Floats,
-    reward: Floats,
-    rate: float,
-    count: Floats | None = None,
-    *,
-    weight_high: float | None = None,
+    weight: Floats, reward: Floats, rate: float, count: Floats | None = None, *, weight_high: float | None = None
 ) -> float:
     """Lower bound of E[(w − 1) r], above it with probability at most ``rate``; rewards in [0, 1].
 
@@ -120,15 +110,11 @@ def _at_most(stake: float, worst: float) -> float:
     return stake if worst * stake <= MOST_LOST else MOST_LOST / worst
 
 
-def _surplus(
-    bets: list[tuple[float, float, Floats]], count: Floats, rate: float
-) -> Callable[[float], float]:
+def _surplus(bets: list[tuple[float, float, Floats]], count: Floats, rate: float) -> Callable[[float], float]:
     """Log of what the bettors have won together against a mean, less what refutes it; bets are (share, λ, x)."""
     total = float(count.sum())
     stakes = np.array([stake for _, stake, _ in bets])
-    won = np.array(
-        [float(count @ np.log1p(stake * x)) + math.log(share) for share, stake, x in bets]
-    )
+    won = np.array([float(count @ np.log1p(stake * x)) + math.log(share) for share, stake, x in bets])
     goal = math.log(sum(share for share, _, _ in bets) / rate)
     return lambda mean: float(special.logsumexp(won - total * np.log1p(stakes * mean))) - goal
 

@@ -67,11 +67,7 @@ def empirical_likelihood(
 
 
 def cautious_likelihood(
-    sample: Sample,
-    level: float = 0.95,
-    *,
-    reach: float = 4.0,
-    unseen: tuple[float, float] | None = None,
+    sample: Sample, level: float = 0.95, *, reach: float = 4.0, unseen: tuple[float, float] | None = None
 ) -> Interval:
     """Empirical likelihood for scores of unknown range: larger ones than seen may exist.
 
@@ -96,9 +92,7 @@ def cautious_likelihood(
         high = center + max(reach * float(e.max()), ends[1]), size
     lower, upper = _region(sample, critical(check_level(level), sample.total) / 2, low, high)
     flat = lower == upper
-    note = (
-        NO_VARIATION if flat else f"allows for unseen scores {reach:g} times as extreme as any seen"
-    )
+    note = NO_VARIATION if flat else f"allows for unseen scores {reach:g} times as extreme as any seen"
     return Interval(lower, upper, level, "cautious-likelihood", note, sufficient=not flat)
 
 
@@ -145,9 +139,7 @@ def _usable(sample: Sample) -> Sample:
     return sample
 
 
-def _region(
-    sample: Sample, limit: float, low: Unit | None, high: Unit | None
-) -> tuple[float, float]:
+def _region(sample: Sample, limit: float, low: Unit | None, high: Unit | None) -> tuple[float, float]:
     """Ends of the likelihood region: log likelihood ratio up to a limit, given unseen units that may carry mass."""
     if low is None and high is None and not sample.residual.any():
         return sample.estimate, sample.estimate

@@ -26,12 +26,7 @@ if TYPE_CHECKING:
 
 
 def simultaneous(
-    estimates: ArrayLike,
-    cov: ArrayLike,
-    level: float = 0.95,
-    *,
-    draws: int = 20_000,
-    seed: int = 0,
+    estimates: ArrayLike, cov: ArrayLike, level: float = 0.95, *, draws: int = 20_000, seed: int = 0
 ) -> list[Interval]:
     """Intervals that cover all estimands together with probability ``level`` (max-t).
 
@@ -52,13 +47,7 @@ def simultaneous(
     ]
 
 
-def adjusted_p_values(
-    estimates: ArrayLike,
-    cov: ArrayLike,
-    *,
-    draws: int = 20_000,
-    seed: int = 0,
-) -> Floats:
+def adjusted_p_values(estimates: ArrayLike, cov: ArrayLike, *, draws: int = 20_000, seed: int = 0) -> Floats:
     """Two-sided step-down max-t p-values of values of 0 (Romano & Wolf 2005): family-wise error controlled.
 
     Parameters
@@ -189,9 +178,7 @@ def gap_errors(sigma: Floats) -> Floats:
     return np.sqrt(np.maximum(d[:, None] + d - 2 * sigma, 0.0))
 
 
-def largest_gap(
-    sigma: Floats, *, degrees: float | None = None, draws: int = 20_000, seed: int = 0
-) -> Floats:
+def largest_gap(sigma: Floats, *, degrees: float | None = None, draws: int = 20_000, seed: int = 0) -> Floats:
     """Draws of the largest t statistic of the differences of all ordered pairs.
 
     Drawn among the P estimates, so that no matrix of all pairs is needed.
@@ -206,9 +193,7 @@ def largest_gap(
     return largest / _shrink(degrees, draws, seed)
 
 
-def largest_t(
-    sigma: Floats, *, degrees: float | None = None, draws: int = 20_000, seed: int = 0
-) -> Floats:
+def largest_t(sigma: Floats, *, degrees: float | None = None, draws: int = 20_000, seed: int = 0) -> Floats:
     """Draws of the largest |t| of several estimates; Student's with ``degrees`` of freedom.
 
     >>> bool(2.1 < np.quantile(largest_t(np.eye(2)), 0.95) < 2.4)

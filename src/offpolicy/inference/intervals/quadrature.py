@@ -177,9 +177,7 @@ def lower_points(x: Floats, c: Floats, cell: Ints, number: int) -> tuple[Floats,
     start = np.full(number, np.inf)
     np.minimum.at(start, cell, x)
     away = x - start[cell]
-    n, first, second = (
-        np.bincount(cell, weights=w, minlength=number) for w in (c, c * away, c * away * away)
-    )
+    n, first, second = (np.bincount(cell, weights=w, minlength=number) for w in (c, c * away, c * away * away))
     mass = np.divide(first**2, second, out=np.zeros(number), where=second > 0)
     other = np.divide(second, first, out=np.zeros(number), where=second > 0)
     count = np.concatenate([n - mass, mass])

@@ -43,9 +43,7 @@ class Pair:
 
     def __post_init__(self) -> None:
         bound = math.sqrt(max(self.var_numerator, 0) * max(self.var_denominator, 0))
-        if min(self.var_numerator, self.var_denominator) < 0 or abs(self.covariance) > bound * (
-            1 + 1e-9
-        ):
+        if min(self.var_numerator, self.var_denominator) < 0 or abs(self.covariance) > bound * (1 + 1e-9):
             raise DataError("variances and covariance do not form a covariance matrix.")
 
     @property

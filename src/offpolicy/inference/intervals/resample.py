@@ -69,9 +69,7 @@ def replicates(sample: Sample, *, number: int = 2000, seed: int = 0) -> Floats:
     return values
 
 
-def bootstrap(
-    sample: Sample, level: float = 0.95, *, number: int = 2000, seed: int = 0
-) -> Interval:
+def bootstrap(sample: Sample, level: float = 0.95, *, number: int = 2000, seed: int = 0) -> Interval:
     """Percentile bootstrap interval.
 
     >>> i = bootstrap(Sample.of_mean([0.0, 1.0], count=[50, 50]), seed=1)
@@ -114,18 +112,14 @@ def _quantiles(sample: Sample, level: float, method: str, number: int, seed: int
     lost = np.isnan(values)
     if lost.all():
         raise UsageError("No bootstrap replicate has a positive denominator.")
-    note = (
-        f"{lost.sum()} of {number} replicates had no weight and were left out" if lost.any() else ""
-    )
+    note = f"{lost.sum()} of {number} replicates had no weight and were left out" if lost.any() else ""
     values = values[~lost]
     flat = bool(values.min() == values.max())
     at = np.array([(1 - level) / 2, (1 + level) / 2])
     if method == "bca" and not flat:
         shifted = _shifted(sample, values, at)
         if shifted is None:
-            note = (
-                "every replicate lies on one side of the estimate; the replicates' range is given"
-            )
+            note = "every replicate lies on one side of the estimate; the replicates' range is given"
         at = np.array([0.0, 1.0]) if shifted is None else shifted
     low, high = np.quantile(values, at)
     note = note or (NO_VARIATION if flat else "")

@@ -19,11 +19,7 @@ from offpolicy.inference.intervals.evidence import (
     lumps,
     weighted_spread,
 )
-from offpolicy.inference.intervals.likelihood import (
-    bounded_likelihood,
-    cautious_likelihood,
-    empirical_likelihood,
-)
+from offpolicy.inference.intervals.likelihood import bounded_likelihood, cautious_likelihood, empirical_likelihood
 from offpolicy.inference.intervals.sample import Interval
 from offpolicy.inference.intervals.sequence import confidence_sequence
 from offpolicy.inference.intervals.tails import HEAVY_TAIL, tail_index, tail_is_visible
@@ -191,9 +187,7 @@ def automatic(sample: Sample, evidence: Evidence | None = None, level: float = 0
     return replace(interval, note=reason, sufficient=sufficient, level=level)
 
 
-def by_name(
-    method: str, sample: Sample, evidence: Evidence | None = None, level: float = 0.95
-) -> Interval:
+def by_name(method: str, sample: Sample, evidence: Evidence | None = None, level: float = 0.95) -> Interval:
     """Interval of a method that `choose` names, from the same inputs.
 
     >>> from offpolicy.inference.intervals import Sample
@@ -209,10 +203,7 @@ def by_name(
     if method == "empirical-likelihood":
         return empirical_likelihood(sample, level, low=evidence.score_low, high=evidence.score_high)
     if method == "empirical-bernstein":
-        low, high = (
-            _given("score_low", evidence.score_low),
-            _given("score_high", evidence.score_high),
-        )
+        low, high = (_given("score_low", evidence.score_low), _given("score_high", evidence.score_high))
         return empirical_bernstein(sample, level, low=low, high=high)
     if method == "cautious-likelihood":
         pool = evidence.pool
@@ -295,18 +286,11 @@ def _from_weights(method: str, evidence: Evidence, level: float) -> Interval:
     if evidence.weights is None or evidence.rewards is None:
         raise UsageError(f"{method!r} needs the weights and rewards of the units.")
     w, r, count, top = evidence.weights, evidence.rewards, evidence.count, evidence.weight_high
-    low, high = (
-        _given("reward_low", evidence.reward_low),
-        _given("reward_high", evidence.reward_high),
-    )
+    low, high = (_given("reward_low", evidence.reward_low), _given("reward_high", evidence.reward_high))
     if method == "clopper-pearson":
-        return clopper_pearson(
-            r, w, count, level, weight_high=top, reward_low=low, reward_high=high
-        )
+        return clopper_pearson(r, w, count, level, weight_high=top, reward_low=low, reward_high=high)
     if method == "confidence-sequence":
-        return confidence_sequence(
-            w, r, count, level, weight_high=top, reward_low=low, reward_high=high
-        )
+        return confidence_sequence(w, r, count, level, weight_high=top, reward_low=low, reward_high=high)
     top = _given("weight_high", top)
     return cressie_read(w, r, count, level, weight_high=top, reward_low=low, reward_high=high)
 

@@ -85,9 +85,7 @@ class Interval:
         'below'
         """
         below, above = self.low == -math.inf, self.high == math.inf
-        return (
-            "on both sides" if below and above else "below" if below else "above" if above else ""
-        )
+        return "on both sides" if below and above else "below" if below else "above" if above else ""
 
     @property
     def width(self) -> float:
@@ -221,12 +219,6 @@ def frequencies(count: ArrayLike | None, length: int) -> Floats:
 
 def check_level(level: Any) -> float:
     """Return ``level`` if it is a confidence level in (0, 1)."""
-    if (
-        isinstance(level, bool)
-        or not isinstance(level, float | int | np.floating)
-        or not 0 < level < 1
-    ):
-        raise UsageError(
-            f"The 'level' parameter must be a float in the range (0, 1). Got {level!r} instead."
-        )
+    if isinstance(level, bool) or not isinstance(level, float | int | np.floating) or not 0 < level < 1:
+        raise UsageError(f"The 'level' parameter must be a float in the range (0, 1). Got {level!r} instead.")
     return float(level)

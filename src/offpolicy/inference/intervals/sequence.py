@@ -35,9 +35,7 @@ if TYPE_CHECKING:
 FRACTIONS = np.concatenate([[0.99], 0.5 ** np.arange(1, 22)])
 #: Fractions of the sequence, alike.
 EVEN = (FRACTIONS, np.full(len(FRACTIONS), -math.log(len(FRACTIONS))))
-DISTINCT = (
-    20_000  # more distinct values than this become fewer points, in the conservative direction
-)
+DISTINCT = 20_000  # more distinct values than this become fewer points, in the conservative direction
 
 
 def confidence_sequence(
@@ -90,18 +88,10 @@ def confidence_sequence(
             f"average {float(c @ w / c.sum()):.4g}. Check the propensities."
         )
     note = "valid at every look and under adaptive logging with known propensities"
-    return Interval(
-        reward_low + span * low, reward_low + span * high, level, "confidence-sequence", note
-    )
+    return Interval(reward_low + span * low, reward_low + span * high, level, "confidence-sequence", note)
 
 
-def _lower(
-    gain: Floats,
-    loss: Floats,
-    c: Floats,
-    weight_high: float | None,
-    threshold: float,
-) -> float:
+def _lower(gain: Floats, loss: Floats, c: Floats, weight_high: float | None, threshold: float) -> float:
     """Smallest mean of ``gain`` in [0, 1] that the bettors have not refuted."""
     x, cx = _coarsen(gain, c)
     families = [(x, cx, 0.0)]
@@ -131,9 +121,7 @@ def _lower(
     return math.exp(root)
 
 
-def _log_wealth(
-    x: Floats, c: Floats, m: float, fractions: Floats, log_shares: Floats
-) -> tuple[float, float]:
+def _log_wealth(x: Floats, c: Floats, m: float, fractions: Floats, log_shares: Floats) -> tuple[float, float]:
     """Log of the mixture's wealth against mean ``m``, and its derivative in m."""
     ratio = x / m
     stake = fractions[:, None] * ratio

@@ -103,9 +103,7 @@ def weighted_rewards(
 def check_weight_high(w: Floats, weight_high: float) -> None:
     """Refuse a bound that a weight exceeds, or that contradicts a mean weight of 1."""
     if not (math.isfinite(weight_high) and weight_high >= 1):
-        raise UsageError(
-            f"The 'weight_high' parameter must be a finite float of at least 1. Got {weight_high}."
-        )
+        raise UsageError(f"The 'weight_high' parameter must be a finite float of at least 1. Got {weight_high}.")
     bad = w > weight_high * (1 + 1e-12)
     if bad.any():
         raise DataError(f"weights: {first_rows(bad, w)} are above weight_high = {weight_high}.")

@@ -14,9 +14,7 @@ if TYPE_CHECKING:
 
 
 @checks_arguments
-def from_d3rlpy(
-    dataset: Any, *, propensity: Callable[[Any, Any], Any] | None = None, **options: Any
-) -> Trajectories:
+def from_d3rlpy(dataset: Any, *, propensity: Callable[[Any, Any], Any] | None = None, **options: Any) -> Trajectories:
     """Build trajectories from a d3rlpy dataset (or its episodes) with discrete actions.
 
     Parameters

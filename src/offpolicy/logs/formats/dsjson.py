@@ -12,15 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from offpolicy._arguments import checks_arguments
 from offpolicy.errors import DataError
-from offpolicy.logs.formats.lines import (
-    OnError,
-    Reading,
-    flatten,
-    number_in,
-    read_lines,
-    whole_in,
-    write_lines,
-)
+from offpolicy.logs.formats.lines import OnError, Reading, flatten, number_in, read_lines, whole_in, write_lines
 from offpolicy.logs.metrics import need_one_metric
 
 if TYPE_CHECKING:
@@ -79,9 +71,7 @@ def row_of(event: dict[str, Any]) -> dict[str, Any] | None:
         "eligible": labels,
         "event": event.get("EventId"),
         "time": event.get("Timestamp"),
-        "context": flatten({k: v for k, v in shared.items() if not k.startswith("_")})
-        if "c" in event
-        else {},
+        "context": flatten({k: v for k, v in shared.items() if not k.startswith("_")}) if "c" in event else {},
     }
     if not 0 < row["propensity"] <= 1:
         raise DataError(f"the probability {row['propensity']} is not in (0, 1]")
@@ -100,11 +90,7 @@ def cost_in(value: Any) -> float:
 def label_of(action: dict[str, Any], position: int) -> str:
     """The action's ``_tag``, else its ``id``, else its position counted from 1."""
     inner = action.get("i")
-    names = (
-        action.get("_tag"),
-        action.get("id"),
-        inner.get("id") if isinstance(inner, dict) else None,
-    )
+    names = (action.get("_tag"), action.get("id"), inner.get("id") if isinstance(inner, dict) else None)
     for name in names:
         if isinstance(name, list | dict):
             raise DataError(f"the label {name!r:.60} of a candidate action is not text or a number")
@@ -123,9 +109,7 @@ def _label(event: dict[str, Any]) -> tuple[int, float, float]:
     probability = number_in(lowered["_label_probability"], "probability")
     drawn = event.get("p")
     if isinstance(drawn, list) and drawn and abs(number_in(drawn[0], "p[0]") - probability) > EQUAL:
-        raise DataError(
-            f"_label_probability is {probability:g}, and p says {drawn[0]} of that action"
-        )
+        raise DataError(f"_label_probability is {probability:g}, and p says {drawn[0]} of that action")
     return index, lowered["_label_cost"], probability
 
 
@@ -171,9 +155,7 @@ def write_dsjson(log: BanditLog, path: str | Path) -> int:
     the weight; a weight of at least 1 is written as pdrop = 1 − 1 / weight.
     """
     if log.propensity is None:
-        raise DataError(
-            "dsjson needs the propensity of the logged action, which this log does not have."
-        )
+        raise DataError("dsjson needs the propensity of the logged action, which this log does not have.")
     need_one_metric(log, "dsjson")
     if log.is_counted:
         raise DataError("rows of this log carry counts, which dsjson cannot express. Write rows.")
@@ -196,9 +178,7 @@ def _events(log: BanditLog) -> Iterator[dict[str, Any]]:
         }
         if log.weight[i] != 1:
             if log.weight[i] < 1:
-                raise DataError(
-                    f"row {i}: a weight below 1 cannot be written as a drop probability."
-                )
+                raise DataError(f"row {i}: a weight below 1 cannot be written as a drop probability.")
             event["pdrop"] = 1.0 - 1.0 / float(log.weight[i])
         yield event
 

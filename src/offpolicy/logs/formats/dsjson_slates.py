@@ -106,18 +106,14 @@ def row_of(event: dict[str, Any]) -> dict[str, Any] | None:
     keep = 1.0 - number_in(event.get("pdrop", 0.0), "pdrop")
     if not 0 < keep <= 1:
         raise DataError(f"pdrop = {event.get('pdrop')} is not in [0, 1)")
-    slots = [
-        _slot(event, candidates, k, outcome, whole=whole) for k, outcome in enumerate(outcomes)
-    ]
+    slots = [_slot(event, candidates, k, outcome, whole=whole) for k, outcome in enumerate(outcomes)]
     return {
         **{name: [slot[name] for slot in slots] for name in PER_SLOT},
         "weight": 1.0 / keep,
         "whole": whole,
         "event": event.get("EventId"),
         "time": event.get("Timestamp"),
-        "context": flatten({k: v for k, v in shared.items() if not k.startswith("_")})
-        if "c" in event
-        else {},
+        "context": flatten({k: v for k, v in shared.items() if not k.startswith("_")}) if "c" in event else {},
     }
 
 

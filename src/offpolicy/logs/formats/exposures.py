@@ -106,9 +106,7 @@ def from_exposures(
     )
     notes = [strangers] if strangers else []
     if mixed.any():
-        notes.append(
-            f"{int(mixed.sum()):,} units saw several variations and were left out (several='drop')"
-        )
+        notes.append(f"{int(mixed.sum()):,} units saw several variations and were left out (several='drop')")
     return replace(log, notes=(*log.notes, *notes))
 
 
@@ -144,9 +142,7 @@ def _strangers(events: Array, units: list[Any], column: str) -> str | None:
 
 def _check_weights(weights: Mapping[Any, float]) -> None:
     if not isinstance(weights, Mapping) or not weights:
-        raise UsageError(
-            f"weights= must map each variation to its weight, as {{0: 0.5, 1: 0.5}}. Got {weights!r}."
-        )
+        raise UsageError(f"weights= must map each variation to its weight, as {{0: 0.5, 1: 0.5}}. Got {weights!r}.")
     total = float(sum(weights.values()))
     if min(weights.values()) < 0 or abs(total - 1) > SUM_TOLERANCE:
         raise UsageError(
@@ -160,21 +156,15 @@ def _of_experiment(table: Columns, experiment: Any) -> Columns:
     if "experiment_id" not in table.names:
         if experiment is None:
             return table
-        raise DataError(
-            f"experiment={experiment!r}: the exposures have no column 'experiment_id'. Leave it out."
-        )
+        raise DataError(f"experiment={experiment!r}: the exposures have no column 'experiment_id'. Leave it out.")
     ids = table.values("experiment_id")
     known = list(dict.fromkeys(ids.tolist()))
     if experiment is None and len(known) > 1:
-        raise DataError(
-            f"the exposures are of {len(known)} experiments ({known[:5]}). Name one with experiment=."
-        )
+        raise DataError(f"the exposures are of {len(known)} experiments ({known[:5]}). Name one with experiment=.")
     chosen = known[0] if experiment is None and known else experiment
     rows = np.flatnonzero(ids == chosen)
     if len(rows) == 0:
-        raise DataError(
-            f"experiment={experiment!r}: no such exposures.{did_you_mean(experiment, known)}"
-        )
+        raise DataError(f"experiment={experiment!r}: no such exposures.{did_you_mean(experiment, known)}")
     return Columns(table.rows(rows))
 
 
@@ -187,9 +177,7 @@ def _check_variations(shown: Array, weights: Mapping[Any, float], column: str) -
         )
     never = np.array([weights[v] == 0 for v in shown.tolist()], dtype=bool)
     if never.any():
-        raise DataError(
-            f"column {column!r}: {first_rows(never, shown)} were shown with weight 0. Check weights=."
-        )
+        raise DataError(f"column {column!r}: {first_rows(never, shown)} were shown with weight 0. Check weights=.")
 
 
 def _first_rows(place: Ints, when: Array, n_units: int) -> Ints:
@@ -204,13 +192,7 @@ def _saw_several(place: Ints, shown: Array, first: Ints) -> Bools:
     return np.bincount(place, weights=other.astype(np.float64), minlength=len(first)) > 0
 
 
-def _rewards(
-    metric: Columns,
-    names: tuple[str, str, str],
-    units: list[Any],
-    since: Array,
-    window: Any,
-) -> Floats:
+def _rewards(metric: Columns, names: tuple[str, str, str], units: list[Any], since: Array, window: Any) -> Floats:
     """(units,) sum of the values from the first exposure on, inside the window."""
     unit, time, value = (metric.require(name, "metric") for name in names)
     number = {each: i for i, each in enumerate(units)}
@@ -229,9 +211,7 @@ def _rewards(
     return np.bincount(of[rows], weights=values[rows], minlength=len(units)).astype(np.float64)
 
 
-def _frame(
-    table: Columns, first: Ints, names: Sequence[str], shown: Array, weights: Mapping[Any, float]
-) -> Any:
+def _frame(table: Columns, first: Ints, names: Sequence[str], shown: Array, weights: Mapping[Any, float]) -> Any:
     import pandas as pd
 
     columns = {name: table.values(name)[first] for name in names}

@@ -59,9 +59,7 @@ def roll_out(
         raise UsageError("roll_out() needs an environment with discrete actions.")
     ask = getattr(policy, "probabilities", policy)
     options.setdefault("labels", range(int(count)))
-    return from_transitions(
-        _steps(environment, ask, int(count), int(episodes), seed, max_steps), **options
-    )
+    return from_transitions(_steps(environment, ask, int(count), int(episodes), seed, max_steps), **options)
 
 
 #: The same under the name that the other readers have.
@@ -78,9 +76,7 @@ def _steps(
         while not over:
             pi = np.asarray(ask(np.asarray(state)[None]), dtype=np.float64)
             if pi.shape != (1, count) or not np.isclose(pi.sum(), 1) or (pi < 0).any():
-                raise PolicyError(
-                    f"the policy must give (1, {count}) probabilities for one state. Got {pi!r}."
-                )
+                raise PolicyError(f"the policy must give (1, {count}) probabilities for one state. Got {pi!r}.")
             action = int(min((pi[0].cumsum() < rng.random()).sum(), count - 1))
             following, reward, terminated, truncated, _ = environment.step(action)
             t += 1

@@ -12,14 +12,7 @@ from typing import TYPE_CHECKING, Any
 from offpolicy._arguments import checks_arguments
 from offpolicy.errors import DataError
 from offpolicy.logs.formats.dsjson import context_dicts
-from offpolicy.logs.formats.lines import (
-    OnError,
-    Reading,
-    flatten,
-    number_in,
-    read_lines,
-    write_lines,
-)
+from offpolicy.logs.formats.lines import OnError, Reading, flatten, number_in, read_lines, write_lines
 from offpolicy.logs.metrics import need_one_metric
 
 if TYPE_CHECKING:
@@ -81,8 +74,6 @@ def _lines(log: BanditLog) -> Iterator[dict[str, Any]]:
             line["act_prob"] = float(log.propensity[i])
         if log.is_weighted:
             if log.weight[i] < 1:
-                raise DataError(
-                    f"row {i}: a weight below 1 cannot be written as a keep-probability."
-                )
+                raise DataError(f"row {i}: a weight below 1 cannot be written as a keep-probability.")
             line["keep_prob"] = 1.0 / float(log.weight[i])
         yield line

@@ -96,16 +96,12 @@ def plain_file(path: str | Path) -> Path:
     if file.is_file():
         return file
     if file.is_dir():
-        raise DataError(
-            f"{str(path)!r} is a folder. Name a file, or a pattern: '{file}/*.parquet'."
-        )
+        raise DataError(f"{str(path)!r} is a folder. Name a file, or a pattern: '{file}/*.parquet'.")
     if file.exists():
         raise DataError(
             f"{str(path)!r} is a pipe or a device, which can be read once at most. Write it to a file first."
         )
-    raise DataError(
-        f"there is no file {str(path)!r}. Check the path; quote a pattern: 'logs/*.parquet'."
-    )
+    raise DataError(f"there is no file {str(path)!r}. Check the path; quote a pattern: 'logs/*.parquet'.")
 
 
 def open_text(path: str | Path, mode: Literal["r", "w"] = "r") -> Any:
@@ -194,8 +190,7 @@ def read_lines(
         raise DataError(f"{name}: no usable line ({n_bad:,} bad, {skipped:,} skipped).{first}")
     inner = [row.pop("context") for row in rows]
     right = pd.DataFrame(
-        {field: column_of([row.get(field) for row in inner]) for field in fields},
-        index=range(len(rows)),
+        {field: column_of([row.get(field) for row in inner]) for field in fields}, index=range(len(rows))
     )
     outer = dict.fromkeys(field for row in rows for field in row)
     left = pd.DataFrame({field: column_of([row.get(field) for row in rows]) for field in outer})
@@ -209,9 +204,7 @@ def _count_fields(row: dict[str, Any], fields: dict[str, None]) -> None:
     """Remember the names of context fields; a log of ever new ones is no table."""
     new = [name for name in row["context"] if name not in fields]
     if len(fields) + len(new) > MOST_FIELDS:
-        raise DataError(
-            f"more than {MOST_FIELDS:,} different context fields; at most as many are read"
-        )
+        raise DataError(f"more than {MOST_FIELDS:,} different context fields; at most as many are read")
     fields.update(dict.fromkeys(new))
 
 
@@ -275,9 +268,7 @@ def read_table(path: str | Path) -> Any:
             raise DataError(f"{name}, {BadLine(number, _reason(error))}") from error
         fields.update(dict.fromkeys(rows[-1]))
         if len(fields) > MOST_FIELDS:
-            raise DataError(
-                f"{name}: more than {MOST_FIELDS:,} different fields; at most as many are read."
-            )
+            raise DataError(f"{name}: more than {MOST_FIELDS:,} different fields; at most as many are read.")
     if not rows:
         raise DataError(f"{name}: no usable line.")
     return pd.DataFrame({field: column_of([row.get(field) for row in rows]) for field in fields})

@@ -17,9 +17,7 @@ if TYPE_CHECKING:
 
 
 @checks_arguments
-def from_minari(
-    dataset: Any, *, propensity: Callable[[Any, Any], Any] | None = None, **options: Any
-) -> Trajectories:
+def from_minari(dataset: Any, *, propensity: Callable[[Any, Any], Any] | None = None, **options: Any) -> Trajectories:
     """Build trajectories from a Minari dataset with discrete actions.
 
     Parameters
@@ -44,8 +42,6 @@ def from_minari(
 
 def _parts(episode: Any) -> tuple[Any, Any, Any, bool]:
     if isinstance(episode.observations, dict | tuple):
-        raise DataError(
-            "observations are a dict or tuple. Flatten them first (gymnasium's FlattenObservation)."
-        )
+        raise DataError("observations are a dict or tuple. Flatten them first (gymnasium's FlattenObservation).")
     ended = bool(np.asarray(episode.terminations)[-1])
     return episode.observations, episode.actions, episode.rewards, ended

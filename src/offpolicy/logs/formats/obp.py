@@ -42,9 +42,7 @@ def from_obp(feedback: Mapping[str, Any], *, position: int | None = None) -> Ban
     action = np.asarray(feedback["action"])
     rounds = feedback.get("n_rounds")
     if rounds is not None and rounds != len(action):
-        raise DataError(
-            f"n_rounds is {rounds!r}, and there are {len(action):,} actions. Repair one."
-        )
+        raise DataError(f"n_rounds is {rounds!r}, and there are {len(action):,} actions. Repair one.")
     n_actions = int(feedback.get("n_actions", int(action.max(initial=0)) + 1))
     kept: Any = slice(None)
     places = feedback.get("position")

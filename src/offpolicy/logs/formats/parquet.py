@@ -23,9 +23,7 @@ def schema_of(path: str) -> Any:
     try:
         return pq.read_schema(path)
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise DataError(
-            f"{path!r} is not a Parquet file, or is cut off or damaged ({_short(error)})."
-        ) from error
+        raise DataError(f"{path!r} is not a Parquet file, or is cut off or damaged ({_short(error)}).") from error
 
 
 def _short(error: BaseException) -> str:

@@ -44,9 +44,7 @@ def from_rllib(recording: Any, **options: Any) -> Trajectories:
         columns.require(name, f"RLlib's {name}")
     ids = columns.values(EPISODE)
     _, first, code = np.unique(ids, return_index=True, return_inverse=True)
-    rank = np.argsort(np.argsort(first))[
-        code.reshape(-1)
-    ]  # episodes in the order in which they begin
+    rank = np.argsort(np.argsort(first))[code.reshape(-1)]  # episodes in the order in which they begin
     keys = (columns.values(STEP), rank) if STEP in columns.names else (rank,)
     order = np.lexsort(keys) if len(keys) > 1 else np.argsort(rank, kind="stable")
     lengths = np.bincount(rank)

@@ -92,9 +92,7 @@ def _left_out(reading: Reading) -> str:
 
 
 @checks_arguments
-def read_router(
-    path: str | Path, *, fields: Mapping[str, str] | None = None, on_error: OnError = "report"
-) -> Reading:
+def read_router(path: str | Path, *, fields: Mapping[str, str] | None = None, on_error: OnError = "report") -> Reading:
     """Read the same file as a table, with the lines that could not be used.
 
     Parameters
@@ -108,9 +106,7 @@ def read_router(
     for name in given:
         if name not in FIELDS:
             raise UsageError(f"fields=: there is no field {name!r}.{did_you_mean(name, FIELDS)}")
-    reading = read_lines(
-        path, partial(row_of, {n: given.get(n, n) for n in FIELDS}), on_error, "quality"
-    )
+    reading = read_lines(path, partial(row_of, {n: given.get(n, n) for n in FIELDS}), on_error, "quality")
     return _with_whole_lines(reading)
 
 
@@ -148,15 +144,9 @@ def _propensity(candidates: Any, chosen: Any, said: Any) -> float | None:
     if isinstance(candidates, dict):
         shares = {c: number_in(p, f"probability of {c}") for c, p in candidates.items()}
         if min(shares.values()) < 0 or not math.isclose(sum(shares.values()), 1, abs_tol=1e-6):
-            raise DataError(
-                f"the candidates' probabilities add up to {sum(shares.values()):g}, not 1"
-            )
-        if said is not None and not math.isclose(
-            number_in(said, "propensity"), shares[chosen], abs_tol=1e-6
-        ):
-            raise DataError(
-                f"the propensity is {said}, the candidates say {shares[chosen]} for {chosen!r}"
-            )
+            raise DataError(f"the candidates' probabilities add up to {sum(shares.values()):g}, not 1")
+        if said is not None and not math.isclose(number_in(said, "propensity"), shares[chosen], abs_tol=1e-6):
+            raise DataError(f"the propensity is {said}, the candidates say {shares[chosen]} for {chosen!r}")
         said = shares[chosen]
     if said is None:
         return None

@@ -19,9 +19,7 @@ if TYPE_CHECKING:
 
 
 @checks_arguments
-def from_sb3(
-    buffer: Any, *, propensity: Callable[[Any, Any], Any] | None = None, **options: Any
-) -> Trajectories:
+def from_sb3(buffer: Any, *, propensity: Callable[[Any, Any], Any] | None = None, **options: Any) -> Trajectories:
     """Build trajectories from a replay or rollout buffer of Stable-Baselines3 with discrete actions.
 
     Whole episodes are taken: what an overwritten buffer has lost the beginning of, and what was still running when
@@ -40,9 +38,7 @@ def from_sb3(
     episodes = list(_episodes(buffer))
     whole = [e for e in episodes if e is not None]
     if not whole:
-        raise DataError(
-            "the buffer holds no whole episode. Collect more steps, or shorter episodes."
-        )
+        raise DataError("the buffer holds no whole episode. Collect more steps, or shorter episodes.")
     used = sum(len(e[1]) for e in whole)
     log = _built(whole, buffer, propensity, options)
     total = _filled(buffer) * int(buffer.n_envs)

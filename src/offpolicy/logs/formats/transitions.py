@@ -43,8 +43,7 @@ def from_transitions(transitions: Iterable[Mapping[str, Any]], **options: Any) -
         for name in ("state", "action", "reward", "terminated", "truncated"):
             if name not in step:
                 raise DataError(
-                    f"transition {i} has no {name!r}. Each needs state, action, reward, "
-                    "terminated and truncated."
+                    f"transition {i} has no {name!r}. Each needs state, action, reward, terminated and truncated."
                 )
         for name in ("state", "action", "reward"):
             columns[name].append(step[name])

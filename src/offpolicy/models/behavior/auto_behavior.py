@@ -40,11 +40,7 @@ FEWEST = 200  # units from which on trees are tried
 PENALTIES = (1 / 0.003, 100.0, 1 / 0.03, 10.0, 1 / 0.3, 1.0, 1 / 3, 0.1)  # C from 0.003 to 10
 USUAL = PENALTIES.index(1.0)
 WIDE = 3_000_000  # rows × actions up to which a grid is searched
-KNOTS, CURVED_COLUMNS, CURVED_CELLS = (
-    5,
-    600,
-    20_000_000,
-)  # limits of tables of squares, splines and products
+KNOTS, CURVED_COLUMNS, CURVED_CELLS = (5, 600, 20_000_000)  # limits of tables of squares, splines and products
 AT_ONCE = 20_000
 TINY = 1e-9
 MOST_ACTIONS = 30  # of trees, which are as many again for each action
@@ -121,9 +117,9 @@ class _Curved:
         splines = None
         if form == "splines":
             numbers = base.transform(data.X).toarray()[:, : len(base.numeric)]
-            splines = SplineTransformer(
-                KNOTS, knots="quantile", extrapolation="linear", include_bias=False
-            ).fit(numbers, sample_weight=data.weight)
+            splines = SplineTransformer(KNOTS, knots="quantile", extrapolation="linear", include_bias=False).fit(
+                numbers, sample_weight=data.weight
+            )
         raw = cls(base, splines, np.zeros(1), np.ones(1)).transform(data.X)
         mass = np.ones(len(raw)) if data.weight is None else data.weight
         center = mass @ raw / mass.sum()
@@ -279,27 +275,18 @@ class AutoBehavior:
         found = [plain, *logits[1:]]
         if data.size >= FEWEST and data.n_actions <= MOST_ACTIONS and has_lightgbm():
             curved = best_of(found, itemgetter(1))[0]
-            found += [
-                _with_trees(start, parts, seed) for start, _ in dict.fromkeys([plain, curved])
-            ]
+            found += [_with_trees(start, parts, seed) for start, _ in dict.fromkeys([plain, curved])]
         return best_of(found, itemgetter(1))[0][0]
 
     def _parts(self, data: BehaviorData, seed: int) -> tuple[BehaviorData, BehaviorData]:
         """A validation part, and the rest."""
         held, rest = held_out(
-            len(data.action),
-            data.weight,
-            data.count,
-            share=self.validation,
-            seed=seed,
-            limit=SELECTION_ROWS,
+            len(data.action), data.weight, data.count, share=self.validation, seed=seed, limit=SELECTION_ROWS
         )
         return take(data, held), take(data, rest)
 
 
-def _best_logit(
-    form: Form, parts: list[tuple[BehaviorData, BehaviorData]]
-) -> tuple[LogisticBehavior, float]:
+def _best_logit(form: Form, parts: list[tuple[BehaviorData, BehaviorData]]) -> tuple[LogisticBehavior, float]:
     """The logit of the best penalty, and its loss; every table is made once, and each fit begins from the last."""
     from sklearn.linear_model import LogisticRegression
 
@@ -314,9 +301,7 @@ def _best_logit(
         losses = []
         for learner, read, held, train in trials:
             with quiet():
-                learner.set_params(C=1.0 / model.penalty).fit(
-                    read.train, train.action, sample_weight=train.weight
-                )
+                learner.set_params(C=1.0 / model.penalty).fit(read.train, train.action, sample_weight=train.weight)
             fit = FittedClassifier(learner, held.n_actions, share_of_unseen(train), lambda X: X)
             losses.append(_loss(fit, held, read.held))
         return float(np.mean(losses))
@@ -342,9 +327,7 @@ def forms_of(data: BehaviorData) -> list[Form]:
     return ["linear", *(form for form, width in widths.items() if width <= most)]
 
 
-def _with_trees(
-    start: Any, parts: list[tuple[BehaviorData, BehaviorData]], seed: int
-) -> tuple[BoostedBehavior, float]:
+def _with_trees(start: Any, parts: list[tuple[BehaviorData, BehaviorData]], seed: int) -> tuple[BoostedBehavior, float]:
     """Trees on a model, as many as the held-out parts like together, and their loss."""
     curves = [_curve(start, held, train, seed) for held, train in parts]
     length = min(len(curve) for curve in curves)
@@ -360,10 +343,7 @@ def _curve(plain: Any, held: BehaviorData, train: BehaviorData, seed: int) -> Fl
     seen: dict[str, Any] = {}
     lgb = lightgbm()
     lgb.train(
-        {
-            **_parameters(train, seed),
-            "metric": "binary_logloss" if train.n_actions == 2 else "multi_logloss",
-        },
+        {**_parameters(train, seed), "metric": "binary_logloss" if train.n_actions == 2 else "multi_logloss"},
         data,
         ROUNDS,
         valid_sets=[_dataset(held, start, data)],

@@ -54,11 +54,7 @@ def copied(table: Encoded, shares: Floats, mass: Floats, fold: Ints, seed: int =
         weight = mass[rows] * shares[rows, action]
         weight /= weight.mean()
         data = BehaviorData(
-            table.matrix[rows],
-            action,
-            None if np.ptp(weight) < TINY else weight,
-            shares.shape[1],
-            None,
+            table.matrix[rows], action, None if np.ptp(weight) < TINY else weight, shares.shape[1], None
         )
         model = ClassifierBehavior(_learner(len(np.unique(action)), len(there)))
         fit = model.fit_behavior(data, seed_of(seed, COPY, (int(each),)))
@@ -67,26 +63,13 @@ def copied(table: Encoded, shares: Floats, mass: Floats, fold: Ints, seed: int =
 
 
 def expected(
-    table: Encoded,
-    context: Ints,
-    action: Ints,
-    reward: Floats,
-    weight: Floats,
-    fold: Ints,
-    labels: tuple[Any, ...],
+    table: Encoded, context: Ints, action: Ints, reward: Floats, weight: Floats, fold: Ints, labels: tuple[Any, ...]
 ) -> Floats:
     """(r,) rewards of decisions in some contexts, as a model of the contexts of other folds expects them."""
     out = np.empty(len(reward))
     for each in np.unique(fold):
         here, there = np.flatnonzero(fold[context] == each), np.flatnonzero(fold[context] != each)
-        data = RewardData(
-            table.rows(context[there]),
-            action[there],
-            reward[there],
-            weight[there],
-            labels,
-            "action",
-        )
+        data = RewardData(table.rows(context[there]), action[there], reward[there], weight[there], labels, "action")
         fit = AutoReward().fit_reward(data, seed_of(0, COPY, (int(each), 1)))
         out[here] = fit.predict(table.rows(context[here]), action[here])
     return out

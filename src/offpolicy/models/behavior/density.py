@@ -19,13 +19,7 @@ import numpy as np
 from offpolicy._arguments import checks_arguments
 from offpolicy.errors import ModelError
 from offpolicy.models.fitting.encode import LinearDesign
-from offpolicy.models.fitting.learners import (
-    fitted,
-    is_classifier,
-    is_learner,
-    learner_input,
-    one_each,
-)
+from offpolicy.models.fitting.learners import fitted, is_classifier, is_learner, learner_input, one_each
 from offpolicy.models.fitting.training import held_out
 
 if TYPE_CHECKING:
@@ -95,9 +89,7 @@ class _Shape:
         return np.asarray((1 - TAIL) * inside + TAIL * normal)
 
 
-def kernel_shape(
-    u: Floats, weight: Floats | None, ends: tuple[float, float] | None = None
-) -> _Shape:
+def kernel_shape(u: Floats, weight: Floats | None, ends: tuple[float, float] | None = None) -> _Shape:
     """Kernel density of numbers (Silverman's bandwidth), binned; what reaches over the ``ends`` is folded back."""
     mass = np.ones(len(u)) if weight is None else weight
     center = float(np.average(u, weights=mass))
@@ -108,9 +100,7 @@ def kernel_shape(
     margin = 4 * width
     low, high = (float(u.min()) - margin, float(u.max()) + margin) if ends is None else ends
     step = (high - low) / CELLS
-    counts = np.bincount(
-        np.clip(((u - low) / step).astype(np.int64), 0, CELLS - 1), weights=mass, minlength=CELLS
-    )
+    counts = np.bincount(np.clip(((u - low) / step).astype(np.int64), 0, CELLS - 1), weights=mass, minlength=CELLS)
     reach = math.ceil(margin / step)
     if ends is not None:
         reach = min(reach, CELLS)
@@ -221,9 +211,7 @@ class _Mean:
         if learner == "trees":
             from sklearn.ensemble import HistGradientBoostingRegressor
 
-            trees = HistGradientBoostingRegressor(
-                max_leaf_nodes=15, random_state=0, early_stopping=False
-            )
+            trees = HistGradientBoostingRegressor(max_leaf_nodes=15, random_state=0, early_stopping=False)
             return cls(trees.fit(data.X.matrix, y, sample_weight=data.weight), attrgetter("matrix"))
         from sklearn.linear_model import Ridge
 
@@ -267,14 +255,7 @@ class AutoDensity:
 
     def fit_density(self, data: DensityData, seed: int) -> FittedDensity:
         """Compare, then fit the winner to all training rows."""
-        parts = held_out(
-            len(data.action),
-            data.weight,
-            None,
-            share=self.validation,
-            seed=seed,
-            limit=SELECTION_ROWS,
-        )
+        parts = held_out(len(data.action), data.weight, None, share=self.validation, seed=seed, limit=SELECTION_ROWS)
         held, train = (data.part(p.rows, p.weight) for p in parts)
         best: tuple[float, DensityModel] | None = None
         for candidate in self._candidates(len(data.action)):
@@ -290,9 +271,7 @@ class AutoDensity:
     def _candidates(self, n: int) -> list[DensityModel]:
         models: list[DensityModel] = [MarginalDensity()]
         models += [
-            LocationScale("ridge", constant, shape)
-            for constant in (True, False)
-            for shape in ("normal", "kernel")
+            LocationScale("ridge", constant, shape) for constant in (True, False) for shape in ("normal", "kernel")
         ]
         if n >= SMALL:
             models += [LocationScale("trees", constant) for constant in (True, False)]
@@ -306,9 +285,7 @@ def as_density_model(spec: Any) -> DensityModel:
     if isinstance(spec, str) and spec == "shares":
         return MarginalDensity()
     if isinstance(spec, type):
-        raise ModelError(
-            f"behavior_model= is the class {spec.__name__}. Give an instance: {spec.__name__}()."
-        )
+        raise ModelError(f"behavior_model= is the class {spec.__name__}. Give an instance: {spec.__name__}().")
     if hasattr(spec, "fit_density"):
         model: DensityModel = spec
         return model

@@ -63,9 +63,7 @@ def softmax(values: Floats) -> Floats:
     return np.asarray(shifted / shifted.sum(axis=1, keepdims=True))
 
 
-def most_likely(
-    X: Floats, action: Ints, n_actions: int, weight: Floats, penalty: float
-) -> tuple[Floats, float]:
+def most_likely(X: Floats, action: Ints, n_actions: int, weight: Floats, penalty: float) -> tuple[Floats, float]:
     """(p, K) slopes and the share at random of largest likelihood; the first column of X is 1, without a penalty."""
     from scipy.optimize import minimize
 
@@ -88,9 +86,7 @@ def most_likely(
 
     start = np.zeros(columns * n_actions + 1)
     start[-1] = np.log(FIRST_SHARE / (1 - FIRST_SHARE))
-    found = minimize(
-        loss, start, jac=True, method="L-BFGS-B", options={"maxiter": MOST_ROUNDS, "ftol": 1e-12}
-    ).x
+    found = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": MOST_ROUNDS, "ftol": 1e-12}).x
     return found[:-1].reshape(columns, n_actions), float(1 / (1 + np.exp(-found[-1])))
 
 

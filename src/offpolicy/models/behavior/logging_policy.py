@@ -117,6 +117,4 @@ def _is_policy(spec: Any) -> bool:
         return is_constant(spec)
     if any(hasattr(spec, part) for part in ("fit_behavior", "predict_proba", "fit")):
         return False
-    return callable(spec) or any(
-        hasattr(spec, part) for part in ("probabilities", "choices", "on_rows")
-    )
+    return callable(spec) or any(hasattr(spec, part) for part in ("probabilities", "choices", "on_rows"))

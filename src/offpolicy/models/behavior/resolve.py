@@ -19,13 +19,9 @@ def as_behavior_model(spec: Any) -> BehaviorModel:
             return Shares()
         if spec == "auto":
             return AutoBehavior()
-        raise UsageError(
-            f"behavior_model= must be 'shares', 'auto', a classifier or None. Got {spec!r} instead."
-        )
+        raise UsageError(f"behavior_model= must be 'shares', 'auto', a classifier or None. Got {spec!r} instead.")
     if isinstance(spec, type):
-        raise ModelError(
-            f"behavior_model= is the class {spec.__name__}. Give an instance: {spec.__name__}()."
-        )
+        raise ModelError(f"behavior_model= is the class {spec.__name__}. Give an instance: {spec.__name__}().")
     if hasattr(spec, "fit_behavior"):
         model: BehaviorModel = spec
         return model

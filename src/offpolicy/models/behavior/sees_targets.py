@@ -59,9 +59,7 @@ class SeesTargets:
 
 def with_targets(table: Any, targets: Sequence[Target], context: Context, rows: Ints) -> Any:
     """Append the probabilities of each target at some rows of the log to what a model reads there."""
-    blocks = [
-        t.probabilities(context.positions(rows) if t.shares_context else rows) for t in targets
-    ]
+    blocks = [t.probabilities(context.positions(rows) if t.shares_context else rows) for t in targets]
     extra: Floats = np.column_stack([np.empty((len(rows), 0)), *blocks])
     if isinstance(table, Encoded):
         return Encoded(np.column_stack([table.matrix, extra]), table.categorical)

@@ -57,9 +57,7 @@ class StateShares:
 
     def __post_init__(self) -> None:
         if self.smoothing != "auto" and not float(self.smoothing) >= 0:
-            raise UsageError(
-                f"smoothing= must be 'auto' or at least 0. Got {self.smoothing!r} instead."
-            )
+            raise UsageError(f"smoothing= must be 'auto' or at least 0. Got {self.smoothing!r} instead.")
         check_choice("time", self.time, "pooled", "step")
 
     def groups(self, log: Log, rows: Ints) -> Ints | None:
@@ -81,11 +79,7 @@ class StateShares:
         tally = np.bincount(cell, weights=data.weight, minlength=n_states * k)
         counts: Floats = tally.astype(np.float64).reshape(n_states, k)
         overall = counts.sum(axis=0) / counts.sum()
-        chosen = (
-            _best(counts, overall)
-            if self.smoothing == "auto"
-            else BackOff("overall", float(self.smoothing))
-        )
+        chosen = _best(counts, overall) if self.smoothing == "auto" else BackOff("overall", float(self.smoothing))
         return _BackedOff(counts, overall, chosen, share_of_unseen(data))
 
 

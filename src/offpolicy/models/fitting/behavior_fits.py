@@ -11,12 +11,7 @@ import numpy as np
 from offpolicy._threads import few_threads
 from offpolicy.errors import ModelError, first_rows
 from offpolicy.models.behavior.auto_behavior import AutoBehavior
-from offpolicy.models.behavior.behavior import (
-    BehaviorData,
-    BehaviorModel,
-    FittedBehavior,
-    floor_at,
-)
+from offpolicy.models.behavior.behavior import BehaviorData, BehaviorModel, FittedBehavior, floor_at
 from offpolicy.models.behavior.exploring import ExploringLogit
 from offpolicy.models.behavior.logging_policy import LoggingPolicy, is_given, is_known
 from offpolicy.models.behavior.resolve import as_behavior_model
@@ -64,9 +59,7 @@ class BehaviorFits:
     def is_known(self) -> bool:
         """Whether the logged propensities are used as they are, or those of cells follow from what was logged."""
         return is_known(
-            self.spec,
-            of_ratios=self.log.propensity is not None,
-            of_actions=self._actions.propensity is not None,
+            self.spec, of_ratios=self.log.propensity is not None, of_actions=self._actions.propensity is not None
         )
 
     @property
@@ -192,9 +185,7 @@ class BehaviorFits:
             return np.asarray(given[rows])
         target = given.target(self._actions)
         context = self._actions.context
-        asked: Floats = target.probabilities(
-            context.positions(rows) if target.shares_context else rows
-        )
+        asked: Floats = target.probabilities(context.positions(rows) if target.shares_context else rows)
         return asked
 
     def _matrices(self, part: Part, rows: Ints) -> Iterator[tuple[Ints, Floats]]:
@@ -204,10 +195,7 @@ class BehaviorFits:
             return
         for block in blocks(len(rows), len(log.actions)):
             at = rows[block]
-            yield (
-                at,
-                self._eligible(fit.predict(self._table(model, at), groups_of(model, log, at)), at),
-            )
+            yield (at, self._eligible(fit.predict(self._table(model, at), groups_of(model, log, at)), at))
 
     def _eligible(self, matrix: Floats, rows: Ints) -> Floats:
         """What could not be taken was not: its fitted probability belongs to the rest."""
@@ -298,9 +286,7 @@ def behaviors_of_cells(nuisances: Any) -> BehaviorFits | DensityFits:
         return behaviors_of(n)
     targets = tuple(cells.target(target) for target in n.targets)
     log = cells.log(n.log)
-    return BehaviorFits(
-        log, n.folds, n.behavior_model, n.seed, n.store, n.tables, targets, n.log, cells
-    )
+    return BehaviorFits(log, n.folds, n.behavior_model, n.seed, n.store, n.tables, targets, n.log, cells)
 
 
 def groups_of(model: Any, log: Log, rows: Ints) -> Ints | None:
@@ -322,9 +308,7 @@ def given_behavior(array: Floats, log: Log) -> Floats:
         )
     p: Floats = array[np.arange(n), log.action].astype(np.float64)
     if not (np.isfinite(p).all() and (p > 0).all() and (p <= 1).all()):
-        raise ModelError(
-            "the behavior array gives logged actions a probability that is not in (0, 1]."
-        )
+        raise ModelError("the behavior array gives logged actions a probability that is not in (0, 1].")
     total = array.sum(axis=1, dtype=np.float64)
     off = np.asarray(~(np.abs(total - 1) <= SUM_TOLERANCE) | (array < 0).any(axis=1))
     if off.any():

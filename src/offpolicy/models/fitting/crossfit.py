@@ -74,12 +74,7 @@ class CrossFit:
         return modeled_cells(self.cells)
 
     def values(
-        self,
-        split: Split,
-        repeat: int,
-        targets: list[Target],
-        emphasis: Floats | None = None,
-        tag: str = "",
+        self, split: Split, repeat: int, targets: list[Target], emphasis: Floats | None = None, tag: str = ""
     ) -> dict[str, Values]:
         """Q and v of every target in one split.
 
@@ -106,13 +101,7 @@ class CrossFit:
             predict = predict_numbers if log.is_continuous else predict_values
             with few_threads(len(rows)):
                 q[rows], values = predict(
-                    fit,
-                    features,
-                    log.context,
-                    rows,
-                    part_of(log.action, rows),
-                    targets,
-                    self.tables.of_action,
+                    fit, features, log.context, rows, part_of(log.action, rows), targets, self.tables.of_action
                 )
             for name, value in values.items():
                 v[name][rows] = value
@@ -140,9 +129,7 @@ class CrossFit:
         keys = [(kind, tag, *part.key) for part in parts]
         return keys, [partial(fit_part, part) for part in parts]
 
-    def fit_reward(
-        self, model: Any, part: Part, emphasis: Floats | None, kind: int
-    ) -> FittedReward:
+    def fit_reward(self, model: Any, part: Part, emphasis: Floats | None, kind: int) -> FittedReward:
         """A reward model fitted on the training units of a part, to rewards made of these units alone."""
         log = learned(self.log, part)
         if log is not self.log:
@@ -183,17 +170,11 @@ class CrossFit:
             rows, weight = rows[some], weight[some]
             count = None if count is None else count[some]
             if len(rows) == 0:
-                raise ModelError(
-                    "MRDR: no training row has a positive weight, since the target shares no action."
-                )
+                raise ModelError("MRDR: no training row has a positive weight, since the target shares no action.")
         if tables.merges(model) or counted:
             one = np.ones(len(rows))
             each = merged(
-                (
-                    tables.codes if tables.merges(model) else index,
-                    log.action,
-                    log.reward,
-                ),
+                (tables.codes if tables.merges(model) else index, log.action, log.reward),
                 rows,
                 one if weight is None else weight,
                 one if count is None else count,
@@ -240,8 +221,7 @@ def given_values(array: Floats, log: Log, target: Target) -> Values:
     n, k = len(log.action), len(log.actions)
     if array.shape != (n, k):
         raise ModelError(
-            f"a value array must have shape (n, K) = ({n}, {k}), one column for each of log.actions. "
-            f"Got {array.shape}."
+            f"a value array must have shape (n, K) = ({n}, {k}), one column for each of log.actions. Got {array.shape}."
         )
     if not np.isfinite(array).all():
         raise ModelError("the value array holds entries that are missing or infinite.")

@@ -164,18 +164,13 @@ class LinearDesign:
         values = encoded.matrix[:, list(self.numeric)]
         missing = np.isnan(values)
         scaled = np.where(missing, 0.0, (values - self.center) / self.scale)
-        blocks = [
-            sparse.csr_array(scaled),
-            sparse.csr_array(missing[:, list(self.flagged)].astype(np.float64)),
-        ]
+        blocks = [sparse.csr_array(scaled), sparse.csr_array(missing[:, list(self.flagged)].astype(np.float64))]
         for j, place in self.levels:
             column = encoded.matrix[:, j]
             code = np.where(np.isnan(column), -1, column).astype(np.int64)
             if len(place) == 0:  # nothing but missing values
                 continue
-            spot = np.where(
-                (code >= 0) & (code < len(place)), place[np.clip(code, 0, len(place) - 1)], -1
-            )
+            spot = np.where((code >= 0) & (code < len(place)), place[np.clip(code, 0, len(place) - 1)], -1)
             rows = np.flatnonzero(spot >= 0)
             shape = (len(column), int(place.max(initial=-1)) + 1)
             blocks.append(sparse.csr_array((np.ones(len(rows)), (rows, spot[rows])), shape=shape))

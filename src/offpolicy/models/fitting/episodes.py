@@ -66,19 +66,12 @@ class EpisodeFit:
         """Nothing yet: what is fitted depends on the target."""
 
     def values(
-        self,
-        split: Split,
-        repeat: int,
-        targets: list[Target],
-        emphasis: Floats | None = None,
-        tag: str = "",
+        self, split: Split, repeat: int, targets: list[Target], emphasis: Floats | None = None, tag: str = ""
     ) -> dict[str, Values]:
         """Q and v of every target in one split; ``emphasis`` multiplies the training weights (MRDR)."""
         return {t.name: self._values_of(split, repeat, t, emphasis, tag) for t in targets}
 
-    def _values_of(
-        self, split: Split, repeat: int, target: Target, emphasis: Floats | None, tag: str
-    ) -> Values:
+    def _values_of(self, split: Split, repeat: int, target: Target, emphasis: Floats | None, tag: str) -> Values:
         log = self.log
         given = self._given(self.value_model, target, "value_model")
         if given is not None:
@@ -131,13 +124,7 @@ class EpisodeFit:
         return CrossFit(self.log, self.folds, spec, behavior, self.seed, self.store)
 
     def _fits(
-        self,
-        model: Any,
-        split: Split,
-        repeat: int,
-        target: Target,
-        emphasis: Floats | None = None,
-        tag: str = "",
+        self, model: Any, split: Split, repeat: int, target: Target, emphasis: Floats | None = None, tag: str = ""
     ) -> Iterator[Any]:
         """The fit of each part of a split, in turn."""
         parts = self.folds.parts(split, repeat)
@@ -147,9 +134,7 @@ class EpisodeFit:
         makers: list[Callable[[], Any]] = [partial(fit_part, part) for part in parts]
         return self.store.get_all(keys, makers)
 
-    def _fit_values(
-        self, model: Any, target: Target, part: Part, *, emphasis: Floats | None, kind: int
-    ) -> Any:
+    def _fit_values(self, model: Any, target: Target, part: Part, *, emphasis: Floats | None, kind: int) -> Any:
         data = self._data(target, part, emphasis)
         with few_threads(len(data.rows)):
             fit = model.fit_values(data, seed_of(self.seed, kind, part.key))
@@ -162,9 +147,7 @@ class EpisodeFit:
         if emphasis is not None:
             weight = emphasis[rows] if weight is None else weight * emphasis[rows]
             if not (weight > 0).any():
-                raise ModelError(
-                    "MRDR: no training step has a positive weight, since the target shares no action."
-                )
+                raise ModelError("MRDR: no training step has a positive weight, since the target shares no action.")
         return ValueData(
             self.log,
             rows,
@@ -191,8 +174,7 @@ class EpisodeFit:
         if given is not None:
             if given.shape != log.action.shape or not np.isfinite(given).all() or (given < 0).any():
                 raise ModelError(
-                    "ratio= must hold one finite ratio ≥ 0 per step: shape "
-                    f"{log.action.shape}. Got {given.shape}."
+                    f"ratio= must hold one finite ratio ≥ 0 per step: shape {log.action.shape}. Got {given.shape}."
                 )
             return Ratios(given)
         scored_pi_b = self.behaviors.of_split(split, repeat).probability
@@ -238,10 +220,7 @@ class EpisodeFit:
         """Predictions made elsewhere: one array, or one for each policy."""
         if isinstance(spec, Mapping):
             if target.name not in spec:
-                raise ModelError(
-                    f"{name}= has no array for policy {target.name!r}."
-                    f"{did_you_mean(target.name, spec)}"
-                )
+                raise ModelError(f"{name}= has no array for policy {target.name!r}.{did_you_mean(target.name, spec)}")
             return plain_numbers(spec[target.name], f"value_model[{target.name!r}]", ModelError)
         return spec if isinstance(spec, np.ndarray) else None
 
@@ -261,9 +240,7 @@ def earlier_products(ratio: Floats, rows: Ints, log: Log) -> Floats:
     return np.where(lost > 0, 0.0, product)
 
 
-def normalized(
-    ratio: Floats, rows: Ints, log: Log, alive: Floats, mass_of: Any
-) -> tuple[Floats, float]:
+def normalized(ratio: Floats, rows: Ints, log: Log, alive: Floats, mass_of: Any) -> tuple[Floats, float]:
     """Ratios whose mean over the episodes of each step is the probability that the target is still running.
 
     Steps at which fewer than 50 episodes run are left as they are: their mean is mostly noise. Also gives how far

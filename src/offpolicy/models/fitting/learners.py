@@ -54,9 +54,7 @@ def fitted(learner: Any, X: Any, y: Array, weight: Floats | None, seed: int) -> 
     try:
         if reads_numbers(copy) and needs_plain(X, keeps_categories=categories):
             name = type(learner).__name__
-            return fit_plain(
-                X, weight, lambda Z: copy.fit(Z, y, **keywords), name, keeps_categories=categories
-            )
+            return fit_plain(X, weight, lambda Z: copy.fit(Z, y, **keywords), name, keeps_categories=categories)
         return copy.fit(X, y, **keywords)
     except OffPolicyError:
         raise
@@ -112,8 +110,7 @@ def _of_sklearn(learner: Any) -> list[str]:
     return [
         c.__name__
         for c in type(learner).__mro__
-        if c.__module__.startswith("sklearn.")
-        and not c.__module__.startswith(("sklearn.base", "sklearn.utils"))
+        if c.__module__.startswith("sklearn.") and not c.__module__.startswith(("sklearn.base", "sklearn.utils"))
     ]
 
 
@@ -146,9 +143,7 @@ def with_action(X: Any, codes: Ints, labels: tuple[Any, ...], name: str, learner
             frame[name] = pd.Categorical.from_codes(codes, categories=list(labels))
             return frame
         columns = [f"{name}={label}" for label in labels]
-        taken = pd.DataFrame(
-            one_hot(codes, len(labels)), columns=columns, index=frame.index, copy=False
-        )
+        taken = pd.DataFrame(one_hot(codes, len(labels)), columns=columns, index=frame.index, copy=False)
         return pd.concat([frame, taken], axis=1)
     return np.hstack([np.asarray(X, dtype=np.float64), one_hot(codes, len(labels))])
 
@@ -207,15 +202,9 @@ def asked(model: Any, method: str, X: Any) -> Any:
     except OffPolicyError:
         raise
     except Exception as error:
-        row = failing_row(
-            lambda rows: getattr(model, method)(_part(X, rows)), np.arange(_height(X))
-        )
-        where = (
-            f"{_height(X):,} rows together" if row is None else f"row {row:,} of those asked about"
-        )
-        raise ModelError(
-            f"{type(model).__name__}.{method} failed on {where}: {_said(error)}"
-        ) from error
+        row = failing_row(lambda rows: getattr(model, method)(_part(X, rows)), np.arange(_height(X)))
+        where = f"{_height(X):,} rows together" if row is None else f"row {row:,} of those asked about"
+        raise ModelError(f"{type(model).__name__}.{method} failed on {where}: {_said(error)}") from error
 
 
 def _height(X: Any) -> int:
@@ -231,15 +220,12 @@ def one_each(values: Any, n: int, model: Any) -> Floats:
     array = plain_numbers(values, f"{type(model).__name__}.predict", ModelError)
     if array.size != n or array.shape[:1] != (n,):
         raise ModelError(
-            f"{type(model).__name__}.predict gave shape {array.shape} for {n:,} rows. It must give one number per "
-            "row."
+            f"{type(model).__name__}.predict gave shape {array.shape} for {n:,} rows. It must give one number per row."
         )
     array = array.reshape(n)
     bad = ~np.isfinite(array)
     if bad.any():
-        raise ModelError(
-            f"{type(model).__name__}.predict gave {first_rows(bad, array)} that are not finite."
-        )
+        raise ModelError(f"{type(model).__name__}.predict gave {first_rows(bad, array)} that are not finite.")
     return array
 
 
@@ -249,9 +235,7 @@ def class_probabilities(model: Any, X: Any) -> Floats:
     given = plain_numbers(answer, f"{type(model).__name__}.predict_proba", ModelError)
     name, shape = type(model).__name__, (_height(X), len(model.classes_))
     if given.shape != shape:
-        raise ModelError(
-            f"{name}.predict_proba gave shape {given.shape}; (rows, classes) is {shape}."
-        )
+        raise ModelError(f"{name}.predict_proba gave shape {given.shape}; (rows, classes) is {shape}.")
     total = given.sum(axis=1)
     bad = ~np.isfinite(total) | (given < 0).any(axis=1) | (np.abs(total - 1) > PROBABILITY_SUM)
     if bad.any():

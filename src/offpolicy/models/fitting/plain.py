@@ -133,12 +133,7 @@ class PlainModel:
 
 
 def fit_plain(
-    X: Any,
-    weight: Floats | None,
-    fit: Callable[[Any], Any],
-    learner: str,
-    *,
-    keeps_categories: bool,
+    X: Any, weight: Floats | None, fit: Callable[[Any], Any], learner: str, *, keeps_categories: bool
 ) -> PlainModel:
     """Learn the table from training rows and fit a learner on it."""
     table = PlainTable.learn(X, weight, keeps_categories=keeps_categories)
@@ -148,9 +143,7 @@ def fit_plain(
 def needs_plain(X: Any, *, keeps_categories: bool) -> bool:
     """Whether a frame has columns that are not numbers."""
     return hasattr(X, "iloc") and any(
-        X[name].dtype.kind == "M"
-        or X[name].dtype == object
-        or _is_text(X[name], keeps_categories=keeps_categories)
+        X[name].dtype.kind == "M" or X[name].dtype == object or _is_text(X[name], keeps_categories=keeps_categories)
         for name in X.columns
     )
 

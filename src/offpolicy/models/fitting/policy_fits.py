@@ -57,21 +57,14 @@ def _models_rewards(learner: Any) -> bool:
     """Whether a learner models the reward; others give policies themselves."""
     if hasattr(learner, "fit_policy"):
         return False
-    return (
-        learner is None
-        or isinstance(learner, str)
-        or hasattr(learner, "fit_reward")
-        or is_learner(learner)
-    )
+    return learner is None or isinstance(learner, str) or hasattr(learner, "fit_reward") or is_learner(learner)
 
 
 def _by_reward(name: str, policy: CrossFitted, fits: CrossFit, part: Part) -> PartPolicy:
     """Greedy by a reward model that has not seen the fold; ties go to the first action."""
     log, model = fits.log, as_reward_model(policy.learner)
     rows, k = part.score, len(log.actions)
-    fit = fits.store.get(
-        (POLICY, name, *part.key), lambda: fits.fit_reward(model, part, None, POLICY)
-    )
+    fit = fits.store.get((POLICY, name, *part.key), lambda: fits.fit_reward(model, part, None, POLICY))
     features = fits.tables.for_model(model)
     codes = np.empty(len(rows), dtype=np.int64)
     for block in blocks(len(rows), k):
@@ -100,9 +93,7 @@ def _by_policy(name: str, policy: CrossFitted, fits: CrossFit, part: Part) -> Pa
     rows: Ints = part.score
     own = log.take(rows)
     target = resolve(name, made, own)
-    return PartPolicy(
-        rows, target, own.context.positions(np.arange(len(rows))) if target.shares_context else None
-    )
+    return PartPolicy(rows, target, own.context.positions(np.arange(len(rows))) if target.shares_context else None)
 
 
 def learned_from(learner: Any, log: Any) -> Any:
@@ -127,9 +118,7 @@ class PartPolicy:
 
     rows: Ints
     target: Target
-    positions: Ints | None = (
-        None  # of the rows in the context's table, where the policy shares contexts
-    )
+    positions: Ints | None = None  # of the rows in the context's table, where the policy shares contexts
 
     def probabilities(self, at: Ints) -> Floats:
         """(m, K) probabilities at some of its rows."""

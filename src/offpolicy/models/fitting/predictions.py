@@ -76,20 +76,13 @@ def predict_values(
                 predicted = _predict_needed(fit, read, positions, need)
             q[members] = predicted.at(local, taken)
             for target, pi in asked:
-                v[target.name][block] = (
-                    predicted.at(np.arange(len(block)), pi) if pi.ndim == 1 else predicted.mean(pi)
-                )
+                v[target.name][block] = predicted.at(np.arange(len(block)), pi) if pi.ndim == 1 else predicted.mean(pi)
             advance()
     return q, {name: value[inverse] for name, value in v.items()}
 
 
 def predict_all(
-    fit: FittedReward,
-    features: Any,
-    context: Context,
-    rows: Ints,
-    k: int,
-    of_action: ActionColumns | None = None,
+    fit: FittedReward, features: Any, context: Context, rows: Ints, k: int, of_action: ActionColumns | None = None
 ) -> Floats:
     """(m, K) predictions of every action for some rows of the log; rows that share a context are predicted once."""
     at, inverse = places(context.positions(rows), context.n_table)
@@ -200,9 +193,7 @@ class _Pairs:
         return np.bincount(self.row, weights=terms, minlength=self.shape[0]).astype(np.float64)
 
 
-def _predict_needed(
-    fit: FittedReward, read: _Reader, positions: Ints, need: Bools
-) -> _Grid | _Pairs:
+def _predict_needed(fit: FittedReward, read: _Reader, positions: Ints, need: Bools) -> _Grid | _Pairs:
     """Predictions where needed; of the whole grid where the model is quick at it and much is needed."""
     # A grid is of contexts by actions: columns that change with both are not in it.
     quick = None if read.of_action is not None else getattr(fit, "predict_grid", None)

@@ -40,10 +40,7 @@ if TYPE_CHECKING:
 
 
 def fit(
-    source: Any,
-    targets: Sequence[Target],
-    estimators: Sequence[Any],
-    others: Sequence[tuple[Split, int]] = (),
+    source: Any, targets: Sequence[Target], estimators: Sequence[Any], others: Sequence[tuple[Split, int]] = ()
 ) -> list[str]:
     """Fit every model that the estimators need and that is not there; what a reader should know of it.
 
@@ -56,9 +53,7 @@ def fit(
     emphasized = [e for e in estimators if e.emphasis is not None and "value" in e.needs]
     # Rewards of single decisions have one model for all policies.
     tags = [t.name for t in targets] if source.fits_by_policy else [""]
-    rewards = [
-        each for each in rewards if any(_missing(source, (REWARD, tag), *each) for tag in tags)
-    ]
+    rewards = [each for each in rewards if any(_missing(source, (REWARD, tag), *each) for tag in tags)]
     behaviors = [each for each in behaviors if _missing(source, (BEHAVIOR,), *each)]
     special = [
         (e, target.name, repeat)
@@ -92,9 +87,7 @@ def fit(
 def _splits(source: Any, estimators: Sequence[Any]) -> list[tuple[Split, int]]:
     return list(
         dict.fromkeys(
-            (e.split, repeat)
-            for e in estimators
-            for repeat in range(1 if e.split == "full" else source.repeats)
+            (e.split, repeat) for e in estimators for repeat in range(1 if e.split == "full" else source.repeats)
         )
     )
 
@@ -123,9 +116,7 @@ def _training(source: Any) -> tuple[Any, Ints, list[str]]:
         first += block.n
     log, note = scan.gathered(parts), []
     if share < 1:
-        note = [
-            f"models were fitted on {log.rows:,} of {scan.rows:,} rows (fit_rows=), drawn by a hash"
-        ]
+        note = [f"models were fitted on {log.rows:,} of {scan.rows:,} rows (fit_rows=), drawn by a hash"]
     return log, np.concatenate(units), note
 
 
@@ -186,9 +177,7 @@ def _large_behaviors(source: Any, splits: list[tuple[Split, int]]) -> list[tuple
         folds = plan.block(block.units, labels=block.fold)
         for key in keys:
             use = trains(key, folds)
-            counts[key] += np.bincount(
-                cell[use], weights=block.weight[use], minlength=len(counts[key])
-            )
+            counts[key] += np.bincount(cell[use], weights=block.weight[use], minlength=len(counts[key]))
     for key in keys:
         cell = np.flatnonzero(counts[key])
         data = BehaviorData(

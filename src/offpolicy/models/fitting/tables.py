@@ -36,9 +36,7 @@ class Tables:
         """The learner table of the distinct contexts, as it came or encoded as numbers."""
         if encoded not in self._tables:
             context = self.log.context
-            self._tables[encoded] = (
-                encode_table(context.coded_table) if encoded else context.learner_table
-            )
+            self._tables[encoded] = encode_table(context.coded_table) if encoded else context.learner_table
         return self._tables[encoded]
 
     def for_model(self, model: Any) -> Any:
@@ -67,9 +65,7 @@ class Tables:
 
     def mass(self, rows: Ints) -> Floats | None:
         """Weight of decisions in a fit: analysis weight × count; None when all are 1."""
-        parts = [
-            p for p in (self._each("weight", rows), self._each("count", rows)) if p is not None
-        ]
+        parts = [p for p in (self._each("weight", rows), self._each("count", rows)) if p is not None]
         if not parts:
             return None
         return np.asarray(parts[0] if len(parts) == 1 else parts[0] * parts[1], dtype=np.float64)

@@ -63,9 +63,7 @@ def context_codes(matrix: Floats) -> Ints:
 def sorted_rows(context: Ints, action: Ints, reward: Floats) -> Ints:
     """Positions in the order of context, action and reward."""
     pair = context * (int(action.max(initial=0)) + 1) + action
-    ordered = bool(
-        ((pair[1:] > pair[:-1]) | ((pair[1:] == pair[:-1]) & (reward[1:] >= reward[:-1]))).all()
-    )
+    ordered = bool(((pair[1:] > pair[:-1]) | ((pair[1:] == pair[:-1]) & (reward[1:] >= reward[:-1]))).all())
     return np.arange(len(pair)) if ordered else np.lexsort([reward, pair])
 
 
@@ -81,13 +79,7 @@ def merged(columns: tuple[Array, ...], rows: Ints, weight: Floats, count: Floats
 
 
 def held_out(
-    n: int,
-    weight: Floats | None,
-    count: Floats | None,
-    *,
-    share: float,
-    seed: int,
-    limit: int | None = None,
+    n: int, weight: Floats | None, count: Floats | None, *, share: float, seed: int, limit: int | None = None
 ) -> tuple[Part, Part]:
     """A validation part of about ``share`` of the units, and the rest; of at most ``limit`` rows.
 

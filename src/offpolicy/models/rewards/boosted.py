@@ -194,9 +194,7 @@ class BoostedReward:
         del rows  # bins are all that training needs
         return _Booster(lightgbm().train(parameters, binned, num_boost_round=rounds))
 
-    def parameters(
-        self, objective: str, seed: int, settings: dict[str, Any], rows: int
-    ) -> dict[str, Any]:
+    def parameters(self, objective: str, seed: int, settings: dict[str, Any], rows: int) -> dict[str, Any]:
         """LightGBM's parameters of one fit on so many rows."""
         return {
             **PARAMETERS,
@@ -207,11 +205,7 @@ class BoostedReward:
         }
 
     def tuned(
-        self,
-        objective: str,
-        seed: int,
-        rows: int,
-        parts: Callable[[dict[str, Any]], tuple[Any, Any]],
+        self, objective: str, seed: int, rows: int, parts: Callable[[dict[str, Any]], tuple[Any, Any]]
     ) -> tuple[dict[str, Any], int]:
         """Settings and rounds with the lowest validation loss.
 
@@ -236,9 +230,7 @@ class BoostedReward:
         return best[1], best[2]
 
 
-def fit_dataset(
-    model: BoostedReward, dataset: Any, rows: Ints, objective: str, seed: int
-) -> FittedReward:
+def fit_dataset(model: BoostedReward, dataset: Any, rows: Ints, objective: str, seed: int) -> FittedReward:
     """Fit on some rows of a dataset that is binned already; settings are chosen as in `fit_reward`."""
     settings, rounds = model.grid[0], model.rounds
     if model.validation > 0:

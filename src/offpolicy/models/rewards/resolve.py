@@ -36,9 +36,7 @@ def as_reward_model(spec: Any) -> RewardModel:
         word: RewardModel = REWARD_WORDS[spec or "auto"]()
         return word
     if isinstance(spec, type):
-        raise ModelError(
-            f"reward_model= is the class {spec.__name__}. Give an instance: {spec.__name__}()."
-        )
+        raise ModelError(f"reward_model= is the class {spec.__name__}. Give an instance: {spec.__name__}().")
     if hasattr(spec, "fit_reward"):
         model: RewardModel = spec
         return model

@@ -44,13 +44,9 @@ class RewardData:
         """Units they stand for."""
         return float(len(self.reward) if self.count is None else self.count.sum())
 
-    def split(
-        self, share: float, seed: int, limit: int | None = None
-    ) -> tuple[RewardData, RewardData]:
+    def split(self, share: float, seed: int, limit: int | None = None) -> tuple[RewardData, RewardData]:
         """A validation part of about ``share`` of the units, and the rest."""
-        parts = held_out(
-            len(self.reward), self.weight, self.count, share=share, seed=seed, limit=limit
-        )
+        parts = held_out(len(self.reward), self.weight, self.count, share=share, seed=seed, limit=limit)
         held, rest = (self._take(part) for part in parts)
         return held, rest
 
@@ -199,9 +195,7 @@ def note_of(model: Any) -> str:
     return str(getattr(model, "note", ""))
 
 
-def _fit_or_constant(
-    learner: Any, X: Any, y: Floats, weight: Floats | None, seed: int
-) -> ConstantReward | FittedMean:
+def _fit_or_constant(learner: Any, X: Any, y: Floats, weight: Floats | None, seed: int) -> ConstantReward | FittedMean:
     """Fit; a classifier that sees a single reward value has nothing to learn and is that constant."""
     if is_classifier(learner):
         values = np.unique(y)

@@ -46,17 +46,13 @@ class SplineReward:
             raise ModelError("SplineReward is for actions that are numbers. Use LinearReward.")
         if np.ptp(data.reward) == 0:
             return ConstantReward(float(data.reward[0]))
-        spline = SplineTransformer(
-            n_knots=self.knots, degree=3, knots="quantile", extrapolation="linear"
-        ).fit(data.action[:, None])
+        spline = SplineTransformer(n_knots=self.knots, degree=3, knots="quantile", extrapolation="linear").fit(
+            data.action[:, None]
+        )
         design = LinearDesign.learn(data.X, data.weight)
         binary = bool(np.isin(data.reward, (0.0, 1.0)).all())
         X = _columns(design, spline, data.X, data.action)
-        learner: Any = (
-            LogisticRegression(C=1.0 / self.penalty, max_iter=300)
-            if binary
-            else Ridge(alpha=self.penalty)
-        )
+        learner: Any = LogisticRegression(C=1.0 / self.penalty, max_iter=300) if binary else Ridge(alpha=self.penalty)
         with quiet():
             learner.fit(X, data.reward, sample_weight=data.weight)
         return _Spline(learner, design, spline, binary)

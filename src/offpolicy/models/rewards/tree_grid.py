@@ -86,12 +86,7 @@ class TreeGrid:
         return raw.T
 
     def _parts(
-        self,
-        node: dict[str, Any],
-        actions: Bools,
-        codes: Floats,
-        columns: list[Floats],
-        categories: dict[int, Array],
+        self, node: dict[str, Any], actions: Bools, codes: Floats, columns: list[Floats], categories: dict[int, Array]
     ) -> Parts:
         """Groups of actions and the leaf values that their rows reach under ``node``."""
         if "leaf_value" in node:

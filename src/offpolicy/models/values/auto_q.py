@@ -61,9 +61,7 @@ class AutoQ:
     def __post_init__(self) -> None:
         for name in self.candidates:
             if name not in CANDIDATES:
-                raise UsageError(
-                    f"no candidate is called {name!r}.{did_you_mean(name, CANDIDATES)}"
-                )
+                raise UsageError(f"no candidate is called {name!r}.{did_you_mean(name, CANDIDATES)}")
         if not self.candidates:
             raise UsageError("candidates= is empty. Name at least one.")
 
@@ -99,9 +97,7 @@ def choose(data: ValueData, states: Floats, candidates: tuple[str, ...], seed: i
     return next(n for n in candidates if errors[n] <= errors[best] + TIE * sizes[best])
 
 
-def bellman_error(
-    model: FittedValues, data: ValueData, states: Floats, seed: int
-) -> tuple[float, float]:
+def bellman_error(model: FittedValues, data: ValueData, states: Floats, seed: int) -> tuple[float, float]:
     """Mean square of the Bellman residual that regressions predict out of sample, and its whole mean square."""
     q, v = model.predict(data.rows)
     if not (np.isfinite(q).all() and np.isfinite(v).all()):
@@ -132,9 +128,7 @@ def _predictable(kind: str, X: Floats, y: Floats, half: Any, seed: int) -> float
             design = products(X)
             f = Ridge.fit(design[fit], y[fit]).predict(design[judge])
         else:
-            tree = DecisionTreeRegressor(
-                max_leaf_nodes=32, min_samples_leaf=20, random_state=seed % 2**31
-            )
+            tree = DecisionTreeRegressor(max_leaf_nodes=32, min_samples_leaf=20, random_state=seed % 2**31)
             f = tree.fit(X[fit], y[fit]).predict(X[judge])
         gain += float(np.sum(2 * y[judge] * f - f * f))
     return gain / len(y)
@@ -153,9 +147,7 @@ def recursion(name: str, data: ValueData, states: Floats, seed: int) -> PooledQ:
     groups = [np.flatnonzero(data.action[use] == a) for a in range(k)]
     stand_in = returns(data)[use]
     smoothers = [
-        _smoother(name, here[g], stand_in[g], None if weight is None else weight[g], seed)
-        if len(g)
-        else None
+        _smoother(name, here[g], stand_in[g], None if weight is None else weight[g], seed) if len(g) else None
         for g in groups
     ]
     following = data.following[use]
@@ -192,9 +184,7 @@ def recursion(name: str, data: ValueData, states: Floats, seed: int) -> PooledQ:
     return PooledQ(name, data, states, smoothers, levels, kept, bounds)
 
 
-def _smoother(
-    name: str, states: Floats, stand_in: Floats, weight: Floats | None, seed: int
-) -> Smoother:
+def _smoother(name: str, states: Floats, stand_in: Floats, weight: Floats | None, seed: int) -> Smoother:
     if name == "trees":
         return TreeSmoother.of(states, stand_in, weight, seed)
     if name == "neighbors":

@@ -94,18 +94,14 @@ class BalancedModel:
                 i = torch.as_tensor(at, device=place)
                 z, reward, change, logit = network(X[i], A[i])
                 error = (reward - R[i]) ** 2 + alive[i] * ((change - M[i]) ** 2).mean(dim=1)
-                ending = torch.nn.functional.binary_cross_entropy_with_logits(
-                    logit, over[i], reduction="none"
-                )
+                ending = torch.nn.functional.binary_cross_entropy_with_logits(logit, over[i], reduction="none")
                 total = (W[i] * (error + known[i] * ending)).mean()
                 share = B[i] / B[i].sum().clamp_min(1e-12)
                 gap = z.mean(dim=0) - (share[:, None] * z).sum(dim=0)
                 return total + self.balance * (gap**2).sum()
 
             unit = data.log.layout.unit[data.rows]
-            self.training.minimize(
-                network, loss, len(earned), self.training.held_out(unit, seed), seed
-            )
+            self.training.minimize(network, loss, len(earned), self.training.held_out(unit, seed), seed)
         ends = bool((data.following == ENDED).any())
         return _Balanced(network, center, scale, pace, gain, place, ends)
 
@@ -139,10 +135,7 @@ def _network(torch: Any, p: int, k: int, width: int) -> Any:
         def __init__(self) -> None:
             super().__init__()
             self.phi = torch.nn.Sequential(
-                torch.nn.Linear(p, width),
-                torch.nn.ELU(),
-                torch.nn.Linear(width, width),
-                torch.nn.ELU(),
+                torch.nn.Linear(p, width), torch.nn.ELU(), torch.nn.Linear(width, width), torch.nn.ELU()
             )
             self.out = torch.nn.Linear(width + p, k * (p + 2))
 
@@ -165,13 +158,9 @@ class _Balanced:
     place: str
     ends: bool
 
-    def step(
-        self, states: Floats, codes: Ints, rng: np.random.Generator
-    ) -> tuple[Floats, Floats, Floats]:
+    def step(self, states: Floats, codes: Ints, rng: np.random.Generator) -> tuple[Floats, Floats, Floats]:
         torch = import_torch("BalancedModel")
-        X = torch.as_tensor(
-            (states - self.center) / self.scale, dtype=torch.float32, device=self.place
-        )
+        X = torch.as_tensor((states - self.center) / self.scale, dtype=torch.float32, device=self.place)
         with torch.no_grad():
             _, reward, change, logit = self.network(X, torch.as_tensor(codes, device=self.place))
             over = torch.sigmoid(logit).double().cpu().numpy()

@@ -129,9 +129,7 @@ class _Fits:
         """What the regressions have to say about themselves."""
         return next((n for fit in self.models.values() if (n := getattr(fit, "note", ""))), "")
 
-    def add(
-        self, t: int, model: Any, use: Ints, y: Floats, seed: int, previous: Any
-    ) -> FittedReward | None:
+    def add(self, t: int, model: Any, use: Ints, y: Floats, seed: int, previous: Any) -> FittedReward | None:
         """Fit step t and keep it."""
         data, log = self.data, self.data.log
         weight = None if data.weight is None else data.weight[use]
@@ -186,9 +184,7 @@ def with_time(X: Any, step: Ints) -> Any:
     return np.column_stack([X, step])
 
 
-def rowwise_values(
-    fit: FittedReward, X: Any, rows: Ints, policy: StatePolicy
-) -> tuple[Floats, Floats]:
+def rowwise_values(fit: FittedReward, X: Any, rows: Ints, policy: StatePolicy) -> tuple[Floats, Floats]:
     """(m,) q and v where each row has its own features; only actions with π_e > 0 are predicted."""
     k = policy.target.n_actions
     q, v = np.empty(len(rows)), np.empty(len(rows))

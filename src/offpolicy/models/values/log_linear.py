@@ -40,12 +40,7 @@ class LogLinear:
 
     @classmethod
     def fit(
-        cls,
-        X: Floats,
-        y: Floats,
-        weight: Floats,
-        start: LogLinear | None = None,
-        penalty: float = PENALTY,
+        cls, X: Floats, y: Floats, weight: Floats, start: LogLinear | None = None, penalty: float = PENALTY
     ) -> LogLinear:
         """Newton's method from the mean of y, or from another fit of the same columns; the first column is 1."""
         size = float(weight.sum())
@@ -84,9 +79,7 @@ def _exponential(X: Floats, b: Floats) -> Floats:
     return np.asarray(np.exp(np.clip(X @ b, -LARGEST_LOG, LARGEST_LOG)))
 
 
-def _downhill(
-    loss: Callable[[Floats], float], b: Floats, move: Floats, now: float
-) -> tuple[Floats, float]:
+def _downhill(loss: Callable[[Floats], float], b: Floats, move: Floats, now: float) -> tuple[Floats, float]:
     """The longest of ten halvings of a step that does not raise the loss."""
     for _ in range(10):
         there = loss(b - move)

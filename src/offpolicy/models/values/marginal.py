@@ -203,9 +203,7 @@ def _chained(data: ValueData, pi_e: Floats, pi_b: Floats) -> _StateTable:
             table[0, state[at]] = 1.0
         else:
             mass = np.bincount(state[at], weights=weight[at], minlength=n)
-            total = np.bincount(
-                state[at], weights=weight[at] * chain[data.rows[at] - 1], minlength=n
-            )
+            total = np.bincount(state[at], weights=weight[at] * chain[data.rows[at] - 1], minlength=n)
             mean = np.minimum(total / np.where(mass > 0, mass, 1.0), most[t])
             table[t] = np.where(mass > 0, mean, np.nan)
         chain[data.rows[at]] = table[t, state[at]] * ratio[at]
@@ -262,9 +260,7 @@ def _regressed(data: ValueData, pi_e: Floats, pi_b: Floats, learner: Any, seed: 
     return fit
 
 
-def _fit_step(
-    X: Any, y: Floats, weight: Floats, learner: Any, seed: int, before: _Level | None
-) -> _Level:
+def _fit_step(X: Any, y: Floats, weight: Floats, learner: Any, seed: int, before: _Level | None) -> _Level:
     """One step's regression, held between 0 and the largest product seen; divided by its mean."""
     if not weight.any():  # only units of weight 0 come this far: whatever it is, it adds nothing
         weight = np.ones_like(weight)
@@ -311,7 +307,5 @@ class _Chain:
         for t, at in by_step(self.log, rows).items():
             model = self.models.get(t)
             if model is not None:
-                out[at] = model.predict(
-                    take_rows(self.features, self.log.context.positions(rows[at]))
-                )
+                out[at] = model.predict(take_rows(self.features, self.log.context.positions(rows[at])))
         return out

@@ -24,11 +24,7 @@ def _boosted_q() -> FittedQ:
 
 
 #: Value models in words, the same in Python and on the command line.
-VALUE_WORDS: dict[str, Callable[[], Any]] = {
-    "auto": AutoQ,
-    "tabular": Tabular,
-    "fitted-q": _boosted_q,
-}
+VALUE_WORDS: dict[str, Callable[[], Any]] = {"auto": AutoQ, "tabular": Tabular, "fitted-q": _boosted_q}
 
 
 def as_value_model(spec: Any, log: Log) -> ValueModel:

@@ -21,9 +21,7 @@ PAIRS_AT_ONCE = 200_000
 class FittedDynamics(Protocol):
     """A model of one step."""
 
-    def step(
-        self, states: Floats, codes: Ints, rng: np.random.Generator
-    ) -> tuple[Floats, Floats, Floats]:
+    def step(self, states: Floats, codes: Ints, rng: np.random.Generator) -> tuple[Floats, Floats, Floats]:
         """Mean reward (m,), a draw of the next state (m, p), and the probability that it was the last."""
         ...
 
@@ -73,16 +71,10 @@ class _Learned:
     ends: Any
     k: int
 
-    def step(
-        self, states: Floats, codes: Ints, rng: np.random.Generator
-    ) -> tuple[Floats, Floats, Floats]:
+    def step(self, states: Floats, codes: Ints, rng: np.random.Generator) -> tuple[Floats, Floats, Floats]:
         X = crossed(states, codes, self.k)
         reward = np.asarray(self.reward.predict(X), dtype=np.float64).reshape(len(codes))
-        over = (
-            np.full(len(codes), self.ends)
-            if isinstance(self.ends, float)
-            else self.ends.predict_proba(X)[:, 1]
-        )
+        over = np.full(len(codes), self.ends) if isinstance(self.ends, float) else self.ends.predict_proba(X)[:, 1]
         if self.change is None or self.residuals is None:
             return reward, states, np.ones(len(codes))
         noise = self.residuals[rng.integers(len(self.residuals), size=len(codes))]

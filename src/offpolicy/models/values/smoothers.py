@@ -75,21 +75,12 @@ class TreeSmoother:
     size: int
 
     @classmethod
-    def of(
-        cls,
-        states: Floats,
-        stand_in: Floats,
-        weight: Floats | None,
-        seed: int,
-        leaves: int = 200,
-    ) -> TreeSmoother:
+    def of(cls, states: Floats, stand_in: Floats, weight: Floats | None, seed: int, leaves: int = 200) -> TreeSmoother:
         """Grow the trees, to at most so many leaves each."""
         from sklearn.ensemble import ExtraTreesRegressor
 
         smallest = max(5, len(states) // leaves)
-        trees = ExtraTreesRegressor(
-            TREES, min_samples_leaf=smallest, max_features=1.0, random_state=seed % 2**31
-        )
+        trees = ExtraTreesRegressor(TREES, min_samples_leaf=smallest, max_features=1.0, random_state=seed % 2**31)
         trees.fit(states, stand_in, sample_weight=weight)
         sizes = np.array([tree.tree_.node_count for tree in trees.estimators_])
         offset = np.concatenate([[0], np.cumsum(sizes)[:-1]])

@@ -175,8 +175,7 @@ def _sparse_transitions(cells: Cells, count: Floats, total: Any) -> SparseTransi
 
     state_of = np.arange(cells.size) // cells.n_actions
     group = sparse.csr_array(
-        (np.ones(cells.size), (state_of, np.arange(cells.size))),
-        shape=(cells.n_states, cells.size),
+        (np.ones(cells.size), (state_of, np.arange(cells.size))), shape=(cells.n_states, cells.size)
     )
     in_state = group @ count
     by_state = sparse.diags_array(1.0 / np.where(in_state > 0, in_state, 1.0)) @ (group @ total)
@@ -190,9 +189,7 @@ def _sparse_transitions(cells: Cells, count: Floats, total: Any) -> SparseTransi
     return SparseTransitions(matrix.tocsr(), unseen, overall)
 
 
-def read_off(
-    log: Log, tables: Iterator[tuple[int, Floats, Floats]], rows: Ints
-) -> tuple[Floats, Floats]:
+def read_off(log: Log, tables: Iterator[tuple[int, Floats, Floats]], rows: Ints) -> tuple[Floats, Floats]:
     """(m,) q and v at rows of the log, from (t, q_t, v_t) given one t at a time."""
     state, action = log.context.positions(rows), log.action[rows]
     where = by_step(log, rows)

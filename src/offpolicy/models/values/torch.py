@@ -63,9 +63,7 @@ class Training:
 
     def __post_init__(self) -> None:
         if not 0 <= self.validation < 1:
-            raise UsageError(
-                f"validation= must be in the range [0, 1). Got {self.validation!r} instead."
-            )
+            raise UsageError(f"validation= must be in the range [0, 1). Got {self.validation!r} instead.")
 
     def place(self) -> str:
         """The device to use."""
@@ -80,9 +78,7 @@ class Training:
         chosen = rng.permutation(present)[: round(self.validation * len(present))]
         return np.asarray(np.isin(unit, chosen))
 
-    def minimize(
-        self, network: Any, loss: Callable[[Any], Any], size: int, held: Bools, seed: int
-    ) -> None:
+    def minimize(self, network: Any, loss: Callable[[Any], Any], size: int, held: Bools, seed: int) -> None:
         """Adam on mini-batches of rows; ``loss(rows)`` is their mean loss. Early stopping on ``held``."""
         torch = import_torch("A torch model")
         rng = np.random.default_rng(seed)
@@ -203,10 +199,7 @@ class _TorchValues:
         tensor = torch.as_tensor(np.ascontiguousarray(states), dtype=torch.float32)
         if self.timed:
             if tensor.ndim != 2:
-                raise ModelError(
-                    f"time='feature' needs flat states. Got shape {tuple(tensor.shape)}; use "
-                    "time='none'."
-                )
+                raise ModelError(f"time='feature' needs flat states. Got shape {tuple(tensor.shape)}; use time='none'.")
             t = torch.as_tensor(log.layout.step[rows] / max(self.data.horizon - 1, 1))
             tensor = torch.cat([tensor, t.to(torch.float32)[:, None]], dim=1)
         return tensor.to(self.place)
@@ -221,9 +214,7 @@ class _TorchValues:
             with torch.no_grad():
                 out = self.network(self.inputs(rows[at])).double().cpu().numpy()
             if out.shape != (len(at), k):
-                raise ModelError(
-                    f"the network gave {out.shape} for {len(at)} states and {k} actions."
-                )
+                raise ModelError(f"the network gave {out.shape} for {len(at)} states and {k} actions.")
             table = self.center + self.scale * out
             q[at], v[at] = self.data.policy.read_off(table, rows[at])
         return q, v
@@ -259,9 +250,7 @@ class TorchBehavior:
 
             def loss(at: Array) -> Any:
                 index = torch.as_tensor(at, device=place)
-                each = torch.nn.functional.cross_entropy(
-                    network(inputs[index]), action[index], reduction="none"
-                )
+                each = torch.nn.functional.cross_entropy(network(inputs[index]), action[index], reduction="none")
                 return (weight[index] * each).mean()
 
             units = np.arange(len(data.action)) if data.unit is None else data.unit

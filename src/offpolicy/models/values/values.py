@@ -47,13 +47,9 @@ class StatePolicy:
     def at_rows(self, rows: Ints) -> Floats:
         """(m, K) probabilities at rows of the log."""
         context = self.log.context
-        return self.target.probabilities(
-            context.positions(rows) if self.target.shares_context else rows
-        )
+        return self.target.probabilities(context.positions(rows) if self.target.shares_context else rows)
 
-    def read_off(
-        self, table: Floats, rows: Ints, pi: Floats | None = None
-    ) -> tuple[Floats, Floats]:
+    def read_off(self, table: Floats, rows: Ints, pi: Floats | None = None) -> tuple[Floats, Floats]:
         """(m,) q at the logged actions and (m,) v, from (m, K) values of every action at rows of the log."""
         pi = self.at_rows(rows) if pi is None else pi
         return table[np.arange(len(rows)), self.log.action[rows]], (pi * table).sum(axis=1)
@@ -90,9 +86,7 @@ class StatePolicy:
         state = self.log.context.positions(rows)
         pi = self.at_rows(rows)
         count = np.bincount(state, minlength=n)[:, None]
-        total = np.column_stack(
-            [np.bincount(state, weights=pi[:, a], minlength=n) for a in range(k)]
-        )
+        total = np.column_stack([np.bincount(state, weights=pi[:, a], minlength=n) for a in range(k)])
         mean = np.full((n, k), 1.0 / k) if otherwise is None else otherwise
         return np.asarray(np.where(count > 0, total / np.maximum(count, 1), mean))
 
@@ -155,12 +149,7 @@ class ValueData:
     def part(self, members: Bools) -> ValueData:
         """The data of some training steps: whole episodes."""
         weight = None if self.weight is None else self.weight[members]
-        return replace(
-            self,
-            rows=self.rows[members],
-            weight=weight,
-            ratios=lambda: self.ratios()[members],
-        )
+        return replace(self, rows=self.rows[members], weight=weight, ratios=lambda: self.ratios()[members])
 
     @cached_property
     def step(self) -> Ints:
@@ -267,8 +256,6 @@ def returns(data: ValueData) -> Floats:
     out = np.zeros(len(data.rows))
     for _, at in data.backward():
         later = data.following[at]
-        out[at] = data.reward[at] + data.discount * np.where(
-            later >= 0, total[np.maximum(later, 0)], 0.0
-        )
+        out[at] = data.reward[at] + data.discount * np.where(later >= 0, total[np.maximum(later, 0)], 0.0)
         total[data.rows[at]] = out[at]
     return out

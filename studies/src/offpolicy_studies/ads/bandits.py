@@ -180,10 +180,7 @@ def choice_counts(draws: NDArray[np.float32], onehot: NDArray[np.float32]) -> ND
 
 
 def monte_carlo_probabilities(
-    alpha: NDArray[np.float64],
-    beta: NDArray[np.float64],
-    draws: int,
-    rng: np.random.Generator,
+    alpha: NDArray[np.float64], beta: NDArray[np.float64], draws: int, rng: np.random.Generator
 ) -> NDArray[np.float64]:
     """Return beta Thompson sampling's choice probabilities by simulation, as the paper does.
 

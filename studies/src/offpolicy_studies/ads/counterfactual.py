@@ -151,11 +151,7 @@ def _rounds(matrix: NDArray[np.float32], pairs: Pairs, seed: int, training: Trai
 
 
 def _labelled(
-    matrix: NDArray[np.float32],
-    pairs: Pairs,
-    clicks: NDArray[np.int64],
-    others: NDArray[np.int64],
-    fold: int,
+    matrix: NDArray[np.float32], pairs: Pairs, clicks: NDArray[np.int64], others: NDArray[np.int64], fold: int
 ) -> tuple[Any, Any]:
     """Return (features, click rates, impressions) outside and inside a fold."""
     inside = clicks[:, fold], others[:, fold]

@@ -116,10 +116,7 @@ def _intervals(estimate: op.Estimate) -> dict[str, list[float]]:
     A click on a rarely shown design carries a large weight, so scores are skewed and normal
     intervals too short; the default sees that.
     """
-    return {
-        "normal": list(estimate.interval(0.95, "normal")),
-        "automatic": list(estimate.interval(0.95)),
-    }
+    return {"normal": list(estimate.interval(0.95, "normal")), "automatic": list(estimate.interval(0.95))}
 
 
 def estimate_cell(world: World, cell: AdCell, log: op.BanditLog) -> dict[str, Any]:
@@ -161,8 +158,6 @@ def estimate_cell(world: World, cell: AdCell, log: op.BanditLog) -> dict[str, An
         )
         found = {e: ev["cb", e] for e in ESTIMATORS}
         record["estimates"][name] = {e: [v.value, v.std_error] for e, v in found.items()}
-        record["difference_std_error"][name] = {
-            e: (v - found["DML"]).std_error for e, v in found.items() if e != "DML"
-        }
+        record["difference_std_error"][name] = {e: (v - found["DML"]).std_error for e, v in found.items() if e != "DML"}
         record["dml_intervals"][name] = _intervals(found["DML"])
     return record

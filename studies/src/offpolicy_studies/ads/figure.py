@@ -44,10 +44,7 @@ def draw(results: Sequence[dict[str, Any]], folder: Path) -> list[Path]:
 
 
 #: Interval: color of its bar, shift, label.
-BARS = {
-    "normal": ("0.25", -0.09, "DML, Proposition 1"),
-    "automatic": ("#1769aa", 0.09, "DML, automatic interval"),
-}
+BARS = {"normal": ("0.25", -0.09, "DML, Proposition 1"), "automatic": ("#1769aa", 0.09, "DML, automatic interval")}
 
 
 def _panel(ax: Any, result: dict[str, Any]) -> None:
@@ -67,10 +64,7 @@ def _panel(ax: Any, result: dict[str, Any]) -> None:
     title = f"campaign {result['campaign'] + 1}\n"
     if result["lift"] is not None:
         low, high = result["lift"]["normal"]
-        title += (
-            f"lift {result['lift']['value']:+.0%} [{low:+.0%}, {high:+.0%}], "
-            f"true {result['true_lift']:+.0%}"
-        )
+        title += f"lift {result['lift']['value']:+.0%} [{low:+.0%}, {high:+.0%}], true {result['true_lift']:+.0%}"
     ax.set_title(title, fontsize=9)
     ax.set_xticks([0, 1], ["logging\npolicy", "best design\nper context"])
     ax.set_xlim(-0.5, 1.5)

@@ -23,12 +23,7 @@ if TYPE_CHECKING:
 
 
 def improvement(
-    world: World,
-    earlier: Iterable[AdCell],
-    last: AdCell,
-    log: op.BanditLog,
-    *,
-    training: Training | None = None,
+    world: World, earlier: Iterable[AdCell], last: AdCell, log: op.BanditLog, *, training: Training | None = None
 ) -> dict[str, Any]:
     """Train on the earlier batches of a campaign and evaluate by DML on the last one.
 

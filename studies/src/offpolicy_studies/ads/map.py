@@ -98,10 +98,7 @@ def reproduce(options: Args) -> dict[str, Any]:
     """
     if not options.seeds or not options.batches:
         raise UsageError("seeds and batches must each name at least one number.")
-    for name, asked_for, known in (
-        ("places", options.places, NAMES),
-        ("models", options.models, MODELS),
-    ):
+    for name, asked_for, known in (("places", options.places, NAMES), ("models", options.models, MODELS)):
         unknown = [value for value in asked_for if value not in known]
         if unknown or not asked_for:
             raise UsageError(f"{name} must be among {', '.join(known)}. Got {unknown} instead.")
@@ -128,9 +125,7 @@ def show(summary: dict[str, Any]) -> str:
 
 
 def _run(options: Args, out: Path) -> None:
-    worlds = list(
-        product((NAMES[name] for name in options.places), options.seeds, options.campaigns)
-    )
+    worlds = list(product((NAMES[name] for name in options.places), options.seeds, options.campaigns))
     last = max(options.batches)
     first = [Task(p, s, c, last, None, options) for p, s, c in worlds]
     first = [task for task in first if not task.path(last).exists()]

@@ -50,10 +50,7 @@ def pooled(lines: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
                     "behavior": behavior,
                     "records": len(own),
                     "rmse": {"DR-full": _root(full), "DML": _root(dml)},
-                    "median": {
-                        name: float(np.median(np.abs(e)))
-                        for name, e in (("DR-full", full), ("DML", dml))
-                    },
+                    "median": {name: float(np.median(np.abs(e))) for name, e in (("DR-full", full), ("DML", dml))},
                     "against_full": compare_groups(full, dml, [line["key"][1:4] for line in own]),
                     "parts": parts(full, dml),
                 }
@@ -87,16 +84,12 @@ def _cell(records: list[dict[str, Any]], behavior: str) -> dict[str, Any]:
         "bias": dict(zip(ESTIMATORS, error.mean(0).tolist(), strict=True)),
         "median": dict(zip(ESTIMATORS, np.median(np.abs(error), 0).tolist(), strict=True)),
         # What a single batch has of the sum of squares: near 1 where one click decides a mean.
-        "largest_share": dict(
-            zip(ESTIMATORS, ((error**2).max(0) / (error**2).sum(0)).tolist(), strict=True)
-        ),
+        "largest_share": dict(zip(ESTIMATORS, ((error**2).max(0) / (error**2).sum(0)).tolist(), strict=True)),
         "logged_mean": float(np.sqrt((logged**2).mean())),
         "paper_order": bool(rmse[at["IPW"]] > rmse[at["DR-full"]] > rmse[at["DML"]]),
         # Positive in the paper's order; the largest of all cells comes closest to it.
         "toward_paper": float(
-            np.log(
-                [rmse[at["IPW"]] / rmse[at["DR-full"]], rmse[at["DR-full"]] / rmse[at["DML"]]]
-            ).min()
+            np.log([rmse[at["IPW"]] / rmse[at["DR-full"]], rmse[at["DR-full"]] / rmse[at["DML"]]]).min()
         ),
         # Residual variance where the model was fitted over that where it was not: 1 without over-fitting.
         "in_sample_share": _median_ratio(spread[:, at["DR-full"]], spread[:, at["DML"]]),

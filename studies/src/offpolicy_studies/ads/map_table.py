@@ -46,9 +46,7 @@ def _pooled(groups: list[dict[str, Any]]) -> Iterable[str]:
 
 def _row(cell: dict[str, Any]) -> str:
     best = min(cell["rmse"].values())
-    values: Iterable[str] = (
-        f"**{v:.3f}**" if v == best else f"{v:.3f}" for v in cell["rmse"].values()
-    )
+    values: Iterable[str] = (f"**{v:.3f}**" if v == best else f"{v:.3f}" for v in cell["rmse"].values())
     test, (gap, gap_error) = cell["against_full"], cell["over_fitting"]
     return (
         f"| ×{cell['rate']} | {cell['effects']:g} | {cell['overlap']} | {cell['model']} | "

@@ -63,8 +63,7 @@ class Online:
             raise DataError(f"rate has shape {self.rate.shape}, n has shape {self.n.shape}.")
         if not self.defined.any():
             raise DataError(
-                "No cell has an online click, so no relative error exists. "
-                "Give the contextual arm more impressions."
+                "No cell has an online click, so no relative error exists. Give the contextual arm more impressions."
             )
 
     @property
@@ -147,17 +146,12 @@ def rmse_spread(
     True
     """
     if online_around not in {"estimate", "online"}:
-        raise UsageError(
-            f"'online_around' must be 'estimate' or 'online'. Got {online_around!r} instead."
-        )
+        raise UsageError(f"'online_around' must be 'estimate' or 'online'. Got {online_around!r} instead.")
     keep, w = online.defined, _weights(online)
     columns = (estimate, std_error, online.std_error, online.rate)
     v, se, se_online, rate = (_single(x[keep]) for x in columns)
     center = v if online_around == "estimate" else rate
-    simulated = [
-        _simulated(v + se * z[0], center + se_online * z[1], rate, w)
-        for z in _chunks(draws, len(v), seed)
-    ]
+    simulated = [_simulated(v + se * z[0], center + se_online * z[1], rate, w) for z in _chunks(draws, len(v), seed)]
     value = relative_rmse(estimate, online)
     return _spread(value, simulated, center / se_online, online)
 
@@ -267,10 +261,7 @@ def _rms(error: NDArray[Any], unit: NDArray[Any], weight: NDArray[Any]) -> NDArr
 
 
 def _simulated(
-    estimate: NDArray[np.float32],
-    online: NDArray[np.float32],
-    rate: NDArray[np.float32],
-    weight: Floats,
+    estimate: NDArray[np.float32], online: NDArray[np.float32], rate: NDArray[np.float32], weight: Floats
 ) -> NDArray[np.float32]:
     """Relative-RMSEs of simulated tables, (2, draws): divided by the drawn and the observed V̄."""
     error, w = estimate - online, _single(weight)
@@ -303,9 +294,7 @@ def forget_draws() -> None:
     _normals.cache_clear()
 
 
-def _spread(
-    value: float, simulated: list[NDArray[np.float32]], distance: NDArray[Any], online: Online
-) -> Spread:
+def _spread(value: float, simulated: list[NDArray[np.float32]], distance: NDArray[Any], online: Online) -> Spread:
     drawn, fixed = np.concatenate(simulated, axis=1, dtype=np.float64)
     low, high = np.quantile(drawn, norm.cdf([-1.0, 1.0]))
     return Spread(

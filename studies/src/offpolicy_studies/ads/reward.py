@@ -101,9 +101,7 @@ class TunedBoosting:
         found: Boosted | Constant = self.known[key]
         return found
 
-    def _tuned(
-        self, matrix: NDArray[np.float32], y: Floats, count: NDArray[np.int64], seed: int
-    ) -> Boosted | Constant:
+    def _tuned(self, matrix: NDArray[np.float32], y: Floats, count: NDArray[np.int64], seed: int) -> Boosted | Constant:
         import lightgbm as lgb
 
         held = np.random.default_rng(seed).binomial(count, self.validation)
@@ -117,9 +115,7 @@ class TunedBoosting:
             base = {"categorical_feature": columns, "free_raw_data": False}
             params = self.params(self.leaves[0])
             first = lgb.Dataset(train[0], train[1], weight=train[2], params=params, **base)
-            second = lgb.Dataset(
-                valid[0], valid[1], weight=valid[2], reference=first, params=params, **base
-            )
+            second = lgb.Dataset(valid[0], valid[1], weight=valid[2], reference=first, params=params, **base)
             for leaves in self.leaves:
                 booster = lgb.train(
                     self.params(leaves),
@@ -135,9 +131,7 @@ class TunedBoosting:
         if best is None:
             return mean
         leaves, columns, rounds = best
-        everything = lgb.Dataset(
-            matrix, y, weight=count.astype(np.float64), categorical_feature=columns
-        )
+        everything = lgb.Dataset(matrix, y, weight=count.astype(np.float64), categorical_feature=columns)
         return Boosted(lgb.train(self.params(leaves), everything, rounds))
 
     def params(self, leaves: int) -> dict[str, Any]:

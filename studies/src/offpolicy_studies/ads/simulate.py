@@ -15,12 +15,7 @@ import numpy as np
 
 import offpolicy as op
 from offpolicy._output import written_whole
-from offpolicy_studies.ads.bandits import (
-    BetaPosterior,
-    LogisticPosterior,
-    choice_counts,
-    logistic_prior,
-)
+from offpolicy_studies.ads.bandits import BetaPosterior, LogisticPosterior, choice_counts, logistic_prior
 from offpolicy_studies.ads.config import generator
 
 if TYPE_CHECKING:
@@ -114,9 +109,7 @@ def simulate_campaign(world: World, campaign: int) -> Iterator[AdCell]:
     for batch in range(cfg.batches):
         mu = world.click_probabilities(campaign, batch)
         rng = generator(world.seed, _MAB, campaign, batch)
-        pi_b = np.asarray(
-            op.policies.beta_thompson_probabilities(mab.alpha, mab.beta), dtype=np.float64
-        )
+        pi_b = np.asarray(op.policies.beta_thompson_probabilities(mab.alpha, mab.beta), dtype=np.float64)
         shown = _draw_pairs(world.mab_sizes[campaign, batch], own.share, pi_b, rng)
         pair = np.flatnonzero(shown)
         clicks = rng.binomial(shown[pair], mu.ravel()[pair])
@@ -142,16 +135,11 @@ def simulate_campaign(world: World, campaign: int) -> Iterator[AdCell]:
             true_value=float(own.share @ np.einsum("xk,xk->x", choice, mu)) / cfg.cb_draws,
             true_logged=float(own.share @ (mu @ pi_b)),
         )
-        mab = mab.updated(
-            np.bincount(design, shown[pair], minlength=k), np.bincount(design, clicks, minlength=k)
-        )
+        mab = mab.updated(np.bincount(design, shown[pair], minlength=k), np.bincount(design, clicks, minlength=k))
 
 
 def _draw_pairs(
-    size: int,
-    share: NDArray[np.float64],
-    pi_b: NDArray[np.float64],
-    rng: np.random.Generator,
+    size: int, share: NDArray[np.float64], pi_b: NDArray[np.float64], rng: np.random.Generator
 ) -> NDArray[np.int64]:
     """Return impressions of each (context, design) pair, flat, for designs that ignore contexts."""
     k = len(pi_b)

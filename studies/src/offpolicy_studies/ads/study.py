@@ -81,10 +81,7 @@ def reproduce(options: Args) -> dict[str, Any]:
 
     tasks = _missing(job, out, figure=options.figure)
     if tasks:
-        for stage, title, todo in (
-            ("data", "simulation", _unsimulated(job)),
-            ("estimates", "estimates", tasks),
-        ):
+        for stage, title, todo in (("data", "simulation", _unsimulated(job)), ("estimates", "estimates", tasks)):
             cpu |= staged(stage, partial(work.run, title, todo, options.workers))
     cells = _records(out / "cells.jsonl", "campaign", "batch")
     records = [cells[key] for key in sorted(cells)]

@@ -32,9 +32,7 @@ PAPER = {
 }
 
 
-def summarize(
-    records: Sequence[dict[str, Any]], *, draws: int = DRAWS, seed: int = 0
-) -> dict[str, Any]:
+def summarize(records: Sequence[dict[str, Any]], *, draws: int = DRAWS, seed: int = 0) -> dict[str, Any]:
     """Return the study's numbers as plain values.
 
     Parameters
@@ -71,9 +69,7 @@ def summarize(
             table[name] = {**asdict(spread), "truth": asdict(truth_error(value, se, truth, n))}
             if name != "DML":
                 paired = np.array([r["difference_std_error"][behavior][name] for r in records])
-                test = rmse_difference(
-                    (value, dml), (se, dml_se), paired, online, draws=draws, seed=seed
-                )
+                test = rmse_difference((value, dml), (se, dml_se), paired, online, draws=draws, seed=seed)
                 tests[name] = {**asdict(test), "z": test.z, "p_value": test.p_value}
         out["estimators"][behavior] = table
         out["against_dml"][behavior] = tests
@@ -123,12 +119,8 @@ def markdown(summary: dict[str, Any]) -> str:
         )
     lines.append("")
     for behavior, kinds in summary["dml_intervals"].items():
-        parts = [
-            f"{k} {v['coverage']:.1%} (mean width {v['width']:.2f} V)" for k, v in kinds.items()
-        ]
-        lines.append(
-            f"DML's 95% intervals with {behavior} π_b cover the truth: {'; '.join(parts)}."
-        )
+        parts = [f"{k} {v['coverage']:.1%} (mean width {v['width']:.2f} V)" for k, v in kinds.items()]
+        lines.append(f"DML's 95% intervals with {behavior} π_b cover the truth: {'; '.join(parts)}.")
     return "\n".join(lines) + "\n"
 
 

@@ -105,12 +105,8 @@ def make_world(config: AdConfig, seed: int) -> World:
     """
     contexts = _context_pool(config, generator(seed, _POOL))
     onehot = one_hot(contexts, [levels for _, levels in config.columns])
-    campaigns = tuple(
-        _campaign(config, c, onehot, generator(seed, _CAMPAIGN, c)) for c in range(config.campaigns)
-    )
-    traffic = np.outer(
-        config.campaign_traffic, np.resize(config.slot_traffic, config.batches)
-    ).ravel()
+    campaigns = tuple(_campaign(config, c, onehot, generator(seed, _CAMPAIGN, c)) for c in range(config.campaigns))
+    traffic = np.outer(config.campaign_traffic, np.resize(config.slot_traffic, config.batches)).ravel()
     traffic = traffic / traffic.sum()
     # Independent Poisson traffic and a coin per impression, given the two totals, is multinomial.
     rng = generator(seed, _SIZES)
@@ -138,9 +134,7 @@ def _context_pool(config: AdConfig, rng: np.random.Generator) -> NDArray[np.int1
     return np.stack(np.unravel_index(codes, sizes), axis=1).astype(np.int16)
 
 
-def _campaign(
-    config: AdConfig, index: int, onehot: NDArray[np.float32], rng: np.random.Generator
-) -> Campaign:
+def _campaign(config: AdConfig, index: int, onehot: NDArray[np.float32], rng: np.random.Generator) -> Campaign:
     k = config.designs[index]
     names = np.repeat([n for n, _ in config.columns], [levels for _, levels in config.columns])
     share = rng.permutation(np.arange(1, config.contexts + 1, dtype=np.float64) ** -config.zipf)

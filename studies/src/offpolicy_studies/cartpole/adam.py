@@ -26,10 +26,7 @@ class Adam:
         import torch
 
         return cls(
-            torch.zeros_like(flat),
-            torch.zeros_like(flat),
-            rate.to(flat)[:, None],
-            torch.zeros((), device=flat.device),
+            torch.zeros_like(flat), torch.zeros_like(flat), rate.to(flat)[:, None], torch.zeros((), device=flat.device)
         )
 
     def update(self, flat: Any, grad: Any) -> None:

@@ -46,9 +46,7 @@ def truth(act: Any, rollouts: int, seed: int, settings: Settings, device: str) -
     lengths: list[np.ndarray] = []
     chunk = 10_000
     for k, start in enumerate(range(0, rollouts, chunk)):
-        draws = environment.draw_start(
-            np.random.default_rng([seed, 77, k]), min(chunk, rollouts - start), settings.cap
-        )
+        draws = environment.draw_start(np.random.default_rng([seed, 77, k]), min(chunk, rollouts - start), settings.cap)
         done = environment.roll_out(
             act, draws, epsilon=0, cap=settings.cap, period=settings.noise_period, device=device
         )
@@ -86,9 +84,7 @@ class Collected:
         }
 
 
-def collect(
-    act: Any, cell: Cell, replications: list[int], settings: Settings, device: str
-) -> Collected:
+def collect(act: Any, cell: Cell, replications: list[int], settings: Settings, device: str) -> Collected:
     """Play the episodes of several data sets and keep their pictures on the device."""
     import torch
 
@@ -127,9 +123,7 @@ def fit_block(
         groups += mine
         seeds.append(cell.rng(WEIGHTS, r).integers(2**31, size=(len(mine), len(KINDS))))
         rngs += cell.rng(MINIBATCHES, r).spawn(len(mine))
-    trainer = training.Trainer(
-        episodes, steps, groups, np.concatenate(seeds), 1 - cell.epsilon / 2, settings, n
-    )
+    trainer = training.Trainer(episodes, steps, groups, np.concatenate(seeds), 1 - cell.epsilon / 2, settings, n)
     trainer.minibatches(rngs)
     clock.lap("prepare")
     curve = training.train(trainer, lambda done: tick(done / settings.steps))
@@ -163,9 +157,7 @@ def fit_block(
         "frames": fitted.frames,
         "seconds": seconds,
         "frames_per_s": fitted.frames / seconds["train"],
-        "peak_gib": torch.cuda.max_memory_allocated() / 2**30
-        if device.startswith("cuda")
-        else None,
+        "peak_gib": torch.cuda.max_memory_allocated() / 2**30 if device.startswith("cuda") else None,
         "curve": curve.round(4).tolist(),
     }
     return out, timing

@@ -190,9 +190,7 @@ def warm_start(steps: Steps, rows: np.ndarray, kernel: np.ndarray) -> Warm:
     return Warm(value, base, max(spread, 1e-3))
 
 
-def mrdr(
-    gap: np.ndarray, time: np.ndarray, clean: np.ndarray, follow: float
-) -> tuple[np.ndarray, np.ndarray]:
+def mrdr(gap: np.ndarray, time: np.ndarray, clean: np.ndarray, follow: float) -> tuple[np.ndarray, np.ndarray]:
     """Return targets and weights of the more robust doubly robust q (Farajtabar et al., 2018).
 
     With a deterministic target followed with the known probability p = ``follow``, their objective is a

@@ -46,9 +46,7 @@ def step(physics: Any, action: Any) -> Any:
     cos, sin = torch.cos(angle), torch.sin(angle)
     total, pole_moment = CART_MASS + POLE_MASS, POLE_MASS * HALF_LENGTH
     temp = (force + pole_moment * spin * spin * sin) / total
-    turn = (GRAVITY * sin - cos * temp) / (
-        HALF_LENGTH * (4.0 / 3.0 - POLE_MASS * cos * cos / total)
-    )
+    turn = (GRAVITY * sin - cos * temp) / (HALF_LENGTH * (4.0 / 3.0 - POLE_MASS * cos * cos / total))
     push = temp - pole_moment * turn * cos / total
     return torch.stack([x + TAU * v, v + TAU * push, angle + TAU * spin, spin + TAU * turn], -1)
 

@@ -129,9 +129,7 @@ class Ensemble:
         return out
 
 
-def forward(
-    net: Ensemble, images: Any, extras: Any, *, train: bool, flat: Any = None, running: Any = None
-) -> Any:
+def forward(net: Ensemble, images: Any, extras: Any, *, train: bool, flat: Any = None, running: Any = None) -> Any:
     """Run every network on its group's images.
 
     Parameters

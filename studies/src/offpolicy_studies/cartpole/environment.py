@@ -152,17 +152,13 @@ def _by_episode(lengths: Any, log: list[tuple[Any, ...]]) -> Episodes:
             if value is None:
                 continue
             if columns[k] is None:
-                columns[k] = torch.empty(
-                    (total, *value.shape[1:]), dtype=value.dtype, device=value.device
-                )
+                columns[k] = torch.empty((total, *value.shape[1:]), dtype=value.dtype, device=value.device)
             columns[k][rows] = value
         log[t] = ()  # the pictures of a step are freed as soon as they are copied
     return Episodes(lengths, *columns)
 
 
-def values_from(
-    policy: Policy, physics: Any, pattern: Any, time: Any, action: Any, *, cap: int, period: int
-) -> Any:
+def values_from(policy: Policy, physics: Any, pattern: Any, time: Any, action: Any, *, cap: int, period: int) -> Any:
     """Return q_t(s, a) by simulation: take ``action``, then follow the policy to the end (n,).
 
     Dynamics and policy are deterministic, so one roll-out from the hidden state is exact.

@@ -64,16 +64,11 @@ def as_log(arrays: dict[str, np.ndarray]) -> op.Trajectories:
     """Return one data set as a log; a state is the number of its step, by which arrays answer."""
     steps = len(arrays["actions"])
     return op.Trajectories.from_arrays(
-        np.arange(steps),
-        arrays["actions"].astype(int),
-        np.ones(steps),
-        lengths=arrays["lengths"].astype(int),
+        np.arange(steps), arrays["actions"].astype(int), np.ones(steps), lengths=arrays["lengths"].astype(int)
     )
 
 
-def estimate(
-    arrays: dict[str, np.ndarray], epsilon: float
-) -> dict[str, dict[str, dict[str, float]]]:
+def estimate(arrays: dict[str, np.ndarray], epsilon: float) -> dict[str, dict[str, dict[str, float]]]:
     """Compute every estimator for one data set: behavior → estimator → value, error, interval."""
     log, target = as_log(arrays), np.eye(2)[arrays["greedy"].astype(int)]
     labels = arrays["folds"].astype(int)
@@ -164,9 +159,7 @@ def diagnose(arrays: dict[str, np.ndarray], epsilon: float) -> dict[str, Any]:
         out[name] = {"bias": float(error.mean()), "rmse": float(np.sqrt((error**2).mean()))}
     out["q_spread"] = float(truth.std())
     out["logged_value"] = float(lengths.mean())
-    out["clean_episodes"] = float(
-        np.mean(np.logical_and.reduceat(action == greedy, last - lengths + 1))
-    )
+    out["clean_episodes"] = float(np.mean(np.logical_and.reduceat(action == greedy, last - lengths + 1)))
     return out
 
 
@@ -203,8 +196,4 @@ def estimate_cells(out: Path, cells: list[Cell], replications: int, jobs: int | 
 def _one(task: tuple[str, float, Path, int]) -> dict[str, Any]:
     name, epsilon, out, r = task
     arrays = store.load_arrays(store.arrays_path(out, name, r))
-    return {
-        "replication": r,
-        "estimates": estimate(arrays, epsilon),
-        "diagnostics": diagnose(arrays, epsilon),
-    }
+    return {"replication": r, "estimates": estimate(arrays, epsilon), "diagnostics": diagnose(arrays, epsilon)}

@@ -77,9 +77,7 @@ def windows(x: Any, h: int, w: int) -> Any:
     size = batch * h * w
     out = x.new_empty(groups, channels * 25, size)
     grid = (groups * channels, triton.cdiv(size, BLOCK))
-    _windows[grid](
-        x, out, x.stride(0), x.stride(1), x.stride(2), channels, width, h, w, size, BLOCK=BLOCK
-    )
+    _windows[grid](x, out, x.stride(0), x.stride(1), x.stride(2), channels, width, h, w, size, BLOCK=BLOCK)
     return out
 
 

@@ -69,19 +69,14 @@ def reproduce(options: Args) -> dict[str, Any]:
         Empty when only the arrays were asked for.
     """
     if options.stage not in STAGES:
-        raise UsageError(
-            f"stage must be one of {', '.join(STAGES)}. Got {options.stage!r} instead."
-        )
+        raise UsageError(f"stage must be one of {', '.join(STAGES)}. Got {options.stage!r} instead.")
     out = Path(options.out)
     wanted = requests(options)
     if options.stage != "estimates":
         device = options.device or best_device()
         settings = options.settings or (Settings() if device.startswith("cuda") else SMALL)
         asked = {"seed": options.seed, "trajectories": options.trajectories}
-        claim(
-            out / "manifest.json",
-            {**asked, "settings": settings.as_dict(), "letter": asdict(options.letter)},
-        )
+        claim(out / "manifest.json", {**asked, "settings": settings.as_dict(), "letter": asdict(options.letter)})
         plain_store.make_policies(out, options.seed, settings, device)
         block = options.block or (plain_store.BLOCK if device.startswith("cuda") else 1)
         whole = plain_store.make_arrays(out, wanted, settings, device, block, options.minutes)
@@ -92,9 +87,7 @@ def reproduce(options: Args) -> dict[str, Any]:
     plain_store.make_estimates(out, wanted, ways.WAYS, ways.ROWS, options.jobs)
     truth = json.loads((out / "truth-middle.json").read_text(encoding="utf-8"))
     manifest = json.loads((out / "manifest.json").read_text(encoding="utf-8"))
-    summary = letter_table.summarize(
-        [(r, plain_store.read_estimates(out, r)) for r in wanted], truth
-    )
+    summary = letter_table.summarize([(r, plain_store.read_estimates(out, r)) for r in wanted], truth)
     summary |= {
         "manifest": manifest,
         "timing": read_lines(out / "timing.jsonl"),

@@ -18,9 +18,7 @@ if TYPE_CHECKING:
     from offpolicy_studies.cartpole.plain_store import Request
 
 
-def summarize(
-    columns: Sequence[tuple[Request, list[dict[str, Any]]]], truth: dict[str, Any]
-) -> dict[str, Any]:
+def summarize(columns: Sequence[tuple[Request, list[dict[str, Any]]]], truth: dict[str, Any]) -> dict[str, Any]:
     """Return every column's scores for every way of knowing π_b."""
     cells = []
     for request, lines in columns:
@@ -50,9 +48,7 @@ def _pooled(
     for way in WAYS:
         found = [errors(lines, r.values[-1], way, truth) for r, lines in columns if lines]
         joined = {name: np.concatenate([e[name] for e in found]) for name in FIVE} if found else {}
-        out[way] = {
-            name: compare(error, joined["DML"]) for name, error in joined.items() if name != "DML"
-        }
+        out[way] = {name: compare(error, joined["DML"]) for name, error in joined.items() if name != "DML"}
     return out
 
 
@@ -73,11 +69,7 @@ def markdown(summary: dict[str, Any]) -> str:
     for way in WAYS:
         lines += [f"### {TITLES[way]}", "", "MSE (standard error)", "", head, rule]
         lines += [_row(name, cells, way, _mse) for name in (*ROWS, LOGGED)]
-        lines += [
-            "",
-            "bias / standard deviation; at the end DML against DR-full and the networks",
-            "",
-        ]
+        lines += ["", "bias / standard deviation; at the end DML against DR-full and the networks", ""]
         lines += [head, rule, *(_row(name, cells, way, _shape) for name in (*ROWS, LOGGED))]
         lines += _facts(cells, way)
         lines.append("")
@@ -99,10 +91,7 @@ def _against(pooled: dict[str, dict[str, dict[str, float]]]) -> list[str]:
     return [
         "| MSE − DML's, p | " + " | ".join(rivals) + " |",
         "|---|" + "---:|" * len(rivals),
-        *(
-            f"| {way} | " + " | ".join(_test(tests[name]) for name in rivals) + " |"
-            for way, tests in pooled.items()
-        ),
+        *(f"| {way} | " + " | ".join(_test(tests[name]) for name in rivals) + " |" for way, tests in pooled.items()),
     ]
 
 

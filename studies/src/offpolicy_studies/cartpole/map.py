@@ -80,18 +80,14 @@ def reproduce(options: Args) -> dict[str, Any]:
         Empty when only the arrays were asked for.
     """
     if options.stage not in STAGES:
-        raise UsageError(
-            f"stage must be one of {', '.join(STAGES)}. Got {options.stage!r} instead."
-        )
+        raise UsageError(f"stage must be one of {', '.join(STAGES)}. Got {options.stage!r} instead.")
     out = Path(options.out)
     wanted = list(requests(options))
     if options.stage != "estimates":
         device = options.device or best_device()
         settings = options.settings or (Settings() if device.startswith("cuda") else SMALL)
         asked = {"seed": options.seed, "trajectories": options.trajectories}
-        marks = {
-            k: getattr(options, k) for k in ("marks", "middle_marks", "careful", "behavior_steps")
-        }
+        marks = {k: getattr(options, k) for k in ("marks", "middle_marks", "careful", "behavior_steps")}
         claim(out / "manifest.json", {**asked, **marks, "settings": settings.as_dict()})
         plain_store.make_policies(out, options.seed, settings, device)
         block = options.block or (plain_store.BLOCK if device.startswith("cuda") else 1)
@@ -101,10 +97,7 @@ def reproduce(options: Args) -> dict[str, Any]:
     from offpolicy_studies.cartpole import map_picture, map_table, ways
 
     plain_store.make_estimates(out, wanted, map_table.WAYS, ways.FIVE, options.jobs)
-    truths = {
-        name: json.loads((out / f"truth-{name}.json").read_text(encoding="utf-8"))
-        for name in POLICIES
-    }
+    truths = {name: json.loads((out / f"truth-{name}.json").read_text(encoding="utf-8")) for name in POLICIES}
     summary = map_table.summarize([(r, plain_store.read_estimates(out, r)) for r in wanted], truths)
     summary |= {
         "manifest": json.loads((out / "manifest.json").read_text(encoding="utf-8")),

@@ -61,12 +61,7 @@ def _square(ax: Any, x: int, y: int, cell: dict[str, Any]) -> None:
     color, text = COLORS[best]
     ratio = cell["rows"]["DML"]["mse"] / cell["rows"]["DR-full"]["mse"]
     sure = cell["tests"]["DR-full"]["p_value"] < SURE
-    ax.fill(
-        [x - 0.5, x + 0.5, x + 0.5, x - 0.5],
-        [y - 0.5, y - 0.5, y + 0.5, y + 0.5],
-        color=color,
-        lw=0,
-    )
+    ax.fill([x - 0.5, x + 0.5, x + 0.5, x - 0.5], [y - 0.5, y - 0.5, y + 0.5, y + 0.5], color=color, lw=0)
     ax.text(
         x, y, f"{text} · {ratio:.2f}" if ratio < 100 else f"{text} · {ratio:.0e}",
         ha="center", va="center", fontweight="bold" if sure else "normal", fontsize=7,

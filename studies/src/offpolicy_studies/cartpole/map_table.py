@@ -40,8 +40,7 @@ def summarize(
         for way in WAYS
     ]
     best = {
-        request.name: sorted(int(s) for line in lines for s in line.get("best_step", []))
-        for request, lines in columns
+        request.name: sorted(int(s) for line in lines for s in line.get("best_step", [])) for request, lines in columns
     }
     return {
         "schema": "offpolicy/cartpole-map/1",
@@ -84,10 +83,7 @@ def _pooled(
         ]
         for way in WAYS:
             found = [(errors(lines, value, way, truth), truth) for lines, truth in own]
-            full, dml = (
-                np.concatenate([e[name] / truth for e, truth in found])
-                for name in ("DR-full", "DML")
-            )
+            full, dml = (np.concatenate([e[name] / truth for e, truth in found]) for name in ("DR-full", "DML"))
             tests = {"against_full": compare(full, dml), "parts": parts(full, dml)}
             facts = {"way": way, "data_sets": len(full), "over_fitting": shift(full, dml)}
             out.append({**_kind(value), **facts, **tests, "sd": float(dml.std())})
@@ -103,10 +99,7 @@ def markdown(summary: dict[str, Any]) -> str:
     for cell in summary["cells"]:
         rows = cell["rows"]
         best = cell["order"][0]
-        mse = [
-            f"**{number(rows[n]['mse'])}**" if n == best else number(rows[n]["mse"])
-            for n in (*FIVE, LOGGED)
-        ]
+        mse = [f"**{number(rows[n]['mse'])}**" if n == best else number(rows[n]["mse"]) for n in (*FIVE, LOGGED)]
         test = cell["tests"]["DR-full"]
         shape = [f"{number(rows[n]['bias'])} / {number(rows[n]['sd'])}" for n in ("DML", "DR-full")]
         entries = [

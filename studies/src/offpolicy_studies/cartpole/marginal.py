@@ -15,9 +15,7 @@ PENALTY = 10.0
 FEWEST = 20
 
 
-def marginal_ratio(
-    physics: np.ndarray, lengths: np.ndarray, ratio: np.ndarray, labels: np.ndarray
-) -> np.ndarray:
+def marginal_ratio(physics: np.ndarray, lengths: np.ndarray, ratio: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """Return w_t(s, a) at every logged step, from models that did not see the step's fold.
 
     Parameters

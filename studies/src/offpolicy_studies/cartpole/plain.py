@@ -76,9 +76,7 @@ class PlainTrainer:
         last = np.zeros(total, dtype=bool)
         last[design.episode_ends(steps) - 1] = True
         self.last = torch.as_tensor(last).to(self.device)
-        self.following = torch.as_tensor(np.minimum(np.arange(total) + 1, total - 1)).to(
-            self.device
-        )
+        self.following = torch.as_tensor(np.minimum(np.arange(total) + 1, total - 1)).to(self.device)
         self.net = Ensemble.create(list(seeds.reshape(-1)), len(KINDS), str(self.device))
         rates = {"q": settings.q_rate}
         rate = torch.tensor([rates.get(k, settings.behavior_rate) for k in KINDS])
@@ -89,9 +87,7 @@ class PlainTrainer:
     def _q_alone(self) -> Ensemble:
         """Return a copy of the q networks, for targets."""
         many = len(self.kinds)
-        return Ensemble(
-            self.net.flat[::many].clone(), self.net.running[:, ::many].clone(), 1, self.net.dtype
-        )
+        return Ensemble(self.net.flat[::many].clone(), self.net.running[:, ::many].clone(), 1, self.net.dtype)
 
     def refresh(self) -> None:
         """Let the targets be made by q as it is now."""
@@ -109,9 +105,7 @@ class PlainTrainer:
         groups = len(self.net.flat) // many
         place = torch.tensor([self.kinds.index(k) for k in kinds], device=self.device)
         at = (torch.arange(groups, device=self.device)[:, None] * many + place).reshape(-1)
-        self.net = Ensemble(
-            self.net.flat[at].clone(), self.net.running[:, at].clone(), len(kinds), self.net.dtype
-        )
+        self.net = Ensemble(self.net.flat[at].clone(), self.net.running[:, at].clone(), len(kinds), self.net.dtype)
         adam = self.adam
         self.adam = Adam(adam.first[at], adam.second[at], adam.rate[at], adam.count)
         self.kinds = kinds
@@ -192,9 +186,7 @@ class PlainTrainer:
             table[g, len(rows) :] = rows[0]
         at = torch.as_tensor(table).to(self.device)
         with torch.no_grad():
-            out = torch.cat(
-                [self.outputs(p, train=False) for p in at.split(self.settings.batch, 1)], 2
-            )
+            out = torch.cat([self.outputs(p, train=False) for p in at.split(self.settings.batch, 1)], 2)
         found = out.cpu().numpy()
         return [found[g, :, : len(rows)] for g, rows in enumerate(self.held_out)]
 

@@ -81,10 +81,7 @@ def _plain(
 ) -> tuple[dict[str, list[np.ndarray]], int]:  # fmt: skip
     """Train the letter's networks; return their predictions by name, and the frames."""
     many = design.split_count(cell.folds)
-    seeds = [
-        cell.rng(blocks.PLAIN_WEIGHTS, r).integers(2**31, size=(many, len(plain.KINDS)))
-        for r in replications
-    ]
+    seeds = [cell.rng(blocks.PLAIN_WEIGHTS, r).integers(2**31, size=(many, len(plain.KINDS))) for r in replications]
     trainer = plain.PlainTrainer(
         collected.episodes, collected.steps, groups, np.concatenate(seeds), settings, letter,
         cell.trajectories,
@@ -103,10 +100,7 @@ def _careful(
 ) -> tuple[dict[int, list[np.ndarray]], np.ndarray]:  # fmt: skip
     """Train the careful q alone; return the best so far at every mark, and the step of the last best."""
     many = design.split_count(cell.folds)
-    seeds = [
-        cell.rng(blocks.WEIGHTS, r).integers(2**31, size=(many, len(KINDS)))[:, :1]
-        for r in replications
-    ]
+    seeds = [cell.rng(blocks.WEIGHTS, r).integers(2**31, size=(many, len(KINDS)))[:, :1] for r in replications]
     trainer = training.Trainer(
         collected.episodes, collected.steps, groups, np.concatenate(seeds), 1 - cell.epsilon / 2,
         replace(settings, steps=max(marks)), cell.trajectories, kinds=("q",),

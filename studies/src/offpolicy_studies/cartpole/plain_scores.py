@@ -13,9 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-def errors(
-    lines: Sequence[dict[str, Any]], value: str, way: str, truth: float
-) -> dict[str, np.ndarray]:
+def errors(lines: Sequence[dict[str, Any]], value: str, way: str, truth: float) -> dict[str, np.ndarray]:
     """Return each row's errors over the data sets, the logged mean's among them."""
     out = {
         row: np.array([line["estimates"][value][way][row][0] for line in lines]) - truth
@@ -56,9 +54,7 @@ def scores(lines: Sequence[dict[str, Any]], value: str, way: str, truth: float) 
         "over_fitting": shift(error["DR-full"], error["DML"]),
         "parts": parts(error["DR-full"], error["DML"]),
         "dml_over_best": rows["DML"]["mse"] / rows[order[0]]["mse"],
-        "tests": {
-            name: compare(error[name], error["DML"]) for name in ("DR-full", "DR-half", "DM", "IPW")
-        },
+        "tests": {name: compare(error[name], error["DML"]) for name in ("DR-full", "DR-half", "DM", "IPW")},
         **_parts(lines, value, way, truth),
     }
 

@@ -144,9 +144,7 @@ def _one(task: tuple[Request, Path, int, tuple[str, ...], tuple[str, ...]]) -> d
 
 def read_estimates(out: Path, request: Request) -> list[dict[str, Any]]:
     """Return a cell's lines in the order of the data sets."""
-    done = {
-        line["replication"]: line for line in read_lines(store.estimates_path(out, request.name))
-    }
+    done = {line["replication"]: line for line in read_lines(store.estimates_path(out, request.name))}
     return [done[r] for r in sorted(done) if r < request.replications]
 
 

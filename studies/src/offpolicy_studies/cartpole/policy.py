@@ -137,9 +137,7 @@ def _apart(act: Any, rule: Rule, seed: int, cap: int, period: int, device: str) 
         return 0.0
     draws = environment.draw_start(np.random.default_rng([seed, 3]), rule.apart_episodes, cap)
     values = [
-        environment.roll_out(act, draws, epsilon=e, cap=cap, period=period, device=device)
-        .lengths.double()
-        .mean()
+        environment.roll_out(act, draws, epsilon=e, cap=cap, period=period, device=device).lengths.double().mean()
         for e in (0.0, rule.apart_epsilon)
     ]
     return float((values[0] - values[1]).abs())
@@ -174,9 +172,9 @@ def _gradient(net: Ensemble, target_flat: Any, target_running: Any, batch: tuple
     extras = torch.zeros(1, 1, BATCH, EXTRAS, device=action.device)
     with torch.no_grad():
         choice = forward(net, after[None], extras, train=False)[0, 0].argmax(-1, keepdim=True)
-        later = forward(
-            net, after[None], extras, train=False, flat=target_flat, running=target_running
-        )[0, 0].gather(1, choice)[:, 0]
+        later = forward(net, after[None], extras, train=False, flat=target_flat, running=target_running)[0, 0].gather(
+            1, choice
+        )[:, 0]
         wanted = 1 + DISCOUNT * torch.where(done, 0.0, later)
     flat = net.flat.detach().requires_grad_()
     value = forward(net, state[None], extras, train=True, flat=flat)[0, 0]
@@ -218,9 +216,7 @@ class _Replay:
 class _Playground:
     """Environments that play on, each starting a new episode when its last one ends."""
 
-    def __init__(
-        self, n: int, rng: np.random.Generator, cap: int, period: int, device: str
-    ) -> None:
+    def __init__(self, n: int, rng: np.random.Generator, cap: int, period: int, device: str) -> None:
         import torch
 
         self.n, self.rng, self.cap, self.period, self.device = n, rng, cap, period, device
@@ -241,9 +237,7 @@ class _Playground:
         self.physics[rows] = torch.tensor(fresh.physics, device=self.device)
         self.pattern[rows] = torch.tensor(fresh.pattern, device=self.device)
         self.time[rows] = 0
-        self.patch[rows] = environment.observe(
-            self.physics[rows], self.pattern[rows], self.time[rows], self.period
-        )
+        self.patch[rows] = environment.observe(self.physics[rows], self.pattern[rows], self.time[rows], self.period)
         self.state[rows] = 0
 
     def step(self, act: Callable[[Any], Any], epsilon: float) -> tuple[Any, Any, Any, Any]:

@@ -87,8 +87,7 @@ def reproduce(options: Args) -> Results:
     asked = claim(out / "manifest.json", wanted)
     begin = time.monotonic()
     cells = [
-        blocks.Cell(options.policy, eps, options.folds, options.trajectories, options.seed)
-        for eps in options.epsilons
+        blocks.Cell(options.policy, eps, options.folds, options.trajectories, options.seed) for eps in options.epsilons
     ]
     if options.stage != "estimates":
         act = _policy(options, settings, out, device)
@@ -130,9 +129,7 @@ def show(results: Results) -> str:
 
 def _check(options: Args) -> None:
     if options.stage not in STAGES:
-        raise UsageError(
-            f"stage must be one of {', '.join(STAGES)}. Got {options.stage!r} instead."
-        )
+        raise UsageError(f"stage must be one of {', '.join(STAGES)}. Got {options.stage!r} instead.")
     if options.policy not in ("short", "long"):
         raise UsageError(f"policy must be 'short' or 'long'. Got {options.policy!r} instead.")
     bad = [e for e in options.epsilons if not 0 < e < 1]
@@ -140,9 +137,7 @@ def _check(options: Args) -> None:
         raise UsageError(f"epsilons must lie strictly between 0 and 1. Got {bad[0]!r} instead.")
     for name, low in (("replications", 1), ("folds", 2), ("trajectories", 2 * options.folds)):
         if getattr(options, name) < low:
-            raise UsageError(
-                f"{name} must be an int in the range [{low}, inf). Got {getattr(options, name)!r}."
-            )
+            raise UsageError(f"{name} must be an int in the range [{low}, inf). Got {getattr(options, name)!r}.")
     try:
         import torch  # noqa: F401
     except ImportError:
@@ -202,9 +197,7 @@ def _truth(act: Any, options: Args, settings: Settings, out: Path, device: str) 
         write_json(path, {**found, "seconds": round(time.monotonic() - begin, 2)})
 
 
-def _arrays(
-    act: Any, cells: list[blocks.Cell], options: Args, settings: Settings, out: Path, device: str
-) -> None:
+def _arrays(act: Any, cells: list[blocks.Cell], options: Args, settings: Settings, out: Path, device: str) -> None:
     """Collect and fit every data set whose arrays are not there yet."""
     size = options.block or (50 if device.startswith("cuda") else 1)
     work = []

@@ -37,9 +37,7 @@ TITLES = {
 }
 
 
-def performance(
-    values: np.ndarray, low: np.ndarray, high: np.ndarray, truth: float
-) -> dict[str, float]:
+def performance(values: np.ndarray, low: np.ndarray, high: np.ndarray, truth: float) -> dict[str, float]:
     """Score replicated estimates against the truth.
 
     >>> got = performance(np.array([1.0, 3.0]), np.array([0.0, 2.5]), np.array([2.0, 3.5]), 2.0)
@@ -59,9 +57,7 @@ def performance(
     }
 
 
-def summarize(
-    out: Path, cells: list[Cell], options: Args, settings: dict[str, Any]
-) -> dict[str, Any]:
+def summarize(out: Path, cells: list[Cell], options: Args, settings: dict[str, Any]) -> dict[str, Any]:
     """Gather a run's estimates into one JSON-ready summary."""
     truth = json.loads((out / f"truth-{options.policy}.json").read_text(encoding="utf-8"))
     cell_summaries = []
@@ -89,10 +85,7 @@ def summarize(
         "seed": options.seed,
         "settings": settings,
         "cells": cell_summaries,
-        "timing": [
-            {k: v for k, v in line.items() if k != "curve"}
-            for line in read_lines(out / "timing.jsonl")
-        ],
+        "timing": [{k: v for k, v in line.items() if k != "curve"} for line in read_lines(out / "timing.jsonl")],
         "runs": read_lines(out / "runs.jsonl"),
     }
 
@@ -115,10 +108,7 @@ def _diagnostics(found: list[dict[str, Any]]) -> dict[str, Any]:
     out: dict[str, Any] = {}
     for kind in BEHAVIORS:
         each = [f[kind] for f in found]
-        out[kind] = {
-            key: float(np.mean([e[key] for e in each]))
-            for key in ("log_loss", "agreement", "effective")
-        }
+        out[kind] = {key: float(np.mean([e[key] for e in each])) for key in ("log_loss", "agreement", "effective")}
         out[kind]["median_mean_weight"] = float(np.median([e["mean_weight"] for e in each]))
         out[kind]["largest_weight"] = float(np.max([e["largest_weight"] for e in each]))
     for name in ("q_full", "q_cross", "q_mrdr_cross"):
@@ -212,10 +202,7 @@ def _nuisances(cells: list[Any]) -> list[str]:
         lines += [
             row(f"log-loss, {kind}", lambda d, k=kind: f"{d[k]['log_loss']:.3f}"),
             row(f"agreement with π_e, {kind}", lambda d, k=kind: f"{d[k]['agreement']:.3f}"),
-            row(
-                f"mean weight (median), {kind}",
-                lambda d, k=kind: number(d[k]["median_mean_weight"]),
-            ),
+            row(f"mean weight (median), {kind}", lambda d, k=kind: number(d[k]["median_mean_weight"])),
             row(f"largest weight, {kind}", lambda d, k=kind: number(d[k]["largest_weight"])),
             row(f"effective episodes, {kind}", lambda d, k=kind: f"{d[k]['effective']:.1f}"),
         ]

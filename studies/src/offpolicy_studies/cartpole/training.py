@@ -152,8 +152,7 @@ class Trainer:
 
         shape = (self.settings.steps, self.settings.batch)
         drawn = [
-            rows[rng.integers(len(rows), size=shape, dtype=np.int32)]
-            for rng, rows in zip(rngs, self.fit, strict=True)
+            rows[rng.integers(len(rows), size=shape, dtype=np.int32)] for rng, rows in zip(rngs, self.fit, strict=True)
         ]
         self.table = self.put(np.stack(drawn, 1), torch.int32)
         kept = [

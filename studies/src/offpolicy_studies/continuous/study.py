@@ -96,10 +96,7 @@ def replicate(cell: Cell, rng: np.random.Generator) -> dict[str, Any]:
             "to the log": (e - ev.logged, truth[first] - truth["logged"]),
         }
         if abs(truth["logged"]) > 0.05:
-            sizes["lift"] = (
-                e.lift(ev.logged),
-                (truth[first] - truth["logged"]) / abs(truth["logged"]),
-            )
+            sizes["lift"] = (e.lift(ev.logged), (truth[first] - truth["logged"]) / abs(truth["logged"]))
         found["estimates"][name] = {
             "error": e.value - truth[first],
             "allowance": e.allowance / e.std_error,
@@ -158,15 +155,8 @@ def _said_of_ipw(log: op.BanditLog, policy: Any, h: float) -> bool:
 
 def reproduce(options: Args) -> dict[str, Any]:
     """Run all worlds and the grid of bandwidths."""
-    cells = {
-        f"{name}, n = {n:,}": Cell(name, n)
-        for name in chosen(options.worlds, WORLDS)
-        for n in options.sizes
-    }
-    cells |= {
-        f"{SINGLE}, n = {n:,}, densities fitted": Cell(SINGLE, n, known=False)
-        for n in options.sizes
-    }
+    cells = {f"{name}, n = {n:,}": Cell(name, n) for name in chosen(options.worlds, WORLDS) for n in options.sizes}
+    cells |= {f"{SINGLE}, n = {n:,}, densities fitted": Cell(SINGLE, n, known=False) for n in options.sizes}
     out = None if options.out is None else options.out
     drawn = simulate(
         replicate,
@@ -178,11 +168,7 @@ def reproduce(options: Args) -> dict[str, Any]:
         title="continuous actions",
     )
     result: dict[str, Any] = {
-        "options": {
-            "replications": options.replications,
-            "curves": options.curves,
-            "seed": options.seed,
-        },
+        "options": {"replications": options.replications, "curves": options.curves, "seed": options.seed},
         "cells": {name: summary(found) for name, found in drawn.items()},
     }
     if options.curves:
@@ -263,9 +249,7 @@ def show(result: dict[str, Any]) -> str:
     ]
     for name, cell in result["cells"].items():
         for estimator, row in cell["estimates"].items():
-            held = [
-                _percent(row.get(what)) for what in ("value", "difference", "to the log", "lift")
-            ]
+            held = [_percent(row.get(what)) for what in ("value", "difference", "to the log", "lift")]
             lines.append(
                 f"| {name} | {estimator} | {row['bias'][0]:+.3f} | {row['rmse'][0]:.3f} | {' | '.join(held)} | "
                 f"{row['allowance']:.2f} | {100 * row['value']['without'][0]:.0f}% |"

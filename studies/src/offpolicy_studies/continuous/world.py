@@ -169,10 +169,7 @@ WORLDS: dict[str, World] = {
         lambda x, rng: _gamma(1.5 + 0.5 * special.expit(x[:, 0]), 2.5, rng),
         lambda x, a: 2 * a * np.exp(-a / (2 + special.expit(x[:, 1]))) - 0.05 * a * x[:, 2],
         _noisy(0.7),
-        {
-            "by weight": lambda x: 2.5 + special.expit(x[:, 1]),
-            "three": lambda x: np.full(len(x), 3.0),
-        },
+        {"by weight": lambda x: 2.5 + special.expit(x[:, 1]), "three": lambda x: np.full(len(x), 3.0)},
     ),
     "two peaks": World(
         2,

@@ -92,11 +92,7 @@ class Bandit:
         )
         target = points.target(soft=self.soft)
         return Draw(
-            log,
-            target[at],
-            points.value(target),
-            learners(self.model, self.propensities),
-            points.value(logging),
+            log, target[at], points.value(target), learners(self.model, self.propensities), points.value(logging)
         )
 
     def _logging(self, points: Population) -> Floats:
@@ -228,8 +224,6 @@ class RareArm:
         """Draw one log."""
         action = rng.integers(50, size=self.n)
         reward = (rng.random(self.n) < 0.01).astype(np.float64)
-        log = op.BanditLog.from_arrays(
-            None, action, reward, np.full(self.n, 0.02), actions=range(50)
-        )
+        log = op.BanditLog.from_arrays(None, action, reward, np.full(self.n, 0.02), actions=range(50))
         models = {"reward_model": reward_model("weak")}
         return Draw(log, op.policies.Fixed(0), 0.01, models, 0.01)

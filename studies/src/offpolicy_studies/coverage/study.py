@@ -71,12 +71,7 @@ def replicate(cell: Cell, rng: np.random.Generator) -> dict[str, Any]:
     if cell.default_only:
         names = (DEFAULT,)
     ev = op.evaluate(
-        drawn.log,
-        drawn.policy,
-        estimators=names,
-        folds=cell.folds,
-        seed=int(rng.integers(2**31)),
-        **drawn.models,
+        drawn.log, drawn.policy, estimators=names, folds=cell.folds, seed=int(rng.integers(2**31)), **drawn.models
     )
     batched = not episodes and drawn.log.has_batches
     found = {}
@@ -127,10 +122,7 @@ def reproduce(options: Args) -> dict[str, Any]:
     )
     answer = {
         "options": {**settings, "replications": options.replications, "seed": options.seed},
-        "worlds": {
-            name: {"easy": WORLDS[name].easy, "estimators": summarize(found)}
-            for name, found in drawn.items()
-        },
+        "worlds": {name: {"easy": WORLDS[name].easy, "estimators": summarize(found)} for name, found in drawn.items()},
     }
     write_results(options.out, answer, show(answer))
     return answer

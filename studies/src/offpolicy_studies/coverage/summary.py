@@ -30,9 +30,7 @@ def _estimator(rows: list[dict[str, Any]]) -> dict[str, Any]:
     return {
         "bias": mean(error[defined]),
         "rmse": root_mean_square(error[defined]),
-        "se_ratio": mean(np.array([r["se"] for r in rows])[defined]).value / spread
-        if spread > 0
-        else math.nan,
+        "se_ratio": mean(np.array([r["se"] for r in rows])[defined]).value / spread if spread > 0 else math.nan,
         "refused": share(refused),
         "undefined": float(1 - defined.mean()),
         "caution": share(np.array([r["level"] == "caution" for r in rows])),
@@ -130,11 +128,7 @@ def _percent(row: dict[str, Any] | None, key: str) -> str:
 
 
 def _error(row: dict[str, Any] | None) -> str:
-    return (
-        "–"
-        if row is None or math.isnan(row["kept_coverage"][1])
-        else f"{row['kept_coverage'][1]:.1%}"
-    )
+    return "–" if row is None or math.isnan(row["kept_coverage"][1]) else f"{row['kept_coverage'][1]:.1%}"
 
 
 def _width(row: dict[str, Any] | None) -> str:

@@ -20,16 +20,12 @@ WORLDS: dict[str, World] = {
     "uniform / 20 actions / soft target": Bandit(
         n=2000, actions=20, overlap="uniform", rewards="binary", soft=True, easy=True
     ),
-    "uniform / default models": Bandit(
-        overlap="uniform", rewards="binary", model="auto", easy=True
-    ),
+    "uniform / default models": Bandit(overlap="uniform", rewards="binary", model="auto", easy=True),
     "mild skew / continuous": Bandit(easy=True),
     "mild skew / binary / weak model": Bandit(rewards="binary", model="weak", easy=True),
     "mild skew / binary / over-fitting model": Bandit(rewards="binary", model="overfit", easy=True),
     "mild skew / negative rewards": Bandit(rewards="negative", easy=True),
-    "mild skew / negative rewards / weak model": Bandit(
-        rewards="negative", model="weak", easy=True
-    ),
+    "mild skew / negative rewards / weak model": Bandit(rewards="negative", model="weak", easy=True),
     "strong skew / continuous": Bandit(overlap="strong"),
     "strong skew / binary": Bandit(overlap="strong", rewards="binary"),
     "strong skew / binary / distribution logged": Bandit(
@@ -47,16 +43,12 @@ WORLDS: dict[str, World] = {
     "rare arm / 1000 rows": RareArm(1000),
     "rare arm / 5000 rows": RareArm(5000),
     "heavy-tailed rewards / uniform": Bandit(overlap="uniform", rewards="heavy"),
-    "heavy-tailed rewards / strong skew / weak model": Bandit(
-        overlap="strong", rewards="heavy", model="weak"
-    ),
+    "heavy-tailed rewards / strong skew / weak model": Bandit(overlap="strong", rewards="heavy", model="weak"),
     # Unknown propensities.
     "shares / good model": Bandit(propensities="shares", easy=True),
     "shares / weak model": Bandit(propensities="shares", model="weak", easy=True),
     "logistic π_b / good model": Bandit(overlap="logistic", propensities="classifier", easy=True),
-    "logistic π_b / weak model": Bandit(
-        overlap="logistic", propensities="classifier", model="weak", easy=True
-    ),
+    "logistic π_b / weak model": Bandit(overlap="logistic", propensities="classifier", model="weak", easy=True),
     "logistic π_b / over-fitting model": Bandit(
         overlap="logistic", propensities="classifier", rewards="binary", model="overfit", easy=True
     ),
@@ -81,9 +73,7 @@ WORLDS: dict[str, World] = {
     "episodes / 3 steps / no model": Episodes(model="weak", easy=True),
     "episodes / 11 steps / 20 states": Episodes(n=200, steps=11, states=20),
     "episodes / over-fitting model": Episodes(n=100, steps=8, states=10, model="overfit"),
-    "episodes / over-fitting model / unknown π_b": Episodes(
-        n=100, steps=5, states=10, model="overfit", known=False
-    ),
+    "episodes / over-fitting model / unknown π_b": Episodes(n=100, steps=5, states=10, model="overfit", known=False),
     "episodes / far target": Episodes(n=500, steps=5, distance=0.8),
     "episodes / far target / long": Episodes(n=500, steps=15, distance=0.8),
     "30 episodes": Episodes(n=30),

@@ -82,10 +82,7 @@ def replicate(cell: Cell, rng: np.random.Generator) -> list[float]:
     world = world_of(cell)
     log = world.log(cell.rows, rng)
     found = op.learn_policy(
-        log,
-        max_depth=cell.depth,
-        reward_model=_model(cell.reward_model),
-        seed=int(rng.integers(2**31)),
+        log, max_depth=cell.depth, reward_model=_model(cell.reward_model), seed=int(rng.integers(2**31))
     )
     chosen = found.policy.bind(tuple(world.actions)).choices(world.context)
     truth = world.value(chosen)
@@ -124,9 +121,7 @@ def small_case(depth: int, rng: np.random.Generator) -> list[float]:
     return [float(earned), exhaustive(codes, [f.bins for f in features], scores, 5, depth) / n]
 
 
-def exhaustive(
-    codes: list[Ints], bins: list[int], scores: Floats, smallest: int, depth: int
-) -> float:
+def exhaustive(codes: list[Ints], bins: list[int], scores: Floats, smallest: int, depth: int) -> float:
     """The most that any tree of this depth over the bins earns, by trying all."""
 
     def earn(rows: Ints, left: int) -> float:
@@ -155,12 +150,7 @@ def reproduce(options: Args) -> dict[str, Any]:
     ]
     cells = {
         name: Cell(
-            kind,
-            name,
-            folders,
-            options.rows * (20 if kind == "campaign" else 1),
-            options.depth,
-            options.reward_model,
+            kind, name, folders, options.rows * (20 if kind == "campaign" else 1), options.depth, options.reward_model
         )
         for kind, name in kinds
     }
@@ -232,11 +222,7 @@ def show(result: dict[str, Any]) -> str:
     for kind, r in result["coverage"].items():
         cells = " | ".join(f"{r[k][0]:.1%} ± {r[k][1]:.1%}" for k in ("honest", "naive"))
         lines.append(f"| {kind} | {cells} |")
-    lines += [
-        "",
-        "| small cases | the best tree there is | regret per row | of a best value of |",
-        "|---|---|---|---|",
-    ]
+    lines += ["", "| small cases | the best tree there is | regret per row | of a best value of |", "|---|---|---|---|"]
     for name, r in result["small"].items():
         lines.append(f"| {name} | {r['same'][0]:.1%} | {r['regret'][0]:.5f} | {r['best'][0]:.3f} |")
     return "\n".join(lines)

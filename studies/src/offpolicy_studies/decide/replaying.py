@@ -224,12 +224,7 @@ def routed(world: World, rng: np.random.Generator) -> dict[str, Any]:
     r, block = answers[some, a], np.arange(4000) // 200
     log = op.BanditLog.from_arrays(x[some], a, r, np.full(4000, 0.5), batch=block)
     name = "ε-greedy"
-    ev = op.replay(
-        log,
-        {name: op.learners.EpsilonGreedy()},
-        estimators=["auto", "IPW"],
-        seed=int(rng.integers(2**31)),
-    )
+    ev = op.replay(log, {name: op.learners.EpsilonGreedy()}, estimators=["auto", "IPW"], seed=int(rng.integers(2**31)))
     own, values = op.learners.EpsilonGreedy().bind((0, 1)), []
     for t in range(20):
         now = block == t
@@ -272,8 +267,7 @@ def reproduce(options: Args) -> dict[str, Any]:
     answer: dict[str, Any] = {
         "options": {k: getattr(options, k) for k in ("replications", "routed", "quick", "seed")},
         "progressive": {
-            name: {key: _summary([r[key] for r in rows]) for key in rows[0]}
-            for name, rows in made.items()
+            name: {key: _summary([r[key] for r in rows]) for key in rows[0]} for name, rows in made.items()
         },
         "rejection": {name: _against(rows) for name, rows in replayed.items()},
     }
@@ -336,10 +330,7 @@ def show(result: dict[str, Any]) -> str:
         r = result["router"]
         errors = f"RMSE {r['auto']['rmse'][0]:.4f} (IPW {r['IPW']['rmse'][0]:.4f})"
         bias, held = r["auto"]["bias"][0], _percent(r["auto"]["coverage"])
-        lines += [
-            "",
-            f"Router, {r['auto']['logs']} logs: {errors}, bias {bias:+.4f}, coverage {held}.",
-        ]
+        lines += ["", f"Router, {r['auto']['logs']} logs: {errors}, bias {bias:+.4f}, coverage {held}."]
     return "\n".join(lines)
 
 

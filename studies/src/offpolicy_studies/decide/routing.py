@@ -75,10 +75,7 @@ def advised(cell: Cell, rng: np.random.Generator) -> dict[str, list[list[float]]
     log, targets = draw(cell, cell.rows, cell.exploration, rng)
     advice = op.advise(log, targets, width=0.02, exploration=[cell.more])
     asked = ((4 * cell.rows, 0.0), (cell.rows, cell.more))
-    return {
-        t: [[f.width(n), *f.between(n)] for n, x in asked for f in (advice[t].plan(x).forecast,)]
-        for t in targets
-    }
+    return {t: [[f.width(n), *f.between(n)] for n, x in asked for f in (advice[t].plan(x).forecast,)] for t in targets}
 
 
 def unexplored(cell: Cell, rng: np.random.Generator) -> dict[str, list[Any]]:
@@ -88,14 +85,9 @@ def unexplored(cell: Cell, rng: np.random.Generator) -> dict[str, list[Any]]:
     log, targets = draw(cell, cell.rows, 0.0, rng)
     # No model can help here, so that the simplest will do.
     mean_of_model = op.models.PerAction(DummyRegressor())
-    advice = op.advise(
-        log, targets, width=0.02, exploration=[cell.exploration], reward_model=mean_of_model
-    )
+    advice = op.advise(log, targets, width=0.02, exploration=[cell.exploration], reward_model=mean_of_model)
     said = "no exploration" in str(advice)
-    return {
-        t: [float(not advice[t].answered), float(said), [advice[t].plan(cell.exploration).width]]
-        for t in targets
-    }
+    return {t: [float(not advice[t].answered), float(said), [advice[t].plan(cell.exploration).width]] for t in targets}
 
 
 def widths(cell: Cell, rng: np.random.Generator) -> dict[str, float]:
@@ -134,10 +126,7 @@ def reproduce(options: Args) -> dict[str, Any]:
     wider = run("widths", options.advised, n, 1 - (1 - e) * (1 - options.more))
     targets = list(made[0])
     answer = {
-        "options": {
-            k: getattr(options, k)
-            for k in ("replications", "rows", "exploration", "more", "advised", "seed")
-        },
+        "options": {k: getattr(options, k) for k in ("replications", "rows", "exploration", "more", "advised", "seed")},
         "least": least_error(folder, e),
         "values": {t: prompts(folder).value(t) for t in targets},
         "estimates": {t: {x: _summary(made, t, x) for x in ESTIMATORS} for t in targets},
@@ -145,9 +134,7 @@ def reproduce(options: Args) -> dict[str, Any]:
             t: {
                 "four times the rows": _against(predicted, 0, t, [r[t] for r in longer]),
                 "more exploration": _against(predicted, 1, t, [r[t] for r in wider]),
-                "from a log without exploration": _against(
-                    argmax, 2, t, [r[t]["auto"][3] for r in made]
-                ),
+                "from a log without exploration": _against(argmax, 2, t, [r[t]["auto"][3] for r in made]),
             }
             for t in targets
         },
@@ -172,9 +159,7 @@ def _summary(made: list[Any], target: str, estimator: str) -> dict[str, Any]:
     }
 
 
-def _against(
-    predicted: list[Any], place: int, target: str, actual: list[float]
-) -> dict[str, float]:
+def _against(predicted: list[Any], place: int, target: str, actual: list[float]) -> dict[str, float]:
     """Predicted widths over the mean width of such logs; how often within 15%, and how often a log is in the range."""
     widths = np.array(actual)
     said = np.array([r[target][place] for r in predicted])
@@ -193,24 +178,15 @@ def _against(
 
 def show(result: dict[str, Any]) -> str:
     """Three tables in Markdown."""
-    lines = [
-        "| target | value | estimator | RMSE | bias | coverage | refused | width |",
-        "|---" * 8 + "|",
-    ]
+    lines = ["| target | value | estimator | RMSE | bias | coverage | refused | width |", "|---" * 8 + "|"]
     for t, rows in result["estimates"].items():
         for e, r in rows.items():
             lines.append(
                 f"| {t} | {result['values'][t]:.3f} | {e} | {r['rmse'][0]:.4f} | {r['bias'][0]:+.4f} | "
                 f"{r['coverage'][0]:.1%} ± {r['coverage'][1]:.1%} | {r['refused'][0]:.1%} | {r['width'][0]:.3f} |"
             )
-    ratios = {
-        t: rows["auto"]["rmse"][0] / rows["IPW"]["rmse"][0]
-        for t, rows in result["estimates"].items()
-    }
-    pooled = [
-        sum(rows[e]["rmse"][0] ** 2 for rows in result["estimates"].values())
-        for e in ("auto", "IPW")
-    ]
+    ratios = {t: rows["auto"]["rmse"][0] / rows["IPW"]["rmse"][0] for t, rows in result["estimates"].items()}
+    pooled = [sum(rows[e]["rmse"][0] ** 2 for rows in result["estimates"].values()) for e in ("auto", "IPW")]
     lines += [
         "",
         "RMSE of auto over IPW's, and what a model that knows every domain's rates would leave: "
@@ -228,8 +204,5 @@ def show(result: dict[str, Any]) -> str:
             )
     argmax = result["argmax"]
     refused = ", ".join(f"{t} {n}" for t, n in argmax["refused"].items())
-    lines += [
-        "",
-        f"Of {argmax['logs']} logs without exploration refused: {refused}; advised: {argmax['advised']}.",
-    ]
+    lines += ["", f"Of {argmax['logs']} logs without exploration refused: {refused}; advised: {argmax['advised']}."]
     return "\n".join(lines)

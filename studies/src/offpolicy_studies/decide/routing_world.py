@@ -68,9 +68,7 @@ def prompts(folder: Path) -> Prompts:
     return Prompts(frame[CONTEXT], right, (characters > LONG).astype(np.int64), targets)
 
 
-def draw(
-    cell: Cell, rows: int, exploration: float, rng: np.random.Generator
-) -> tuple[op.BanditLog, dict[str, Floats]]:
+def draw(cell: Cell, rows: int, exploration: float, rng: np.random.Generator) -> tuple[op.BanditLog, dict[str, Floats]]:
     """A log and what the targets do in it."""
     known = prompts(cell.folder)
     at = rng.integers(len(known.routed), size=rows)
@@ -83,12 +81,7 @@ def draw(
         quality=known.outcomes[at, action],
     )
     log = op.BanditLog.from_frame(
-        frame,
-        context=CONTEXT,
-        action="model",
-        reward="quality",
-        propensity="propensity",
-        actions=list(MODELS),
+        frame, context=CONTEXT, action="model", reward="quality", propensity="propensity", actions=list(MODELS)
     )
     return log, {name: np.eye(2)[choice[at]] for name, choice in known.targets.items()}
 
@@ -104,9 +97,7 @@ def least_error(folder: Path, exploration: float) -> dict[str, float]:
     large = (1 - exploration) * known.routed + exploration / 2
     pi_b = np.column_stack([1 - large, large])
     domains = known.frame["domain"].to_numpy()
-    rates = [
-        known.frame.assign(right=right[:, a]).groupby("domain")["right"].mean() for a in (0, 1)
-    ]
+    rates = [known.frame.assign(right=right[:, a]).groupby("domain")["right"].mean() for a in (0, 1)]
     q = np.column_stack([rate.loc[domains].to_numpy() for rate in rates])
     found, sums = {}, np.zeros(2)
     for name, choice in known.targets.items():

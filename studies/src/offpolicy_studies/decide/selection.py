@@ -24,26 +24,12 @@ import numpy as np
 
 from offpolicy_studies.decide import sets as bandits
 from offpolicy_studies.decide.published import BOUNDS
-from offpolicy_studies.decide.selection_trials import (
-    DELTA,
-    NULLS,
-    OURS,
-    TAKEN,
-    Cell,
-    ceiling,
-    choices,
-    null,
-    radii,
-)
+from offpolicy_studies.decide.selection_trials import DELTA, NULLS, OURS, TAKEN, Cell, ceiling, choices, null, radii
 from offpolicy_studies.folder import write_results
 from offpolicy_studies.monte_carlo import share, simulate
 
 SMOOTHING = "logarithmic smoothing"
-PUBLISHED = {
-    SMOOTHING: 0.305,
-    "implicit exploration": 0.366,
-    "empirical Bernstein": 0.674,
-}
+PUBLISHED = {SMOOTHING: 0.305, "implicit exploration": 0.366, "empirical Bernstein": 0.674}
 
 
 @dataclass(frozen=True)
@@ -98,9 +84,7 @@ def reproduce(options: Args) -> dict[str, Any]:
             for b in (*BOUNDS, OURS, TAKEN)
         },
         "tighter": {
-            ours: float(
-                np.mean([r[ours] <= r[SMOOTHING] for rows in bounds.values() for r in rows])
-            )
+            ours: float(np.mean([r[ours] <= r[SMOOTHING] for rows in bounds.values() for r in rows]))
             for ours in (OURS, TAKEN)
         },
         "ceiling": {name: found[0] for name, found in most.items()},
@@ -112,8 +96,7 @@ def reproduce(options: Args) -> dict[str, Any]:
             for rule in rules
         },
         "nulls": {
-            world: {m: share(np.array([r[m] for r in found])) for m in found[0]}
-            for world, found in nulls.items()
+            world: {m: share(np.array([r[m] for r in found])) for m in found[0]} for world, found in nulls.items()
         },
     }
     write_results(options.out, answer, show(answer))
@@ -148,10 +131,7 @@ def show(result: dict[str, Any]) -> str:
         "| rule | best | better | worse than logging |",
         "|---|---|---|---|",
     ]
-    lines += [
-        f"| {rule} | {c['best']} | {c['better']} | {c['worse']} |"
-        for rule, c in result["choices"].items()
-    ]
+    lines += [f"| {rule} | {c['best']} | {c['better']} | {c['worse']} |" for rule, c in result["choices"].items()]
     lines += [
         "",
         f"No rule that is wrong in at most {DELTA:.0%} of logs can be expected to choose the best in more than "
@@ -165,7 +145,5 @@ def show(result: dict[str, Any]) -> str:
         "|---|---|---|",
     ]
     for world, rows in result["nulls"].items():
-        lines += [
-            f"| {world} | {m} | {value:.1%} ± {error:.1%} |" for m, (value, error) in rows.items()
-        ]
+        lines += [f"| {world} | {m} | {value:.1%} ± {error:.1%} |" for m, (value, error) in rows.items()]
     return "\n".join(lines)

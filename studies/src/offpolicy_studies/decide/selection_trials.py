@@ -43,17 +43,13 @@ def radii(cell: Cell, rng: np.random.Generator) -> list[dict[str, float]]:
         for temperature in LOGGING:
             pi_b = bandits.knowing(y, k, temperature, FAULTY)
             drawn = bandits.draw(pi_b, y, noise, n, rng)
-            whole = op.BanditLog.from_arrays(
-                None, drawn.action, drawn.reward, pi_b[drawn.rows], actions=range(k)
-            )
+            whole = op.BanditLog.from_arrays(None, drawn.action, drawn.reward, pi_b[drawn.rows], actions=range(k))
             logs = {OURS: whole, TAKEN: drawn.log(None, k)}
             for table in targets.values():
                 truth = bandits.value(table, y, noise)
                 pi = table[drawn.rows]
                 pi_e = pi[np.arange(n), drawn.action]
-                bounds = {
-                    b: f(pi_e, drawn.propensity, drawn.reward, DELTA) for b, f in BOUNDS.items()
-                }
+                bounds = {b: f(pi_e, drawn.propensity, drawn.reward, DELTA) for b, f in BOUNDS.items()}
                 for ours, log in logs.items():
                     ev = op.evaluate(log, {"policy": pi}, estimators=["SNIPW"])
                     low = op.select(ev, rate=DELTA).candidates[0].value_bound
@@ -80,9 +76,7 @@ def choices(cell: Cell, rng: np.random.Generator) -> dict[str, str]:
     values[LOGGING_POLICY] = bandits.value(pi_b[pool], y[pool], NOISE)
     at = {name: t[log.rows] for name, t in tables.items()}
     ev = op.evaluate(
-        op.BanditLog.from_arrays(
-            None, log.action, log.reward, pi_b[pool][log.rows], actions=range(k)
-        ),
+        op.BanditLog.from_arrays(None, log.action, log.reward, pi_b[pool][log.rows], actions=range(k)),
         at,
         estimators=["SNIPW"],
     )
@@ -169,9 +163,7 @@ def softmax_by_weights(X: Floats, log: bandits.Drawn, k: int, *, normalized: boo
         return -total, -slope.ravel()
 
     start = np.zeros(X.shape[1] * k)
-    return np.asarray(
-        minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 200}).x
-    ).reshape(-1, k)
+    return np.asarray(minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 200}).x).reshape(-1, k)
 
 
 def null(p: tuple[float, ...], rng: np.random.Generator) -> dict[str, float]:
@@ -184,8 +176,6 @@ def null(p: tuple[float, ...], rng: np.random.Generator) -> dict[str, float]:
     ev = op.evaluate(log, policies, estimators=["SNIPW"])
     found: dict[str, Any] = {}
     found |= {m: op.select(ev, method=m) for m in ADOPTING}
-    fitted = op.evaluate(
-        log, policies, estimators=["SNIPW"], behavior_model="shares", randomized=True
-    )
+    fitted = op.evaluate(log, policies, estimators=["SNIPW"], behavior_model="shares", randomized=True)
     found["interval, propensities estimated"] = op.select(fitted)
     return {m: float(not s.keeps_logging) for m, s in found.items()}

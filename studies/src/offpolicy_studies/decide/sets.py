@@ -106,9 +106,7 @@ class Drawn:
     def log(self, context: Floats | None, k: int) -> op.BanditLog:
         """As the library takes it."""
         table = None if context is None else context[self.rows]
-        return op.BanditLog.from_arrays(
-            table, self.action, self.reward, self.propensity, actions=range(k)
-        )
+        return op.BanditLog.from_arrays(table, self.action, self.reward, self.propensity, actions=range(k))
 
 
 def draw(logging: Floats, label: Ints, noise: float, n: int, rng: np.random.Generator) -> Drawn:

@@ -78,9 +78,7 @@ class World:
             propensity, batch = p[np.arange(n), action], None
         table = self.context.iloc[rows].reset_index(drop=True)
         names = list(table.columns)
-        table = table.assign(
-            action=np.array(self.actions)[action], reward=reward, p=propensity, batch=batch
-        )
+        table = table.assign(action=np.array(self.actions)[action], reward=reward, p=propensity, batch=batch)
         return op.BanditLog.from_frame(
             table,
             context=names,
@@ -97,9 +95,7 @@ class World:
             return np.asarray(mean + self.noise * rng.normal(size=len(rows)))
         return (rng.random(len(rows)) < mean).astype(np.float64)
 
-    def _by_thompson(
-        self, rows: Ints, rng: np.random.Generator
-    ) -> tuple[Ints, Floats, Floats, Ints]:
+    def _by_thompson(self, rows: Ints, rng: np.random.Generator) -> tuple[Ints, Floats, Floats, Ints]:
         """Actions, rewards, propensities and batches of the multi-armed bandit of the ads study."""
         k = self.means.shape[1]
         posterior = BetaPosterior(np.zeros(k), np.zeros(k), self.prior, 1.0)

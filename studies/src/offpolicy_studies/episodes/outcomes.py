@@ -83,9 +83,7 @@ class World:
                 break
         return q
 
-    def simulate(
-        self, pi: Floats, n: int, rng: np.random.Generator, *, propensities: bool
-    ) -> op.Trajectories:
+    def simulate(self, pi: Floats, n: int, rng: np.random.Generator, *, propensities: bool) -> op.Trajectories:
         """N episodes of a policy, as a log with flags of termination."""
         state = sample(np.tile(self.initial, (n, 1)), rng)
         states, actions = np.zeros((n, self.horizon), int), np.zeros((n, self.horizon), int)

@@ -106,11 +106,7 @@ def cells(options: Args) -> dict[str, Cell]:
         raise UsageError(f"--behavior must be known, estimated or both. Got {options.behavior!r}.")
     kinds = {"known": [True], "estimated": [False], "both": [True, False]}[options.behavior]
     worlds = chosen(options.worlds, EVERY if options.worlds else WORLDS)
-    return {
-        f"{w}, π_b {'known' if known else 'estimated'}": Cell(w, known)
-        for w in worlds
-        for known in kinds
-    }
+    return {f"{w}, π_b {'known' if known else 'estimated'}": Cell(w, known) for w in worlds for known in kinds}
 
 
 def reproduce(options: Args) -> dict[str, Any]:
@@ -129,8 +125,7 @@ def reproduce(options: Args) -> dict[str, Any]:
     results = {
         "options": {"replications": options.replications, "seed": options.seed},
         "cells": {
-            name: summarize(runs[name], problem(cell.world).truth, EVERY[cell.world][1])
-            for name, cell in asked.items()
+            name: summarize(runs[name], problem(cell.world).truth, EVERY[cell.world][1]) for name, cell in asked.items()
         },
     }
     write_results(options.out, results, show(results))
@@ -187,11 +182,7 @@ def show(results: Mapping[str, Any]) -> str:
     lines: list[str] = []
     for kind in ("known", "estimated"):
         mark = f", π_b {kind}"
-        rows = {
-            name.removesuffix(mark): cell
-            for name, cell in results["cells"].items()
-            if name.endswith(mark)
-        }
+        rows = {name.removesuffix(mark): cell for name, cell in results["cells"].items() if name.endswith(mark)}
         if rows:
             present = {e for cell in rows.values() for e in cell["estimators"]}
             others = [e for e in (*PARTS, "MAGIC", "DM", *PLAIN) if e in present]

@@ -51,9 +51,7 @@ class Problem:
         return self.value()
 
 
-def _ratios_of(
-    visits_e: Floats, visits_b: Floats, pi_e: Floats, pi_b: Floats
-) -> Callable[[op.Trajectories], Floats]:
+def _ratios_of(visits_e: Floats, visits_b: Floats, pi_e: Floats, pi_b: Floats) -> Callable[[op.Trajectories], Floats]:
     """The true ratios at the steps of a log, from (T, S) distributions of the state under both policies."""
 
     def ratios(log: op.Trajectories) -> Floats:
@@ -73,9 +71,7 @@ def tabular(world: World, pi_e: Floats, pi_b: Floats) -> Problem:
         return world.simulate(pi_b, n, rng, propensities=propensities)
 
     ratios = _ratios_of(world.visits(pi_e), world.visits(pi_b), pi_e, pi_b)
-    return Problem(
-        draw, lambda states: pi_e[np.asarray(states)], lambda: world.value(pi_e), pi_e, ratios
-    )
+    return Problem(draw, lambda states: pi_e[np.asarray(states)], lambda: world.value(pi_e), pi_e, ratios)
 
 
 def _lake(name: str, horizon: int) -> Problem:

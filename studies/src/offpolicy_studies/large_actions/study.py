@@ -34,16 +34,7 @@ WHY = (
     "largest weight, IPS / MIPS",
     "IPS: squares of one row among all",
 )
-LEANING = (
-    "world",
-    "logs",
-    "`cell_leaning` speaks",
-    "answered",
-    "covered: value",
-    "difference",
-    "lift",
-    "bias",
-)
+LEANING = ("world", "logs", "`cell_leaning` speaks", "answered", "covered: value", "difference", "lift", "bias")
 DIRECT = (0.0, 0.1, 0.3)
 RATIOS = {"exact": "exact", "cells": op.CoarseRatio(), "auto": "auto"}
 
@@ -164,10 +155,7 @@ def published_errors(options: Args) -> dict[str, Any]:
     rows = {}
     for k in options.actions:
         number = max(2, options.logs // 2) if k >= 5000 else options.logs
-        rows[str(k)] = {
-            "logs": number,
-            "worlds": [_errors(k, number, seed, options.seed) for seed in range(3)],
-        }
+        rows[str(k)] = {"logs": number, "worlds": [_errors(k, number, seed, options.seed) for seed in range(3)]}
     return rows
 
 
@@ -176,16 +164,10 @@ def _errors(k: int, number: int, world_seed: int, seed: int) -> dict[str, dict[s
     world, rng = published.World(k, world_seed), np.random.default_rng([seed, k, world_seed])
     shared = published.weights_of_dimensions(rng)
     truth = published.draw(world, 2_000 if k >= 5000 else 10_000, shared, rng).value
-    logs = [
-        published.draw(world, 10_000, published.weights_of_dimensions(rng), rng)
-        for _ in range(number)
-    ]
+    logs = [published.draw(world, 10_000, published.weights_of_dimensions(rng), rng) for _ in range(number)]
 
     def mse(ratio: Literal["exact", "marginal"], value: float | None) -> float:
-        errors = [
-            published.squared_error(log, ratio, log.value if value is None else value)
-            for log in logs
-        ]
+        errors = [published.squared_error(log, ratio, log.value if value is None else value) for log in logs]
         return float(np.mean(errors))
 
     return {
@@ -264,19 +246,14 @@ def summary(found: list[Any]) -> list[dict[str, Any]]:
                     "answered": share(np.array([f["answered"] for f in each]))[0],
                     "mse": mean(np.array([f["error"] ** 2 for f in each]))[0],
                     "bias": mean(np.array([f["error"] for f in each]))[0],
-                    "width": mean(np.array([f["width"] for f in answered]))[0]
-                    if answered
-                    else None,
+                    "width": mean(np.array([f["width"] for f in answered]))[0] if answered else None,
                     "cover": {
-                        k: share(np.array([f["covers"][k] for f in answered]))
-                        for k in ("value", "difference", "lift")
+                        k: share(np.array([f["covers"][k] for f in answered])) for k in ("value", "difference", "lift")
                     },
                     "coarse": share(np.array([f["coarse"] for f in each]))[0],
                     "tested": len(tested) / len(each),
                     "cautions": (
-                        sum(f["level"] in {"caution", "alarm"} for f in tested) / len(tested)
-                        if tested
-                        else None
+                        sum(f["level"] in {"caution", "alarm"} for f in tested) / len(tested) if tested else None
                     ),
                 }
             )
@@ -290,10 +267,7 @@ def leaning_summary(found: list[Any]) -> dict[str, Any]:
         "logs": len(found),
         "speaks": share(np.array([f["leaning"] in {"caution", "alarm"} for f in found]))[0],
         "answered": len(answered) / len(found),
-        "cover": [
-            share(np.array([f["covers"][k] for f in answered]))[0]
-            for k in ("value", "difference", "lift")
-        ],
+        "cover": [share(np.array([f["covers"][k] for f in answered]))[0] for k in ("value", "difference", "lift")],
         "bias": mean(np.array([f["error"] for f in found]))[0],
     }
 
@@ -305,10 +279,7 @@ def show(result: dict[str, Any]) -> str:
         "|---|---|---|---|---|---|---|---|",
     ]
     for k, row in result["published"].items():
-        found = [
-            ", ".join(f"{w[a]['IPS'] / w[a]['MIPS']:.3g}" for w in row["worlds"])
-            for a in ("published", "own")
-        ]
+        found = [", ".join(f"{w[a]['IPS'] / w[a]['MIPS']:.3g}" for w in row["worlds"]) for a in ("published", "own")]
         known, why = PUBLISHED.get(int(k)), [w["why"] for w in row["worlds"]]
         apart = [w["why"]["apart"] / w["published"]["MIPS"] for w in row["worlds"]]
         cells = [
@@ -320,11 +291,7 @@ def show(result: dict[str, Any]) -> str:
             f"| {int(k):,} | 3 × {row['logs']} | {found[0]} | {found[1]} | {' | '.join(cells)} | "
             f"{'' if known is None else known} |"
         )
-    lines += [
-        "",
-        f"| {' | '.join(HEADER)} |",
-        "|---|---|---|---|---|---|---|---|---|---|---|---|---|",
-    ]
+    lines += ["", f"| {' | '.join(HEADER)} |", "|---|---|---|---|---|---|---|---|---|---|---|---|---|"]
     for name, rows in result["worlds"].items():
         lines += [f"| {name} | {_row(row)} |" for row in rows]
     lines += ["", f"| {' | '.join(LEANING)} |", "|---|---|---|---|---|---|---|---|"]

@@ -165,10 +165,7 @@ def reproduce(options: Args) -> dict[str, Any]:
 def summary(found: list[dict[str, Any]]) -> dict[str, Any]:
     """Errors relative to the published cascade-DR, coverage, what checks said, and what was chosen."""
     names = list(found[0]["estimates"])
-    squares = {
-        name: np.array([(r["estimates"][name] - r["truth"]["here"]) ** 2 for r in found])
-        for name in names
-    }
+    squares = {name: np.array([(r["estimates"][name] - r["truth"]["here"]) ** 2 for r in found]) for name in names}
     peer = squares["cascade-DR, published"]
     relative = {}
     for name, own in squares.items():
@@ -179,11 +176,7 @@ def summary(found: list[dict[str, Any]]) -> dict[str, Any]:
     coverage = {
         name: {
             what: (
-                *share(
-                    np.array(
-                        [x for x in (r["covered"][name][what] for r in found) if x is not None]
-                    )
-                ),
+                *share(np.array([x for x in (r["covered"][name][what] for r in found) if x is not None])),
                 float(np.mean([r["covered"][name][what] is not None for r in found])),
             )
             for what in ("value", "difference", "lift")
@@ -193,20 +186,14 @@ def summary(found: list[dict[str, Any]]) -> dict[str, Any]:
     checks = {
         assumed: {
             **{
-                check: mean(
-                    np.array([r["said"][assumed][check] in {"caution", "alarm"} for r in found])
-                )[0]
+                check: mean(np.array([r["said"][assumed][check] in {"caution", "alarm"} for r in found]))[0]
                 for check in CHECKS
             },
-            "not trusted": mean(
-                np.array([r["said"][assumed]["verdict"] != "trust" for r in found])
-            )[0],
+            "not trusted": mean(np.array([r["said"][assumed]["verdict"] != "trust" for r in found]))[0],
         }
         for assumed in found[0]["said"]
     }
-    chosen = {
-        name: mean(np.array([r.get("chosen") == name for r in found]))[0] for name in WEIGHTED
-    }
+    chosen = {name: mean(np.array([r.get("chosen") == name for r in found]))[0] for name in WEIGHTED}
     return {"errors": relative, "coverage": coverage, "checks": checks, "chosen": chosen}
 
 
@@ -250,7 +237,5 @@ def show(result: dict[str, Any]) -> str:
     for kind, found in kinds.items():
         for assumed, said in found["checks"].items():
             cells = [f"{100 * v:.0f}%" for v in said.values()]
-            lines.append(
-                f"| {kind} | {assumed} | {' | '.join(cells)} | {100 * found['chosen'][assumed]:.0f}% |"
-            )
+            lines.append(f"| {kind} | {assumed} | {' | '.join(cells)} | {100 * found['chosen'][assumed]:.0f}% |")
     return "\n".join(lines)

@@ -47,12 +47,7 @@ class World:
         """A world with random rewards, length and target."""
         square = np.tril(rng.normal(scale=SCALE, size=(ITEMS, ITEMS)))
         shared = rng.uniform(-1, 1, size=(FEATURES, 1))
-        base = np.vstack(
-            [
-                shared + rng.uniform(-1, 1, size=(FEATURES, ITEMS)),
-                rng.uniform(-1, 1, size=(1, ITEMS)),
-            ]
-        )
+        base = np.vstack([shared + rng.uniform(-1, 1, size=(FEATURES, ITEMS)), rng.uniform(-1, 1, size=(1, ITEMS))])
         level = base[-1] - base[-1].mean()
         spread = float(np.sqrt((base[:-1] ** 2).sum(axis=0).mean() + (level**2).mean()))
         logits = rng.uniform(size=ITEMS)
@@ -162,14 +157,8 @@ def published_cascade_dr(logged: Logged) -> float:
     for k in range(slots - 1, -1, -1):
         above = np.column_stack([logged.x, logged.items[:, :k]])
         tree = DecisionTreeRegressor(max_depth=3, random_state=12345)
-        tree.fit(
-            np.column_stack([above, logged.items[:, k]]),
-            logged.clicks[:, k] + after,
-            sample_weight=rho[:, k],
-        )
-        q = np.column_stack(
-            [tree.predict(np.column_stack([above, np.full(n, a)])) for a in range(ITEMS)]
-        )
+        tree.fit(np.column_stack([above, logged.items[:, k]]), logged.clicks[:, k] + after, sample_weight=rho[:, k])
+        q = np.column_stack([tree.predict(np.column_stack([above, np.full(n, a)])) for a in range(ITEMS)])
         before = rho[:, k - 1] if k else np.ones(n)
         after = q @ pi
         own = q[np.arange(n), logged.items[:, k]]

@@ -81,9 +81,7 @@ class Chain:
         """(steps,) true ratio of the state-action marginals at the steps of a log."""
         grid = np.linspace(-9, 9, 901)
         quotient = self.densities(grid, target=True) / self.densities(grid, target=False)
-        state = np.asarray(log.context.table).reshape(-1)[
-            log.context.positions(np.arange(log.rows))
-        ]
+        state = np.asarray(log.context.table).reshape(-1)[log.context.positions(np.arange(log.rows))]
         made = np.empty(log.rows)
         for t in range(self.horizon):
             at = log.layout.step == t
@@ -92,9 +90,7 @@ class Chain:
         step = self.target(state)[row, log.action] / self.logging(state)[row, log.action]
         return np.asarray(made * step)
 
-    def simulate(
-        self, n: int, rng: np.random.Generator, *, on_policy: bool = False
-    ) -> op.Trajectories:
+    def simulate(self, n: int, rng: np.random.Generator, *, on_policy: bool = False) -> op.Trajectories:
         """Draw n episodes of the logging policy (or of the target), with propensities."""
         policy = self.target if on_policy else self.logging
         state = rng.standard_normal(n)
@@ -107,6 +103,4 @@ class Chain:
             propensities[:, t] = pi[np.arange(n), action]
             rewards[:, t] = state * (1 + 0.5 * action) + 0.5 * rng.standard_normal(n)
             state = 0.7 * state + 0.5 * (2 * action - 1) + 0.6 * rng.standard_normal(n)
-        return op.Trajectories.from_arrays(
-            states[:, :, None], actions, rewards, propensities=propensities
-        )
+        return op.Trajectories.from_arrays(states[:, :, None], actions, rewards, propensities=propensities)

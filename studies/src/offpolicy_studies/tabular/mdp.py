@@ -84,9 +84,7 @@ class Mdp:
         factor = np.divide(pi_e**2, pi_b, out=np.zeros_like(pi_e), where=pi_e > 0)
         for t in range(self.horizon):
             squared = reached[:, None] * factor
-            total += self.discount ** (2 * t) * float(
-                (squared * self._step_variance(v[t + 1])).sum()
-            )
+            total += self.discount ** (2 * t) * float((squared * self._step_variance(v[t + 1])).sum())
             reached = np.einsum("sa,sat->t", squared, self.transition)
         return total
 
@@ -110,9 +108,7 @@ class Mdp:
             total += self.discount ** (2 * t) * float((ratio * self._step_variance(v[t + 1])).sum())
         return total
 
-    def simulate(
-        self, pi: Floats, n: int, rng: np.random.Generator, *, propensities: bool = True
-    ) -> op.Trajectories:
+    def simulate(self, pi: Floats, n: int, rng: np.random.Generator, *, propensities: bool = True) -> op.Trajectories:
         """N episodes of a policy, as a log."""
         n_states, k = self.shape
         state = sample(np.tile(self.initial, (n, 1)), rng)
@@ -133,13 +129,7 @@ class Mdp:
         s, a = states[inside], actions[inside]
         reward = self.mean[s, a] + self.noise * rng.standard_normal(len(s))
         return op.Trajectories.from_arrays(
-            s,
-            a,
-            reward,
-            lengths,
-            pi[s, a] if propensities else None,
-            labels=range(k),
-            horizon=self.horizon,
+            s, a, reward, lengths, pi[s, a] if propensities else None, labels=range(k), horizon=self.horizon
         )
 
 

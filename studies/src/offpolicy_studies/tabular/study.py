@@ -23,19 +23,7 @@ from offpolicy_studies.tabular.chain import Chain
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-NAMES = (
-    "DM",
-    "IPW",
-    "SNIPW",
-    "DR-full",
-    "DR-half",
-    "DML",
-    "WDR",
-    "MAGIC",
-    "MRDR",
-    "SWITCH",
-    "DRL",
-)
+NAMES = ("DM", "IPW", "SNIPW", "DR-full", "DR-half", "DML", "WDR", "MAGIC", "MRDR", "SWITCH", "DRL")
 CHAIN_NAMES = ("DM-cf", "IPW", "DML", "DRL")
 
 
@@ -124,9 +112,7 @@ def _chain(setting: Setting, rng: np.random.Generator, seed: int) -> dict[str, l
 
 
 def _numbers(result: Any, names: tuple[str, ...]) -> dict[str, list[float]]:
-    return {
-        name: [result["policy", name].value, result["policy", name].std_error] for name in names
-    }
+    return {name: [result["policy", name].value, result["policy", name].std_error] for name in names}
 
 
 def truth(setting: Setting) -> float:
@@ -168,11 +154,7 @@ def reproduce(options: Args) -> dict[str, Any]:
     results = {
         "options": {k: str(v) if isinstance(v, Path) else v for k, v in asdict(options).items()},
         "settings": {
-            name: {
-                "truth": truth(setting),
-                "n": setting.n,
-                "estimators": summarize(runs[name], truth(setting)),
-            }
+            name: {"truth": truth(setting), "n": setting.n, "estimators": summarize(runs[name], truth(setting))}
             for name, setting in chosen.items()
         },
     }
@@ -199,11 +181,7 @@ def summarize(runs: list[Mapping[str, list[float]]], value: float) -> dict[str, 
             "coverage": share(np.abs(error) <= Z * spread + 1e-9 * max(1.0, abs(value))),
             "std_error": mean(spread),
         }
-        out[name] = {
-            key: x
-            for k, m in measured.items()
-            for key, x in ((k, m.value), (f"{k}_error", m.error))
-        }
+        out[name] = {key: x for k, m in measured.items() for key, x in ((k, m.value), (f"{k}_error", m.error))}
         out[name]["undefined"] = int((~defined).sum())
     return out
 

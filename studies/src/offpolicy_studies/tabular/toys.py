@@ -41,9 +41,7 @@ class Toy:
         """π_e in observed states."""
         return np.asarray(self.pi_e[states])
 
-    def simulate(
-        self, n: int, rng: np.random.Generator, *, propensities: bool = True
-    ) -> op.Trajectories:
+    def simulate(self, n: int, rng: np.random.Generator, *, propensities: bool = True) -> op.Trajectories:
         """Draw n logged episodes."""
         log = self.world.simulate(self.pi_b, n, rng, propensities=propensities)
         if self.observed is None:
@@ -117,9 +115,7 @@ def gridworld() -> Toy:
     return Toy(world, 0.4 * best + 0.15, 0.3 * best + 0.175)
 
 
-def cliff_walking(
-    target: float = 0.9, logging: float = 0.7, horizon: int = 60, noise: float = 0.0
-) -> Toy:
+def cliff_walking(target: float = 0.9, logging: float = 0.7, horizon: int = 60, noise: float = 0.0) -> Toy:
     """Four by twelve, −1 per step, −100 and the end on the cliff; policies a·greedy + (1 − a)·uniform.
 
     The walker starts in one corner of the cliff's side and ends in the other; a walk of ``horizon`` steps
@@ -141,11 +137,7 @@ def cliff_walking(
     world = Mdp(np.eye(size)[0], transition, mean, noise, horizon)
     best = optimal(world)
     uniform = np.full((size, 4), 0.25)
-    return Toy(
-        world,
-        target * best + (1 - target) * uniform,
-        logging * best + (1 - logging) * uniform,
-    )
+    return Toy(world, target * best + (1 - target) * uniform, logging * best + (1 - logging) * uniform)
 
 
 def noisy_cliff() -> Toy:

@@ -143,9 +143,7 @@ class Visits:
         first = visitor = row
         if self.dependence != "rows":
             group = rng.integers(self.n // 6, size=self.n)
-            visit = (
-                group if self.dependence == "users" else 5 * group + rng.integers(5, size=self.n)
-            )
+            visit = group if self.dependence == "users" else 5 * group + rng.integers(5, size=self.n)
             _, at, place = np.unique(visit, return_index=True, return_inverse=True)
             visitor = at[place]
             first = row if self.dependence == "visits" else visitor
@@ -155,9 +153,7 @@ class Visits:
         frame = pd.DataFrame(x, columns=NAMES)
         if self.columns == "text":
             for name in NAMES[2:]:
-                frame[name] = np.array(list("abcdefgh"))[
-                    np.digitize(frame[name], np.arange(-1.5, 2, 0.5))
-                ]
+                frame[name] = np.array(list("abcdefgh"))[np.digitize(frame[name], np.arange(-1.5, 2, 0.5))]
         elif self.columns == "heavy":
             frame[list(NAMES)] = np.sinh(2.5 * x)
         return frame, x, group, first
@@ -182,16 +178,10 @@ class Visits:
             return np.asarray(soft / soft.sum(axis=1, keepdims=True))
         return np.asarray(0.8 * soft + 0.2 / k)
 
-    def _learned(
-        self, level: Floats, batch: Any, rng: np.random.Generator
-    ) -> tuple[Floats, Ints, Floats]:
+    def _learned(self, level: Floats, batch: Any, rng: np.random.Generator) -> tuple[Floats, Ints, Floats]:
         """ε-greedy on the mean rewards so far; ε stays .2 or falls as 1/√t from 1 to about .1."""
         k = self.actions
-        chance, action, reward = (
-            np.empty((self.n, k)),
-            np.empty(self.n, dtype=int),
-            np.empty(self.n),
-        )
+        chance, action, reward = (np.empty((self.n, k)), np.empty(self.n, dtype=int), np.empty(self.n))
         total, count = np.zeros(k), np.full(k, 1e-9)
         for b in range(self.batches):
             rows = np.flatnonzero(batch == b)

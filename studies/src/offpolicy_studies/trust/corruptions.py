@@ -74,9 +74,7 @@ def reproduce(options: Args) -> dict[str, Any]:
     )
     answer = {
         "options": {"replications": options.replications, "seed": options.seed},
-        "defects": {
-            name: {"seen": DEFECTS[name].seen, **of_defect(found)} for name, found in drawn.items()
-        },
+        "defects": {name: {"seen": DEFECTS[name].seen, **of_defect(found)} for name, found in drawn.items()},
     }
     write_results(options.out, answer, show(answer))
     return answer
@@ -86,20 +84,14 @@ def of_defect(found: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """What was said of the logs with one defect."""
     spoken = Counter(name for f in found for name in f["by"])
     return {
-        **{
-            word: share(np.array([f["verdict"] == level for f in found]))
-            for level, word in LEVELS.items()
-        },
+        **{word: share(np.array([f["verdict"] == level for f in found])) for level, word in LEVELS.items()},
         "by": {name: number / len(found) for name, number in spoken.most_common(3)},
     }
 
 
 def show(result: dict[str, Any]) -> str:
     """The matrix in Markdown."""
-    lines = [
-        "| defect | can be seen | refused | cautioned | trusted | by |",
-        "|---|---|---|---|---|---|",
-    ]
+    lines = ["| defect | can be seen | refused | cautioned | trusted | by |", "|---|---|---|---|---|---|"]
     for name, row in result["defects"].items():
         by = ", ".join(f"`{check}` {100 * x:.3g}%" for check, x in row["by"].items()) or "–"
         cells = " | ".join(percent(row[word]) for word in LEVELS.values())

@@ -212,7 +212,5 @@ DEFECTS: dict[str, Defect] = {
     "hidden cause / declared random": HiddenCause(known=False, randomized=True, seen=False),
     "labels of two actions exchanged in a third": Spoiled(SOFT, exchanged, seen=False),
     "rows without a reward lost": Spoiled(SOFT, truncated, seen=False),
-    "users not declared": Spoiled(
-        Visits(n=4800, dependence="visits", rewards="normal"), undeclared, seen=False
-    ),
+    "users not declared": Spoiled(Visits(n=4800, dependence="visits", rewards="normal"), undeclared, seen=False),
 }

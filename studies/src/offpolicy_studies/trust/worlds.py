@@ -78,9 +78,7 @@ WORLDS: dict[str, Visits | Played3] = {
     "unknown π_b": Visits(propensity="unknown"),
     "unknown π_b / no effect": Visits(propensity="unknown", null=True),
     "unknown π_b / uniform": Visits(propensity="unknown", logging="uniform", rewards="normal"),
-    "unknown π_b / sticky users": Visits(
-        n=4800, propensity="unknown", dependence="users", logging="uniform"
-    ),
+    "unknown π_b / sticky users": Visits(n=4800, propensity="unknown", dependence="users", logging="uniform"),
     "episodes": Played3(Episodes(n=1000)),
     "episodes / 6 steps": Played3(Episodes(n=2000, steps=6)),
     "episodes / unknown π_b": Played3(Episodes(n=1000, known=False), randomized=True),

@@ -87,17 +87,13 @@ def _family(ev: op.Evaluation, q: Question, level: float) -> dict[str, Held]:
     values = [_covers(c.values[n], t) for n, t in q.truths.items()]
     gaps = [_covers(c.differences[n], t - q.logged) for n, t in q.truths.items()]
     lifts = [
-        _covers(i, (q.truths[n] - q.logged) / abs(q.logged))
-        for n, i in c.lifts.items()
-        if math.isfinite(q.logged)
+        _covers(i, (q.truths[n] - q.logged) / abs(q.logged)) for n, i in c.lifts.items() if math.isfinite(q.logged)
     ]
     everyone = {**q.truths, "logging policy": q.logged}
     top = max(everyone.values())
     # Equal policies: any of them is a best one.
     best = [n for n, t in everyone.items() if t >= top - 1e-12]
-    leader = max(
-        q.truths, key=lambda n: ev[n, SPEAKER].value if ev[n, SPEAKER].is_defined else -math.inf
-    )
+    leader = max(q.truths, key=lambda n: ev[n, SPEAKER].value if ev[n, SPEAKER].is_defined else -math.inf)
     return {
         "family of values": _all(values),
         "family of differences": _all(gaps),

@@ -60,9 +60,7 @@ WORLDS = {
     "200 rows / cubic / DML": World(200, "cubic", "DML"),
     "200 rows / cubic / DML / judged as a large log": World(200, "cubic", "DML", large=True),
     "1,000 rows / unpruned tree / DML": World(1000, "tree", "DML"),
-    "1,000 rows / unpruned tree / DML / judged as a large log": World(
-        1000, "tree", "DML", large=True
-    ),
+    "1,000 rows / unpruned tree / DML / judged as a large log": World(1000, "tree", "DML", large=True),
     "1,000 rows / unpruned tree / auto": World(1000, "tree", "auto"),
     "1,000 rows / default models": World(1000, "default", "auto"),
 }
@@ -99,11 +97,7 @@ def replicate(world: World, rng: np.random.Generator) -> dict[str, Any]:
     values, passed, bare, error = [], [], [], math.nan
     for seed in range(1, world.seeds + 1):
         ev = op.evaluate(
-            log,
-            op.policies.Fixed(1),
-            estimators=[world.estimator],
-            reward_model=learner(world.learner),
-            seed=seed,
+            log, op.policies.Fixed(1), estimators=[world.estimator], reward_model=learner(world.learner), seed=seed
         )
         gap = ev[world.estimator] - ev.logged
         error = gap.std_error
@@ -112,12 +106,7 @@ def replicate(world: World, rng: np.random.Generator) -> dict[str, Any]:
         # A gate that does not pass as it is is not asked again.
         draws = 1 if world.large else None
         passed.append(bare[-1] and gate.check(ev, GATE, draws=draws).exit_code == 0)
-    return {
-        "single": passed[0],
-        "best": any(passed),
-        "bare": any(bare),
-        "moves": float(np.std(values, ddof=1)) / error,
-    }
+    return {"single": passed[0], "best": any(passed), "bare": any(bare), "moves": float(np.std(values, ddof=1)) / error}
 
 
 def reproduce(options: Args) -> dict[str, Any]:

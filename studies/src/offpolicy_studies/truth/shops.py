@@ -178,9 +178,7 @@ class Shop:
         if self.dependence == "rows":
             return self.law.mean(town.score)
         points, weights = np.polynomial.hermite_e.hermegauss(41)
-        total = sum(
-            w * self.law.mean(town.score + 0.5 * p) for p, w in zip(points, weights, strict=True)
-        )
+        total = sum(w * self.law.mean(town.score + 0.5 * p) for p, w in zip(points, weights, strict=True))
         return np.asarray(total / weights.sum())
 
     def _segments(self, town: Town, mean: Floats) -> dict[str, float]:

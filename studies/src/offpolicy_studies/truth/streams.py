@@ -36,14 +36,10 @@ def compared(q: Question, folds: int, seed: int) -> dict[str, Any]:
         path = Path(folder) / "log.parquet"
         frame.to_parquet(path)
         rows = -(-len(frame) // BLOCKS)
-        logs = (
-            op.BanditLog.from_frame(frame, **roles),
-            op.scan(str(path), **roles, way="stream", chunk_rows=rows),
-        )
+        logs = (op.BanditLog.from_frame(frame, **roles), op.scan(str(path), **roles, way="stream", chunk_rows=rows))
         try:
             made = [
-                json.loads(op.evaluate(log, policies, folds=folds, seed=seed, **q.models).to_json())
-                for log in logs
+                json.loads(op.evaluate(log, policies, folds=folds, seed=seed, **q.models).to_json()) for log in logs
             ]
         except OffPolicyError as error:
             return {"refused": str(error)[:200]}
@@ -91,9 +87,7 @@ class ByContext:
     """A policy that is known on the rows of one log, as a function of the context: it knows no row by its number."""
 
     def __init__(self, context: Floats, table: Floats) -> None:
-        self.found = {
-            row.tobytes(): probabilities for row, probabilities in zip(context, table, strict=True)
-        }
+        self.found = {row.tobytes(): probabilities for row, probabilities in zip(context, table, strict=True)}
 
     def probabilities(self, context: Any) -> Floats:
         """(n, K) what was given for the same context."""

@@ -94,8 +94,7 @@ def reproduce(options: Args) -> dict[str, Any]:
     answer = {
         "options": {**settings, "replications": options.replications, "seed": options.seed},
         "worlds": {
-            name: summarize(rows) | {"streams": streams_of(streamed.get(name, []))}
-            for name, rows in found.items()
+            name: summarize(rows) | {"streams": streams_of(streamed.get(name, []))} for name, rows in found.items()
         },
     }
     write_results(options.out, answer, show(answer))

@@ -43,10 +43,7 @@ def summarize(found: list[dict[str, Any]]) -> dict[str, Any]:
         "trusted": share(trusted),
         "held": {
             q: {
-                f"{level:g}": {
-                    "answered": _share(found, q, i, answered),
-                    "trusted": _share(found, q, i, trusted),
-                }
+                f"{level:g}": {"answered": _share(found, q, i, answered), "trusted": _share(found, q, i, trusted)}
                 for i, level in enumerate(LEVELS)
             }
             for q in quantities
@@ -68,9 +65,7 @@ def streams_of(found: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _share(
-    found: list[dict[str, Any]], quantity: str, i: int, rows: Any
-) -> tuple[float, float, int]:
+def _share(found: list[dict[str, Any]], quantity: str, i: int, rows: Any) -> tuple[float, float, int]:
     flags = [
         r["held"][quantity][i]
         for r, keep in zip(found, rows, strict=True)
@@ -161,9 +156,7 @@ def _promised(worlds: dict[str, Any]) -> list[str]:
     ]
     for name, world in worlds.items():
         cells = [_cell(world["held"].get(q)) for q in PROMISED]
-        lines.append(
-            f"| {name} | {world['refused'][0]:.0%} | {world['trusted'][0]:.0%} | {' | '.join(cells)} |"
-        )
+        lines.append(f"| {name} | {world['refused'][0]:.0%} | {world['trusted'][0]:.0%} | {' | '.join(cells)} |")
     return lines
 
 
@@ -176,9 +169,7 @@ def _cell(levels: dict[str, Any] | None) -> str:
 
 def _table(worlds: dict[str, Any]) -> list[str]:
     """The table's other estimators: the smallest share over worlds, where at least 30 were printed."""
-    names = dict.fromkeys(
-        q for w in worlds.values() for q in w["held"] if q.endswith("in the table")
-    )
+    names = dict.fromkeys(q for w in worlds.values() for q in w["held"] if q.endswith("in the table"))
     lines = [
         "Other estimators of the default table: worlds in which their printed 95% interval misses.",
         "",
@@ -211,10 +202,7 @@ def _streams(worlds: dict[str, Any]) -> list[str]:
     """Memory against stream: one line for all worlds that agree, one for each that does not, one for each reason."""
     found = {n: w["streams"] for n, w in worlds.items() if w.get("streams")}
     done = {n: s for n, s in found.items() if s["logs"]}
-    lines = [
-        "Streamed from a Parquet file in four blocks against read whole, every number of the JSON result.",
-        "",
-    ]
+    lines = ["Streamed from a Parquet file in four blocks against read whole, every number of the JSON result.", ""]
     if done:
         same = {n: s for n, s in done.items() if s["difference"] <= SAME}
         lines.append(
@@ -222,11 +210,7 @@ def _streams(worlds: dict[str, Any]) -> list[str]:
             f"{sum(s['numbers'] for s in same.values()):,} numbers, largest relative difference "
             f"{max((s['difference'] for s in same.values()), default=0.0):.1e}."
         )
-        lines += [
-            f"* {n} differs by {s['difference']:.1e} (`{s['at']}`)."
-            for n, s in done.items()
-            if n not in same
-        ]
+        lines += [f"* {n} differs by {s['difference']:.1e} (`{s['at']}`)." for n, s in done.items() if n not in same]
     for why in sorted({r for s in found.values() for r in s["refused"]}):
         number = sum(why in s["refused"] for s in found.values())
         lines.append(f"* {number} worlds are not streamed: {why}.")
@@ -236,9 +220,7 @@ def _streams(worlds: dict[str, Any]) -> list[str]:
 def _misses(worlds: dict[str, Any]) -> list[str]:
     rows = misses(worlds)
     if not rows:
-        return [
-            "No statement is below its level by more than one point and two Monte Carlo errors."
-        ]
+        return ["No statement is below its level by more than one point and two Monte Carlo errors."]
     lines = [
         "Below the level by more than one point and two Monte Carlo errors:",
         "",
@@ -246,6 +228,5 @@ def _misses(worlds: dict[str, Any]) -> list[str]:
         "|---|---|---|---|---|---|---|",
     ]
     return lines + [
-        f"| {w} | {q} | {level} | {among} | {m.value:.1%} | {m.error:.1%} | {n} |"
-        for w, q, level, among, m, n in rows
+        f"| {w} | {q} | {level} | {among} | {m.value:.1%} | {m.error:.1%} | {n} |" for w, q, level, among, m, n in rows
     ]

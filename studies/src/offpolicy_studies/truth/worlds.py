@@ -6,16 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from offpolicy_studies.coverage.worlds import WORLDS as COVERAGE
-from offpolicy_studies.truth.laws import (
-    Coin,
-    LogNormal,
-    Normal,
-    Pareto,
-    RareLoss,
-    Rating,
-    Same,
-    Spend,
-)
+from offpolicy_studies.truth.laws import Coin, LogNormal, Normal, Pareto, RareLoss, Rating, Same, Spend
 from offpolicy_studies.truth.question import Question
 from offpolicy_studies.truth.shops import Shop
 
@@ -95,9 +86,7 @@ SHOPS: dict[str, Asker] = {
     "10 equal policies / clicks / 5000 rows": Shop(CLICK, rivals=9, equal=True, n=5000),
     "10 equal policies / clicks / 20000 rows": Shop(CLICK, rivals=9, equal=True, n=20_000),
     "10 equal policies / spend": Shop(Spend(0.03), rivals=9, equal=True),
-    "10 equal policies / 25 users": Shop(
-        dependence="sessions", clusters=25, rivals=9, equal=True, logging="uniform"
-    ),
+    "10 equal policies / 25 users": Shop(dependence="sessions", clusters=25, rivals=9, equal=True, logging="uniform"),
     "50 equal policies / clicks": Shop(CLICK, rivals=49, equal=True, n=5000),
 }
 WORLDS: dict[str, Asker] = {**{name: Single(w) for name, w in COVERAGE.items()}, **SHOPS}

@@ -11,9 +11,9 @@ INTRODUCTION = """# offpolicy
 > `log = op.BanditLog.from_frame(df, context=[...], action="ad", reward="click", propensity="p")`,
 > `ev = op.evaluate(log, {"new": policy})`, `print(ev)`, `ev.verdict("new")`, `ev["new", "auto"].interval()`.
 
-A policy is a function of the context that returns one label per row, an object with `probabilities(context)`, a column of the log, an
-(n, K) array, or words such as "uniform" and "always:x". Unknown propensities are fitted when `propensity=` is left out. Read the verdict
-before the number. Never evaluate a policy on the rows it was trained on: pass the unfitted learner instead.
+A policy is a function of the context that returns one label per row, an object with `probabilities(context)`, a column
+of the log, an (n, K) array, or words such as "uniform" and "always:x". Unknown propensities are fitted when
+`propensity=` is left out. Read the verdict before the number. Never evaluate a policy on the rows it was trained on: pass the unfitted learner instead.
 """
 
 

@@ -13,7 +13,8 @@ INTRODUCTION = """# offpolicy
 
 A policy is a function of the context that returns one label per row, an object with `probabilities(context)`, a column
 of the log, an (n, K) array, or words such as "uniform" and "always:x". Unknown propensities are fitted when
-`propensity=` is left out. Read the verdict before the number. Never evaluate a policy on the rows it was trained on: pass the unfitted learner instead.
+`propensity=` is left out. Read the verdict before the number. Never evaluate a policy on the rows it was trained on:
+pass the unfitted learner instead.
 """
 
 

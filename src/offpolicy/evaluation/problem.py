@@ -22,9 +22,10 @@ from offpolicy.logs.bandit import BanditLog
 from offpolicy.logs.frame import Context
 from offpolicy.logs.layout import Layout
 from offpolicy.models.behavior.logging_policy import is_given, is_known
+from offpolicy.models.fitting.crossfit import Nuisances
 from offpolicy.models.fitting.policy_fits import learned_target
-from offpolicy.models.fitting.predicted import Behavior
-from offpolicy.models.fitting.store import FitStore
+from offpolicy.models.fitting.store import Behavior, FitStore
+from offpolicy.models.fitting.tables import abilities
 from offpolicy.models.values.resolve import as_value_model
 from offpolicy.policies.learned import CrossFitted, needs_rows
 from offpolicy.policies.numbers import Smoothed
@@ -38,10 +39,10 @@ if TYPE_CHECKING:
     from offpolicy._arrays import Floats
     from offpolicy.columns.keys import Keys
     from offpolicy.columns.store import Columns, Name
-    from offpolicy.evaluation.block import Specs
     from offpolicy.evaluation.store import Store
     from offpolicy.inference.reach import CalibrationSums, Reach
     from offpolicy.inference.score_table import ScoreTable
+    from offpolicy.models.fitting.crossfit import Specs
     from offpolicy.scores.catalog import Estimator
     from offpolicy.splits.folds import Plan, Split
 
@@ -257,7 +258,7 @@ class Problem:
     @cached_property
     def block(self) -> Block:
         """A log in memory as a block."""
-        fits = self.specs.nuisances(self.opened, self.folds, self.fits, self.told)
+        fits = Nuisances(self.opened, self.folds, self.specs.in_order(self.opened), self.fits, self.told)
         vars(fits)["tables"] = self.store.tables_of(fits)
         return Block(self.opened, self.folds, fits, self.targets, self.columns, self.said, self.specs)
 
@@ -391,7 +392,7 @@ def behavior_calibration(p: Problem, split: Split) -> CalibrationSums | None:
 def _need_moving(p: Problem) -> None:
     """Refuse a model of values that predicts only the rows it was fitted on."""
     model = as_value_model(p.specs.model, p.opened)
-    if not getattr(model, "moves", False):
+    if not abilities(model).moves:
         raise UsageError(
             f"value_model={model!r} predicts the rows it was fitted on only, and a streamed log is predicted block "
             "by block. Use FittedQ(…), or read the log into memory with way='rows'."

@@ -16,7 +16,7 @@ from offpolicy.policies.blocks import blocks
 if TYPE_CHECKING:
     from offpolicy._arrays import Array, Bools, Floats, Ints
     from offpolicy.logs.frame import Context
-    from offpolicy.models.fitting.action_columns import ActionColumns
+    from offpolicy.models.fitting.tables import ActionColumns
     from offpolicy.models.rewards.reward import FittedReward
     from offpolicy.policies.target import Target
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from offpolicy.decide.learn import learn_policy
 from offpolicy.errors import UsageError, did_you_mean
-from offpolicy.evaluation.scorer import rows_in
+from offpolicy.evaluation.ranking import rows_in
 
 if TYPE_CHECKING:
     from offpolicy._arrays import Array, Floats
@@ -34,7 +34,7 @@ class PolicyLearner:
     >>> import numpy as np, pandas as pd, offpolicy as op
     >>> from sklearn.dummy import DummyRegressor
     >>> from sklearn.model_selection import GridSearchCV
-    >>> from offpolicy.evaluation.scorer import policy_scorer
+    >>> from offpolicy.evaluation.ranking import policy_scorer
     >>> rng = np.random.default_rng(0)
     >>> df = pd.DataFrame({"x": rng.normal(size=600), "a": rng.integers(2, size=600), "p": 0.5})
     >>> df["r"] = 1.0 * (df["a"] == (df["x"] > 0))

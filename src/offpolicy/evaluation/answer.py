@@ -20,7 +20,7 @@ from offpolicy.evaluation.problem import Problem
 from offpolicy.evaluation.store import Store
 from offpolicy.logs.outcome import settle
 from offpolicy.models.behavior.logging_policy import as_logging_policy
-from offpolicy.models.fitting.crossfit import Specs
+from offpolicy.models.fitting.store import Specs
 from offpolicy.models.fitting.tables import abilities
 from offpolicy.policies import target as targets
 from offpolicy.policies.coarse import CoarseRatio

@@ -8,9 +8,10 @@ import numpy as np
 
 from offpolicy._progress import FITTING, track
 from offpolicy.columns.keys import WITHOUT_FOLDS
+from offpolicy.columns.names import EMPHASIZED, SUMS, kind_of
 from offpolicy.columns.store import Columns
 from offpolicy.errors import DataError
-from offpolicy.evaluation.block import EMPHASIZED, SUMS, Block, Task, kind_of
+from offpolicy.evaluation.block import Block, Task
 from offpolicy.models.fitting import streamed as fitting
 from offpolicy.models.fitting.crossfit import Nuisances
 from offpolicy.policies.target import resolve

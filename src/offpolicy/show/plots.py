@@ -22,9 +22,8 @@ from offpolicy.trust.view import View
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from offpolicy.evaluation.curves import StepCurves, ValueCurve
     from offpolicy.evaluation.result import Evaluation
-    from offpolicy.evaluation.step_curves import StepCurves
-    from offpolicy.evaluation.value_curve import ValueCurve
     from offpolicy.show.tables import Row
 
 ACCENT, LOGGED, SOFT, FAINT = "#2557c7", "#b4540a", "#59616e", "#d5d8dd"

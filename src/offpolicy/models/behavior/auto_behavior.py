@@ -23,7 +23,7 @@ from offpolicy.models.behavior.behavior import (
     share_of_unseen,
 )
 from offpolicy.models.fitting.encode import LinearDesign
-from offpolicy.models.fitting.quiet import quiet
+from offpolicy.models.fitting.learners import quiet
 from offpolicy.models.fitting.tables import TrainingRows, held_out
 from offpolicy.models.rewards.boosted import PARAMETERS, has_lightgbm, lightgbm
 

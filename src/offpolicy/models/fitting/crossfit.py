@@ -19,18 +19,16 @@ from offpolicy._arrays import MOST_LOG
 from offpolicy._threads import few_threads
 from offpolicy.errors import ModelError, did_you_mean
 from offpolicy.logs.given import plain_numbers
-from offpolicy.logs.layout import in_log_order
 from offpolicy.logs.outcome import learned
 from offpolicy.models.fitting.behavior_fits import BehaviorFits
-from offpolicy.models.fitting.predictions import predict_numbers, predict_values
-from offpolicy.models.fitting.store import MRDR, RATIO, REWARD, FitStore, Ratios, Values, note_of, seed_of
+from offpolicy.models.fitting.predictions import OfCells, given_numbers, given_values, predict_numbers, predict_values
+from offpolicy.models.fitting.store import MRDR, RATIO, REWARD, FitStore, Ratios, Specs, Values, note_of, seed_of
 from offpolicy.models.fitting.tables import Tables, abilities, merged, part_of, sorted_rows
 from offpolicy.models.rewards.resolve import as_reward_model
 from offpolicy.models.rewards.reward import FittedReward, RewardData
 from offpolicy.models.values.marginal import MarginalRatio
 from offpolicy.models.values.resolve import as_value_model
 from offpolicy.models.values.values import StatePolicy, ValueData, check_finite
-from offpolicy.policies.blocks import blocks
 from offpolicy.policies.coarse import Cells, modeled_cells
 
 if TYPE_CHECKING:
@@ -43,34 +41,6 @@ if TYPE_CHECKING:
     from offpolicy.splits.folds import Folds, Part, Split
 
 FEWEST = 50
-
-
-@dataclass(frozen=True)
-class Specs:
-    """The models that a user asked for: of one metric, of π_b, of ratios of marginals."""
-
-    model: Any = None
-    behavior_model: Any = None
-    ratio_model: Any = None
-    seed: int = 0
-    n_jobs: int | None = None
-    discount: float = 1.0
-    ratio: Any = None  # what `as_ratio` made of ratio=; None: of the logged action itself
-
-    @property
-    def cells(self) -> Cells | None:
-        """Cells of actions that the ratios are of; None where they are of actions."""
-        return self.ratio if isinstance(self.ratio, Cells) else None
-
-    @property
-    def is_given(self) -> bool:
-        """Whether what models would predict was computed elsewhere."""
-        return isinstance(self.model, np.ndarray | Mapping)
-
-    def in_order(self, log: Log) -> Specs:
-        """The same with arrays in the order of a log's rows."""
-        given = {name: in_log_order(getattr(self, name), log) for name in ("model", "behavior_model", "ratio_model")}
-        return replace(self, **given)
 
 
 @dataclass(frozen=True, eq=False)
@@ -372,59 +342,6 @@ class Nuisances:
                 raise ModelError(f"{name}= has no array for policy {target.name!r}.{did_you_mean(target.name, spec)}")
             return plain_numbers(spec[target.name], f"value_model[{target.name!r}]", ModelError)
         return spec if isinstance(spec, np.ndarray) else None
-
-
-def given_numbers(arrays: Mapping[str, Any], log: Log, targets: list[Target]) -> dict[str, Values]:
-    """Predictions made elsewhere for actions that are numbers: "logged", and one array per policy."""
-    n = len(log.action)
-    wanted = {"logged", *(t.values_of for t in targets)}
-    missing = sorted(wanted - arrays.keys())
-    if missing:
-        raise ModelError(
-            f"reward_model= as arrays has {sorted(arrays)}; {missing} are missing. Give q at the logged actions as "
-            "'logged' and, under each policy's name, what the policy earns in each row."
-        )
-    made = {}
-    for name in wanted:
-        array = plain_numbers(arrays[name], f"reward_model[{name!r}]", ModelError)
-        if array.shape != (n,) or not np.isfinite(array).all():
-            raise ModelError(
-                f"reward_model[{name!r}] must hold one finite number per row, shape ({n},). Got {array.shape}."
-            )
-        made[name] = array
-    return {t.name: Values(made["logged"], made[t.values_of]) for t in targets}
-
-
-@dataclass(frozen=True, eq=False)
-class OfCells:
-    """A reward model of cells, asked about actions."""
-
-    model: FittedReward
-    code: Ints
-
-    def predict(self, X: Any, codes: Ints) -> Floats:
-        """(m,) predicted mean reward of the cells of actions."""
-        return self.model.predict(X, self.code[codes])
-
-
-def given_values(array: Floats, log: Log, target: Target) -> Values:
-    """Predictions made elsewhere: (n, K)."""
-    n, k = len(log.action), len(log.actions)
-    if array.shape != (n, k):
-        raise ModelError(
-            f"a value array must have shape (n, K) = ({n}, {k}), one column for each of log.actions. Got {array.shape}."
-        )
-    if not np.isfinite(array).all():
-        raise ModelError("the value array holds entries that are missing or infinite.")
-    rows = np.arange(n)
-    v = np.empty(n)
-    for block in blocks(n, k):
-        at = log.context.positions(block) if target.shares_context else block
-        if target.codes is not None:
-            v[block] = array[block, target.codes[at]]
-        else:
-            v[block] = (target.probabilities(at) * array[block]).sum(axis=1)
-    return Values(array[rows, log.action].astype(np.float64), v)
 
 
 def earlier_products(ratio: Floats, rows: Ints, log: Log) -> Floats:

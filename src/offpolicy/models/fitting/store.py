@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from offpolicy._progress import FITTING, tick
 from offpolicy.errors import ModelError, doing
+from offpolicy.logs.layout import in_log_order
+from offpolicy.policies.coarse import Cells
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from concurrent.futures import Future
 
     from offpolicy._arrays import Bools, Floats
+    from offpolicy.logs.log import Log
 
 Key: TypeAlias = tuple[Any, ...]
 REWARD, BEHAVIOR, MRDR, RATIO, POLICY = 1, 2, 3, 4, 5
@@ -31,6 +35,34 @@ def seed_of(seed: int, kind: int, key: Key) -> int:
     """A seed for one fit that depends on nothing but what is fitted."""
     numbers = [len(key), *(k for k in key if isinstance(k, int))]
     return int(np.random.SeedSequence([seed, kind, *numbers]).generate_state(1)[0])
+
+
+@dataclass(frozen=True)
+class Specs:
+    """The models that a user asked for: of one metric, of π_b, of ratios of marginals."""
+
+    model: Any = None
+    behavior_model: Any = None
+    ratio_model: Any = None
+    seed: int = 0
+    n_jobs: int | None = None
+    discount: float = 1.0
+    ratio: Any = None  # what `as_ratio` made of ratio=; None: of the logged action itself
+
+    @property
+    def cells(self) -> Cells | None:
+        """Cells of actions that the ratios are of; None where they are of actions."""
+        return self.ratio if isinstance(self.ratio, Cells) else None
+
+    @property
+    def is_given(self) -> bool:
+        """Whether what models would predict was computed elsewhere."""
+        return isinstance(self.model, np.ndarray | Mapping)
+
+    def in_order(self, log: Log) -> Specs:
+        """The same with arrays in the order of a log's rows."""
+        given = {name: in_log_order(getattr(self, name), log) for name in ("model", "behavior_model", "ratio_model")}
+        return replace(self, **given)
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from offpolicy._arrays import is_constant
-from offpolicy.models.fitting.encode import Encoded, encode_table
-from offpolicy.models.fitting.plain import PlainTable
+from offpolicy.models.fitting.encode import Encoded, PlainTable, encode_table
 from offpolicy.models.fitting.predictions import take_rows
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from offpolicy.columns.store import Columns
 from offpolicy.errors import ModelError
 from offpolicy.evaluation.block import Block
 from offpolicy.inference.reach import masses, reach
-from offpolicy.inference.units import Units
+from offpolicy.inference.score_table import Units
 from offpolicy.logs.given import plain_numbers
 from offpolicy.logs.layout import in_log_order
 from offpolicy.models.fitting.crossfit import CrossFit

@@ -29,7 +29,7 @@ from offpolicy.evaluation.notes import (
 from offpolicy.evaluation.weight_evidence import evidence_columns
 from offpolicy.inference.bend import Bend, agreed, bend, width_of
 from offpolicy.inference.estimate import EDGE, INTERIOR, Estimate, embedded
-from offpolicy.inference.intervals.pool import Moments
+from offpolicy.inference.intervals.tails import Moments
 from offpolicy.inference.reach import CalibrationSums, calibration_sums, masses
 from offpolicy.inference.score_table import Affine, EvidenceColumns, ScoreTable
 from offpolicy.models.fitting.predicted import Behavior
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from offpolicy.columns.store import Columns, Name
     from offpolicy.evaluation.source import Source
     from offpolicy.inference.reach import Reach
-    from offpolicy.inference.units import Units
+    from offpolicy.inference.score_table import Units
     from offpolicy.policies.target import Target
     from offpolicy.scores.catalog import Estimator
     from offpolicy.splits.folds import Split

@@ -24,7 +24,7 @@ from offpolicy.evaluation.block import GIVEN, Block
 from offpolicy.evaluation.passes import Predict, Specs, nuisances_of, part_of
 from offpolicy.evaluation.store import Said
 from offpolicy.inference.reach import Reach, constant_propensities, largest_weight, masses, reach
-from offpolicy.inference.units import Units
+from offpolicy.inference.score_table import Units
 from offpolicy.logs.bandit import BanditLog
 from offpolicy.logs.frame import Context
 from offpolicy.logs.layout import Layout

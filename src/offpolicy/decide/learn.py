@@ -146,7 +146,7 @@ def learn_policy(
 
     whole = action_scores(log, sign, folds=folds, seed=seed, minimize=minimize, **models)
     policy = learned(whole, log, codes)
-    label = whole.evaluation.problem.source.folds.labels[0]
+    label = whole.evaluation.problem.folds.labels[0]
     chosen = np.empty((log.n, len(log.actions)))
     for fold in np.unique(label):
         inside, outside = np.flatnonzero(label == fold), np.flatnonzero(label != fold)

@@ -16,7 +16,7 @@ from offpolicy.columns.names import APART, EMPHASIZED, GIVEN, LEANING, OWN, SUMS
 from offpolicy.columns.store import Columns
 from offpolicy.errors import ModelError
 from offpolicy.inference.reach import calibration_sums, masses, reach
-from offpolicy.inference.units import Units
+from offpolicy.inference.score_table import Units
 from offpolicy.logs.given import plain_numbers
 from offpolicy.models.fitting.crossfit import Nuisances
 from offpolicy.policies.target import resolve

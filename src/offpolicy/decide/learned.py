@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from offpolicy._arrays import Bools, Floats
+    from offpolicy._document import Section
     from offpolicy.decide.learners import OwnPolicy
     from offpolicy.decide.policies import BoostedPolicy
     from offpolicy.evaluation.result import Evaluation
-    from offpolicy.evaluation.shown import Section
     from offpolicy.inference.estimate import Estimate
     from offpolicy.inference.intervals.sample import Interval
 

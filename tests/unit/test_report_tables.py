@@ -161,7 +161,7 @@ def test_clipping_ends_at_the_estimate_itself(ev):
 
 def test_reward_calibration_bins_hold_all_rows_and_their_means(ev):
     view = View.of(ev.problem, ev.targets["b"])
-    rows = evidence.reward_calibration(view)
+    rows = evidence.reward_bins(view)
     assert sum(r["n"] for r in rows) == N
     total = sum(r["n"] * r["observed"] for r in rows) / N
     assert total == pytest.approx(table()["r"].mean())
@@ -174,7 +174,7 @@ def test_behavior_calibration_of_a_logged_distribution_counts_hits():
     a = (rng.random(900)[:, None] > whole.cumsum(axis=1)).sum(axis=1)
     log = op.BanditLog.from_arrays(None, a, rng.random(900), whole, actions=range(3))
     ev = op.evaluate(log, op.policies.Uniform(), estimators=["IPW"])
-    rows = evidence.behavior_calibration(View.of(ev.problem, ev.targets["policy"]))
+    rows = evidence.behavior_bins(View.of(ev.problem, ev.targets["policy"]))
     assert sum(r["n"] for r in rows) == 2700
     assert sum(r["n"] * r["observed"] for r in rows) == pytest.approx(900)
     assert sum(r["n"] * r["predicted"] for r in rows) == pytest.approx(900)
@@ -210,7 +210,7 @@ def test_fitted_behavior_is_calibrated_out_of_fold():
     frame = table(3, 4000).drop(columns="p")
     log = op.BanditLog.from_frame(frame, context=["x"], action="a", reward="r")
     ev = op.evaluate(log, op.policies.Uniform(), estimators=["IPW-cf"], behavior_model="auto")
-    rows = evidence.behavior_calibration(View.of(ev.problem, ev.targets["policy"]))
+    rows = evidence.behavior_bins(View.of(ev.problem, ev.targets["policy"]))
     assert sum(r["n"] for r in rows) == 8000
     for r in rows:
         if r["n"] > 500:
@@ -224,7 +224,7 @@ def test_fitted_behavior_of_episodes_sums_to_one_a_step(model):
     actions = (rng.random((200, 4)) < 0.3 + 0.1 * states).astype(int)
     log = op.Trajectories.from_arrays(states, actions, rng.random((200, 4)))
     ev = op.evaluate(log, op.policies.Fixed(0), estimators=["IPW-cf"], behavior_model=model)
-    rows = evidence.behavior_calibration(View.of(ev.problem, ev.targets["policy"]))
+    rows = evidence.behavior_bins(View.of(ev.problem, ev.targets["policy"]))
     assert sum(r["n"] for r in rows) == 1600
     assert sum(r["n"] * r["predicted"] for r in rows) == pytest.approx(800)
     assert sum(r["n"] * r["observed"] for r in rows) == pytest.approx(800)

@@ -184,7 +184,7 @@ def by_segment(s: Subject) -> list[Block]:
 
 def reward_model(s: Subject) -> list[Block]:
     """The reward or value model against what happened."""
-    rows = evidence.reward_calibration(s.view, s.level)
+    rows = evidence.reward_bins(s.view, s.level)
     if len(rows) < 2:
         return []
     single = s.view.decisions.layout.is_single
@@ -197,7 +197,7 @@ def reward_model(s: Subject) -> list[Block]:
 
 def behavior(s: Subject) -> list[Block]:
     """The behavior policy against the actions that were taken."""
-    rows = evidence.behavior_calibration(s.view, s.level)
+    rows = evidence.behavior_bins(s.view, s.level)
     if len(rows) >= 2:
         kind = "logged" if s.view.behavior_is_known else "estimated"
         about = "How often actions were taken against their probability."

@@ -13,6 +13,7 @@ import numpy as np
 from scipy import special
 
 from offpolicy._arrays import quantiles
+from offpolicy.evaluation.problem import behavior_calibration
 from offpolicy.show.tables import against_log, summary
 from offpolicy.trust.clipping import clipping_curve
 from offpolicy.trust.horizon import horizon_curve
@@ -135,7 +136,7 @@ def horizon(view: View) -> list[Row]:
 # -- calibration: whether what the models predict happens as often, or earns as much, as they say ----------------------
 
 
-def reward_calibration(view: View, level: float = 0.95) -> list[Row]:
+def reward_bins(view: View, level: float = 0.95) -> list[Row]:
     """Predicted against observed reward in twelve bins of the prediction; empty without a model.
 
     For episodes the prediction q_t is held against R_t + γ v_{t+1}, whose mean it should be.
@@ -182,12 +183,12 @@ def inverse_propensities(view: View, level: float = 0.95) -> tuple[list[Row], in
     return rows, len(played)
 
 
-def behavior_calibration(view: View, level: float = 0.95) -> list[Row]:
+def behavior_bins(view: View, level: float = 0.95) -> list[Row]:
     """Predicted probability against observed frequency over pairs (context, action), in bins.
 
     Empty where only the probability of the logged action is known.
     """
-    sums = view.problem.behavior_calibration(view.split)
+    sums = behavior_calibration(view.problem, view.split)
     if sums is None:
         return []
     rows: list[Row] = []

@@ -6,7 +6,7 @@ import pytest
 
 import offpolicy as op
 from offpolicy.errors import UsageError
-from offpolicy.inference.change import change
+from offpolicy.inference.comparison import change
 from offpolicy.show import evidence, segments, svg, tables
 from offpolicy.show.answer import answers, question
 from offpolicy.show.document import command, digest

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from offpolicy._document import Block, Row
-    from offpolicy.decide.learned import Learned
+    from offpolicy.decide.learners import Learned
     from offpolicy.decide.select import Selection
     from offpolicy.evaluation.result import Evaluation
     from offpolicy.inference.pareto import Pareto

@@ -22,8 +22,7 @@ from offpolicy._output import write_text
 from offpolicy._progress import track
 from offpolicy._visible import esc
 from offpolicy.errors import UsageError
-from offpolicy.inference.display import small_table
-from offpolicy.inference.figures import capitalized, count, level_text
+from offpolicy.inference.figures import capitalized, count, level_text, small_table
 from offpolicy.show.answer import actions_of, answers, choice, decision, question
 from offpolicy.show.document import Document, parts
 from offpolicy.show.svg import drawing

@@ -11,9 +11,8 @@ from offpolicy._document import Code, Facts, Figures, Markup, Paragraph, Picture
 from offpolicy._progress import track
 from offpolicy._visible import visible
 from offpolicy.errors import NotIdentifiedError
-from offpolicy.inference.change import change
-from offpolicy.inference.display import align
-from offpolicy.inference.figures import level_text, plain, plural_of
+from offpolicy.inference.comparison import change
+from offpolicy.inference.figures import align, level_text, plain, plural_of
 from offpolicy.logs.words import DETAIL, unit_word
 from offpolicy.policies.target import LOGGING_POLICY
 from offpolicy.show.answer import answers, best_policies

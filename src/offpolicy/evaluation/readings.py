@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
+    from offpolicy._document import Section
     from offpolicy.evaluation.result import Evaluation
-    from offpolicy.evaluation.shown import Decision, Section
+    from offpolicy.evaluation.shown import Decision
     from offpolicy.inference.comparison import Comparison
     from offpolicy.inference.pareto import Pareto
     from offpolicy.trust import Diagnostics

@@ -30,7 +30,7 @@ from offpolicy.policies.target import LOGGING_POLICY
 from offpolicy.scores.catalog import headline
 
 if TYPE_CHECKING:
-    from offpolicy.evaluation.shown import Section
+    from offpolicy._document import Section
     from offpolicy.inference.estimate import Estimate
 
 NOT_ENOUGH = "not enough evidence"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from offpolicy._progress import FITTING, track
+from offpolicy.columns.names import smoothed_for
 from offpolicy.errors import NotIdentifiedError
 from offpolicy.evaluation import passes
 from offpolicy.evaluation.evidence import (
@@ -22,7 +23,6 @@ from offpolicy.evaluation.evidence import (
     smoothing_note,
     spread_note,
 )
-from offpolicy.evaluation.problem import smoothed_for
 from offpolicy.inference.estimate import EDGE, INTERIOR, Estimate, embedded
 from offpolicy.inference.expression import Smoothed
 from offpolicy.inference.score_table import Affine, EvidenceColumns, ScoreTable

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from offpolicy._document import Figure
 from offpolicy.inference.comparison import Change, change
 from offpolicy.inference.figures import DASH, capitalized, count, level_text, percent, plain, plural_of, signed
 from offpolicy.logs.words import unit_word
@@ -47,16 +48,6 @@ class Reason:
     remedy: str = ""
     level: str = "ok"
     behind: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Figure:
-    """A large number with its label and a remark; ``doubtful`` where it should not be relied on."""
-
-    label: str
-    number: str
-    remark: str
-    doubtful: bool = False
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ HOMES = {
     "pyspark": {"engines.spark"},
     "xgboost": {"engines.spark_boosted"},
     "matplotlib": {"show.plots"},
-    "minari": {"logs.formats.minari"},
+    "minari": {"logs.formats.rl"},
     "mlflow": {"show.tracking"},
     "rich": {"_progress", "cli.init"},
     "joblib": {"models.fitting.store"},

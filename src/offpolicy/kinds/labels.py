@@ -49,6 +49,15 @@ class Labels:
         """The K actions, in order."""
         return () if self.given is None else self.given
 
+    @property
+    def room(self) -> float:
+        """None: labels are not near each other."""
+        return 0.0
+
+    def ends(self, center: Floats) -> tuple[Any, Any]:
+        """Nowhere."""
+        return 0.0, 0.0
+
     def check_given(self, given: Mapping[str, Any]) -> None:
         """Nothing is refused: labels go with every argument."""
 

@@ -49,6 +49,15 @@ class Numbers:
         low, high = self.given
         return float(low), float(high)
 
+    @property
+    def room(self) -> float:
+        """How far apart actions can be that a window may hold."""
+        return self.span[1] - self.span[0]
+
+    def ends(self, center: Floats) -> tuple[Any, Any]:
+        """Where the range ends around numbers."""
+        return self.span
+
     def check_given(self, given: Mapping[str, Any]) -> None:
         """Refuse what is about labels."""
         for name, value in given.items():

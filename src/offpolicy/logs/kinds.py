@@ -86,6 +86,15 @@ class ActionSpace(Protocol):
         """Why what is said of each of K actions does not apply; empty where actions can be listed."""
         ...
 
+    @property
+    def room(self) -> float:
+        """How far apart actions can be that a window around one of them may hold; 0: there are no windows."""
+        ...
+
+    def ends(self, center: Floats) -> tuple[Any, Any]:
+        """Where windows around some actions end, whatever their width."""
+        ...
+
     def check_given(self, given: Mapping[str, Any]) -> None:
         """Refuse arguments of a log that make no sense beside these actions; None stands for one left out."""
         ...

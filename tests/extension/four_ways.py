@@ -66,4 +66,4 @@ WAYS = [
 def answers(ev):
     """Every estimate with its interval, and what the checks found."""
     found = {(p, e.name): (ev[p, e.name].value, ev[p, e.name].std_error) for p in ev.policies for e in ev.estimators}
-    return found, {f.name: f.value for f in ev.diagnostics.log if f.value is not None}
+    return found, {name: f.value for name, f in ev.diagnostics.log.items()}

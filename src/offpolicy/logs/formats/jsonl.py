@@ -148,7 +148,7 @@ def read_router_log(
                 f"reward={name!r}: {int(missing.sum()):,} lines do not have it, line {line} first. Leave them out of "
                 "the file, or choose another reward."
             )
-    log = reading.log(reward=reward, **options)
+    log: BanditLog = reading.log(reward=reward, **options)
     return log if not reading.n_bad else replace(log, notes=(*log.notes, _left_out(reading)))
 
 

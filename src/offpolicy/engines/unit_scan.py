@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from offpolicy.engines.engine import Engine
     from offpolicy.engines.unit_schema import Kind
     from offpolicy.logs.actions import Label
-    from offpolicy.logs.kinds import ActionSpace
+    from offpolicy.logs.kinds import ActionSpace, UnitKind
     from offpolicy.splits.folds import Plan
 
 
@@ -126,6 +126,11 @@ class UnitScan(Scanned):
     def actions(self) -> tuple[Label, ...]:
         """The K actions."""
         return self.facts.labels
+
+    @property
+    def unit_kind(self) -> UnitKind:
+        """What a unit is, and what follows from it."""
+        return super().unit_kind if self.roles.own_kind is None else self.roles.own_kind
 
     def with_actions(self, labels: tuple[Label, ...]) -> UnitScan:
         """The same log with its actions listed."""
@@ -300,7 +305,7 @@ def streamed(passes: Rows) -> Any:
         "further": {name: whole["further", name] for name in head.further},
         "propensity": whole["propensity"],
         "distribution": None,
-        "layout": Layout.ragged(whole["lengths"]),
+        "layout": Layout.ragged(whole["lengths"], head.unit_kind.link(int(whole["lengths"].max()))),
         "ended": np.ones(len(whole["lengths"]), dtype=bool),
         "cluster": cluster,
         "weight": whole["weight"],

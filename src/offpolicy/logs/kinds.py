@@ -2,7 +2,7 @@
 
 A log holds one of each, as ``log.space`` and ``log.unit_kind``, and whoever would ask which kind it has calls them
 instead. The kinds themselves stand in `offpolicy.kinds`, one file each, to the right of all that they hand over;
-`KINDS` says where. An action space of your own is given as ``actions=``; a unit of your own is declared with `declare`.
+`KINDS` says where. An action space of your own is given as ``actions=``, a unit of your own as ``episode=``.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from offpolicy._arrays import Array, Floats, Ints
     from offpolicy.logs.actions import Label
+    from offpolicy.logs.link import Link
     from offpolicy.logs.log import Log
 
 #: Where each kind stands: a class of action spaces by ``action_kind=``, an object by ``log.kind``.
@@ -41,11 +42,6 @@ def kind_called(name: str) -> Any:
         module, _, attribute = entry.partition(":")
         entry = KINDS[name] = getattr(import_module(module), attribute)
     return entry
-
-
-def declare(name: str, kind: Any) -> None:
-    """Add a kind of your own to the table."""
-    KINDS[name] = kind
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,8 +189,13 @@ class ActionSpace(Protocol):
         ...
 
 
+@runtime_checkable
 class UnitKind(Protocol):
-    """What a unit is: `Single`, `Episodes`, `Slots`, or your own."""
+    """What a unit is: `Single`, `Episodes`, `Slots`, or your own.
+
+    Your own stands where the column of episodes is named, which it names itself:
+    ``Trajectories.from_frame(frame, episode=Visits(column="visit"), …)``.
+    """
 
     name: str
     unit: str  # one of them, in words
@@ -203,6 +204,11 @@ class UnitKind(Protocol):
     decides_once: bool  # whether a unit is one decision, whatever the log
     leads_on: bool  # whether one decision leads to the next
     shows_items: bool  # whether the decisions of a unit are items shown together
+    column: str | None  # of the units, where a kind is given in place of its name
+
+    def link(self, horizon: int) -> Link | None:
+        """Which decisions a reward answers to; None: all up to its own, and one leads to the next."""
+        ...
 
     def check(self, question: Any) -> None:
         """Refuse arguments of a question that make no sense for these units."""
@@ -226,6 +232,15 @@ class UnitKind(Protocol):
     def behavior_model(self, log: Log, spec: Any) -> Any:
         """The model of π_b where "auto", "shares" or none is asked for; None: that of single decisions."""
         ...
+
+
+def own_kind(given: str | UnitKind) -> tuple[str, UnitKind | None]:
+    """The column of units, and the kind that was given in its place."""
+    if isinstance(given, str):
+        return given, None
+    if not isinstance(given, UnitKind) or given.column is None:
+        raise UsageError(f"the column of units must be named, or a kind of unit that names it. Got {given!r} instead.")
+    return given.column, given
 
 
 def units(log: Any, *, plural: bool = True) -> str:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from offpolicy._arrays import Array, Bools, Floats, Ints
     from offpolicy.logs.actions import Label
-    from offpolicy.logs.kinds import ActionSpace
+    from offpolicy.logs.kinds import ActionSpace, UnitKind
 
 ARRAYS = (
     "action", "reward", "ended", "propensity", "distribution", "cluster", "weight", "fold", "unit", "row_order",
@@ -86,6 +86,7 @@ class Steps(HasMetrics, HasColumns, HasKinds):
     about: Mapping[str, Any] = field(default_factory=dict, repr=False)  # where it was read
     undecided: bool = False
     passes: Passes | None = field(default=None, repr=False)  # over contexts that are elsewhere
+    own_kind: UnitKind | None = field(default=None, repr=False)  # a kind of unit that is not the library's
     chosen: Ints | None = field(default=None, repr=False)  # which units of the passes these are; None: all
 
     half: ClassVar[None] = None
@@ -97,6 +98,11 @@ class Steps(HasMetrics, HasColumns, HasKinds):
             object.__setattr__(self, name, read_only(getattr(self, name)))
         further = {name: read_only(values) for name, values in self.further.items()}
         object.__setattr__(self, "further", further)
+
+    @property
+    def unit_kind(self) -> UnitKind:
+        """What a unit is, and what follows from it."""
+        return super().unit_kind if self.own_kind is None else self.own_kind
 
     @property
     def space(self) -> ActionSpace:

@@ -1,8 +1,8 @@
 """An action space from outside: a label with a number, such as a discount of 10% on shoes.
 
-Each label has a stretch of its own on one line of numbers: label k with number z is the point k · 2(high − low) + z − low.
-Densities on that line are π(label) · f(number | label), and a window around a point ends where its stretch does. All else
-is what `Numbers` does.
+Each label has a stretch of its own on one line of numbers: label k with number z is the point
+k · 2(high − low) + z − low. Densities on that line are π(label) · f(number | label), and a window around a point ends
+where its stretch does. All else is what `Numbers` does.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 import pytest
+from extension.four_ways import WAYS, answers, source
 
 import offpolicy as op
-from extension.four_ways import WAYS, answers, source
 from offpolicy.errors import DataError
 from offpolicy.kinds.labels import Labels
 from offpolicy.kinds.numbers import Numbers
@@ -43,7 +43,7 @@ class Discounts(Numbers):
     def encode(self, values):
         label, number = zip(*(str(v).rsplit(":", 1) for v in values), strict=True)
         if strange := set(label) - set(self.given[0]):
-            raise DataError(f"no action is called {sorted(strange)[0]!r}.")
+            raise DataError(f"no action is called {min(strange)!r}.")
         codes = np.array([self.given[0].index(each) for each in label])
         return 2 * self.room * codes + np.array(number, dtype=float) - self.given[1]
 

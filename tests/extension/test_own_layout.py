@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 import pytest
+from extension.four_ways import WAYS, answers, source
 
 import offpolicy as op
-from extension.four_ways import WAYS, answers, source
 from offpolicy.errors import UsageError
 from offpolicy.kinds.episodes import Episodes
 from offpolicy.logs.link import Link

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 import pytest
+from extension.four_ways import WAYS, answers, source
 from sklearn.linear_model import Ridge
 
 import offpolicy as op
-from extension.four_ways import WAYS, answers, source
 from offpolicy.errors import UsageError
 from offpolicy.policies.coarse import Cells
 

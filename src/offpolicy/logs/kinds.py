@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from offpolicy.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from offpolicy._arrays import Array, Floats, Ints
     from offpolicy.logs.actions import Label
@@ -158,16 +158,12 @@ class ActionSpace(Protocol):
         """What the estimator "auto" is here; ``of_units`` is what it is for the kind of unit."""
         ...
 
-    def given_values(self, spec: Any, log: Log, targets: Sequence[Any]) -> Any:
-        """Predictions that were made elsewhere, by target; None where ``spec`` is a model."""
-        ...
-
     def predict(self, *asked: Any) -> tuple[Floats, dict[str, Floats]]:
         """Q at the logged actions and v of each target, from a fitted reward model."""
         ...
 
-    def behaviors(self, nuisances: Any) -> Any:
-        """π_b in every split: of labels, or densities."""
+    def behavior_model(self, spec: Any) -> Any:
+        """What is fitted where π_b was not logged: a model of probabilities, or of densities."""
         ...
 
     def beside(self, log: Log) -> Any:

@@ -18,11 +18,10 @@ from offpolicy.engines.unit_schema import Facts, UnitRoles, facts_of, kind_of, o
 from offpolicy.errors import DataError, UsageError, check_choice
 from offpolicy.logs import checks
 from offpolicy.logs.frame import Columns
-from offpolicy.logs.kinds import space_of
+from offpolicy.logs.kinds import space_of, unit_word
 from offpolicy.logs.layout import Layout
 from offpolicy.logs.metrics import check_metric
 from offpolicy.logs.steps import elsewhere
-from offpolicy.logs.words import unit_word
 from offpolicy.splits.folds import check_enough
 
 if TYPE_CHECKING:
@@ -186,7 +185,7 @@ class UnitScan(Scanned):
             )
         extra = policy_columns({**named, "": behavior_model})
         if self.roles.fold is None and self.roles.cluster is None:
-            check_enough(plan.k, self.n, unit_word(self.kind, plural=True))
+            check_enough(plan.k, self.n, unit_word(self, plural=True))
         few = self.facts.rows <= self.reading.max_rows
         if self.way == "rows" or (self.way == "auto" and few):
             return self.read(extra)

@@ -239,12 +239,12 @@ def own_kind(given: str | UnitKind) -> tuple[str, UnitKind | None]:
     return given.column, given
 
 
-def units(log: Any, *, plural: bool = True) -> str:
+def unit_word(log: Any, *, plural: bool = False) -> str:
     """The units of a log in words."""
     return f"{log.unit_kind.unit}{'s' if plural else ''}"
 
 
-def decisions(log: Any, *, plural: bool = True) -> str:
+def decision_word(log: Any, *, plural: bool = False) -> str:
     """The decisions of its units in words."""
     return f"{log.unit_kind.decision}{'s' if plural else ''}"
 

@@ -76,6 +76,14 @@ def is_given(spec: Any, *, known: bool) -> bool:
     return known or isinstance(spec, np.ndarray | LoggingPolicy)
 
 
+def fits_contexts(spec: Any, log: Log | Scan) -> bool:
+    """Whether π_b(a | s) of single decisions, each one of several actions, is fitted to their contexts."""
+    logged = bool(log.has_propensity)
+    given = is_given(spec, known=is_known(spec, of_ratios=logged, of_actions=logged))
+    counted = spec == "shares" if isinstance(spec, str) else getattr(spec, "ignores_context", False)
+    return log.decides_once and not (log.is_continuous or given or counted)
+
+
 def _check_possible(own: Floats, rows: Ints) -> None:
     if (own <= 0).any():
         raise ModelError(

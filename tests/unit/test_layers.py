@@ -20,7 +20,7 @@ HEAVY = {
 HOMES = {
     "torch": {"policies.fitted", "models.values.torch"},
     "lightgbm": {"models.rewards.boosted", "models.values.resolve"},
-    "duckdb": {"engines.engine", "policies.sql"},
+    "duckdb": {"engines.duckdb", "policies.sql"},
     "ibis": {"engines.engine"},
     "pyspark": {"engines.spark"},
     "xgboost": {"engines.spark_boosted"},

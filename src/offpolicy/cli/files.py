@@ -99,7 +99,7 @@ def read_table(
         dialect = Dialect(separator or separator_of(head[0] if head else ""), decimal or ".")
         if decimal is None:
             _check_decimals(file, head, dialect.separator)
-        from offpolicy.engines.sources import read_csv
+        from offpolicy.engines.csv import read_csv
 
         frame = read_csv(paths, labels, separator=dialect.separator, decimal=dialect.decimal, rows=rows)
         return Table(frame, kind, dialect)

@@ -15,7 +15,7 @@ import numpy as np
 
 from offpolicy.models.fitting.encode import LinearDesign
 from offpolicy.models.fitting.learners import are_numbers
-from offpolicy.models.fitting.training import Part
+from offpolicy.models.fitting.tables import TrainingRows
 from offpolicy.models.rewards.auto import AutoReward
 from offpolicy.models.rewards.boosted import PARAMETERS, has_lightgbm, lightgbm
 
@@ -177,7 +177,7 @@ def remainder(
     total, noise = 0.0, 0.0
     for each in np.unique(fold):
         here, there = np.flatnonzero(fold == each), np.flatnonzero(fold != each)
-        others = Part(there, None if data.weight is None else data.weight[there], None)
+        others = TrainingRows(there, None if data.weight is None else data.weight[there], None)
         z = Basis.learn(data.take(others)).columns(data.X.rows(here))
         action, m, w, e = data.action[here], mass[here], weight[here], error[here]
         for a in np.flatnonzero(wanted[here].any(axis=0)):

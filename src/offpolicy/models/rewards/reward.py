@@ -21,7 +21,7 @@ from offpolicy.models.fitting.learners import (
     learner_input,
     with_action,
 )
-from offpolicy.models.fitting.training import Part, held_out
+from offpolicy.models.fitting.tables import TrainingRows, held_out
 
 if TYPE_CHECKING:
     from offpolicy._arrays import Floats, Ints
@@ -50,7 +50,7 @@ class RewardData:
         held, rest = (self.take(part) for part in parts)
         return held, rest
 
-    def take(self, part: Part) -> RewardData:
+    def take(self, part: TrainingRows) -> RewardData:
         """The rows of a part."""
         rows = part.rows
         return replace(

@@ -34,7 +34,7 @@ LEAVES, TREES = 8, 3
 
 @dataclass(frozen=True)
 class CorrectedReward:
-    """`AutoReward`, and least squares of its residuals on held-out rows, action by action; the mean of several draws."""
+    """`AutoReward` and, action by action, least squares of its residuals on held-out rows; the mean of some draws."""
 
     wants_encoded = True
     merges_rows = True
@@ -142,12 +142,12 @@ def _trees(data: RewardData) -> tuple[Any, ...]:
 
 
 def remainder(
-    data: RewardData, fold: Ints, wanted: Floats, weight: Floats, error: Floats, mass: Floats
+    data: RewardData, fold: Ints, wanted: Floats, weight: Floats, error: Floats, mass: Floats, count: Floats
 ) -> tuple[float, float]:
     """E[Σ_a π_e(a|S)(1 − π_b/π̂_b)(q − q̂)] along functions of the context, and its standard error.
 
-    A product of two means inside each fold, Σ_i {π_e(a|S_i) − 1{A_i = a} w_i} z_i and Σ_j 1{A_j = a} w_j (R_j − q̂_j) z_j,
-    without the terms i = j; z is learned from the other folds.
+    A product of two means inside each fold, Σ_i {π_e(a|S_i) − 1{A_i = a} w_i} z_i and Σ_j 1{A_j = a} w_j (R_j − q̂_j)
+    z_j, without the terms i = j; z is learned from the other folds.
 
     Parameters
     ----------
@@ -159,7 +159,8 @@ def remainder(
         π_e.
     weight, error : (n,) arrays
         π_e/π̂_b of the logged action, and R − q̂.
-    mass : (n,) array
+    mass, count : (n,) arrays
+        Of each row, and how many units it stands for.
 
     Examples
     --------
@@ -170,7 +171,8 @@ def remainder(
     >>> a = (rng.random(2000) < 0.2 + 0.6 * (x[:, 0] > 0)).astype(int)
     >>> r = x[:, 0] + rng.normal(size=2000)
     >>> data = RewardData(Encoded(x, ()), a, r, None, (0, 1), "a")
-    >>> off, error = remainder(data, np.arange(2000) % 2, np.tile([0.0, 1.0], (2000, 1)), a / 0.5, r, np.ones(2000))
+    >>> wanted, ones = np.tile([0.0, 1.0], (2000, 1)), np.ones(2000)
+    >>> off, error = remainder(data, np.arange(2000) % 2, wanted, a / 0.5, r, ones, ones)
     >>> bool(off < -5 * error)
     True
     """
@@ -179,14 +181,14 @@ def remainder(
         here, there = np.flatnonzero(fold == each), np.flatnonzero(fold != each)
         others = TrainingRows(there, None if data.weight is None else data.weight[there], None)
         z = Basis.learn(data.take(others)).columns(data.X.rows(here))
-        action, m, w, e = data.action[here], mass[here], weight[here], error[here]
+        action, m, w, e, c = (column[here] for column in (data.action, mass, weight, error, count))
         for a in np.flatnonzero(wanted[here].any(axis=0)):
             own = (action == a) * w
             gap, left = m * (wanted[here, a] - own), m * own * e
             gram = (z * (m * own)[:, None]).T @ z + PENALTY * np.eye(z.shape[1])
             inverse = np.linalg.inv(gram)
             same = np.einsum("ij,jk,ik->i", z, inverse, z)
-            total += float((gap @ z) @ inverse @ (left @ z) - (gap * left) @ same)
-            spread = [inverse @ ((z * (g**2)[:, None]).T @ z) for g in (gap, left)]
+            total += float((gap @ z) @ inverse @ (left @ z) - (gap * left / c) @ same)
+            spread = [inverse @ ((z * (g**2 / c)[:, None]).T @ z) for g in (gap, left)]
             noise += float(np.trace(spread[0] @ spread[1]))
     return total / float(mass.sum()), float(np.sqrt(max(noise, 0.0)) / mass.sum())

@@ -69,7 +69,9 @@ class _Corrected:
     slopes: Floats
 
     def predict(self, X: Encoded, codes: Ints) -> Floats:
-        return self.base.predict(X, codes) + np.einsum("ij,ij->i", self.basis.columns(X), self.slopes[codes])
+        return np.asarray(
+            self.base.predict(X, codes) + np.einsum("ij,ij->i", self.basis.columns(X), self.slopes[codes])
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,7 +129,9 @@ def _trees(data: RewardData) -> tuple[Any, ...]:
         return ()
     k = len(data.actions)
     action = {"objective": "binary"} if k == 2 else {"objective": "multiclass", "num_class": k}
-    tasks = [(data.reward, {"objective": "regression", "min_sum_hessian_in_leaf": 20.0}, TREES)]
+    tasks: list[tuple[Any, dict[str, Any], int]] = [
+        (data.reward, {"objective": "regression", "min_sum_hessian_in_leaf": 20.0}, TREES)
+    ]
     if len(np.unique(data.action)) > 1:
         tasks.append((data.action, {**action, "min_sum_hessian_in_leaf": 5.0}, max(1, TREES // (k - 1))))
     made = []

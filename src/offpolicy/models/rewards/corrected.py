@@ -192,7 +192,11 @@ def remainder(
             gram = (z * (m * own)[:, None]).T @ z + PENALTY * np.eye(z.shape[1])
             inverse = np.linalg.inv(gram)
             same = np.einsum("ij,jk,ik->i", z, inverse, z)
-            total += float((gap @ z) @ inverse @ (left @ z) - (gap * left / c) @ same)
-            spread = [inverse @ ((z * (g**2 / c)[:, None]).T @ z) for g in (gap, left)]
-            noise += float(np.trace(spread[0] @ spread[1]))
+            ends = [inverse @ (z.T @ g) for g in (gap, left)]
+            spread = [(z * (g**2 / c)[:, None]).T @ z for g in (gap, left)]
+            total += float(ends[0] @ gram @ ends[1] - (gap * left / c) @ same)
+            # Of the mean of each factor times the other; both means have noise of their own, which counts once.
+            both = float(np.trace(inverse @ spread[0] @ inverse @ spread[1]))
+            one = float(ends[0] @ spread[1] @ ends[0] + ends[1] @ spread[0] @ ends[1])
+            noise += max(one - both, both)
     return total / float(mass.sum()), float(np.sqrt(max(noise, 0.0)) / mass.sum())

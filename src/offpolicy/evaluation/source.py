@@ -235,6 +235,11 @@ class Source:
         return is_given(self.specs.behavior_model, known=self.weights_known)
 
     @property
+    def predictions_given(self) -> bool:
+        """Whether rewards were predicted elsewhere, as an array."""
+        return isinstance(self.specs.model, list | tuple | np.ndarray)
+
+    @property
     def regresses_ratios(self) -> bool:
         """Whether ratios of marginals are a regression on a continuous state: neither counted nor given."""
         return not self.streams and bool(self.nuisances.regresses_ratios)

@@ -15,7 +15,7 @@ from scipy import special
 
 from offpolicy._arrays import quantiles
 from offpolicy.show.tables import summary
-from offpolicy.trust.significance import same_but_rounding
+from offpolicy.trust.moments import same_but_rounding
 
 if TYPE_CHECKING:
     from offpolicy.show.tables import Row

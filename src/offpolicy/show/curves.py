@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from offpolicy.show.tables import summary
-from offpolicy.trust.clipping import clipping_curve
 from offpolicy.trust.horizon import horizon_curve
+from offpolicy.trust.stability import clipping_curve
 
 if TYPE_CHECKING:
     from offpolicy._arrays import Floats

@@ -10,7 +10,7 @@ from offpolicy.inference.figures import capitalized
 from offpolicy.show.answer import answers
 from offpolicy.show.markup import sentence
 from offpolicy.show.text import cells, headings, metrics_line
-from offpolicy.trust.display import TONES, bar
+from offpolicy.trust.finding import TONES, bar
 
 if TYPE_CHECKING:
     from offpolicy.evaluation.result import Evaluation

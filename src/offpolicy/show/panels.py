@@ -164,7 +164,7 @@ def reward_model(s: Subject) -> str:
     drawing = charts.calibration(rows, what=what, is_logarithmic=False)
     about = f"Calibration of the model: observed against predicted {what}."
     body = figure(f"reward-{s.tag}", drawing, about, data=_calibration_table(s, rows, what))
-    where = "for rows that the model had not seen" if s.view.out_of_fold else "for the rows it was fitted to"
+    where = "for rows that the model had not seen" if s.view.split != "full" else "for the rows it was fitted to"
     against = "" if single else " They are held against the reward plus the predicted value of the next step."
     return f'<p class="about">Predictions {where}.{against}</p><div class="narrow">{body}</div>'
 

@@ -21,7 +21,9 @@ from offpolicy.inference.intervals.tails import effective_size
 from offpolicy.inference.units import Units
 from offpolicy.logs.words import decision_word, unit_word
 from offpolicy.scores.look_back import ENOUGH_EPISODES, ENOUGH_SHARE
+from offpolicy.trust.check import OVERLAP, Check, Threshold, Topic
 from offpolicy.trust.finding import Finding, judged, not_applicable
+from offpolicy.trust.models import REWARD_MODEL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -194,18 +196,6 @@ def _weighted_steps(d: Decisions) -> Iterator[tuple[int, Floats, Floats, Floats]
             yield t, mass, d.outcome[rows], d.q[rows]
 
 
-def findings(view: View) -> list[Finding]:
-    """What the diagnostics of an evaluation say about episodes, step by step."""
-    out = [_support(view)]
-    if view.log.kind == "trajectories":
-        out.append(_beyond(view))
-    if view.log.is_discrete:
-        out.append(_unseen(view))
-    if view.value_split is not None:
-        out.append(_skill(view))
-    return out
-
-
 def _support(view: View) -> Finding:
     """Share of the steps up to which products of ratios carry an estimate."""
     curve = horizon_curve(view.decisions, view.units)
@@ -311,3 +301,43 @@ def skill(d: Decisions) -> float:
     if not spread > 0:
         return math.nan
     return max(1 - error / spread, -1.0)
+
+
+def several(view: View) -> bool:
+    """Whether some unit has more than one decision."""
+    return not view.decisions.layout.is_single
+
+
+CHECKS = (
+    Check(
+        "horizon", Threshold(1.0, -math.inf, "below", OVERLAP), policy=_support, where=several,
+        topic=Topic("Late steps of the episodes carry little information about this policy."),
+        value="share of an episode's steps that products of ratios support",
+    ),
+    Check(
+        "beyond_log",
+        Threshold(
+            0.01, 0.1, "above", "Log longer episodes, or ask for a horizon that the log reaches: horizon=.",
+            about_products=True,
+        ),
+        policy=_beyond, where=lambda view: several(view) and view.log.kind == "trajectories",
+        topic=Topic("The question looks further ahead than the logged episodes do."),
+        value="share of the target's episodes that reach the last step of which the log can tell",
+    ),
+    Check(
+        "unseen_pairs",
+        Threshold(
+            0.02, math.inf, "above", "Use more episodes or more folds, pool rare states, and read IPW beside DML.",
+            decides=True,
+        ),
+        policy=_unseen, where=lambda view: several(view) and view.log.is_discrete,
+        topic=Topic("The policy reaches states that are rare in the log."),
+        value="share of the target's probability on state-action pairs that no training fold saw",
+    ),
+    Check(
+        "value_model_skill",
+        Threshold(0.0, -math.inf, "below", "Try another value model: this one is worse than a constant.", advice=True),
+        policy=_skill, where=lambda view: several(view) and view.has_model, topic=REWARD_MODEL,
+        value="share of the variance of R + γ v' inside the steps that q explains, at least −1",
+    ),
+)  # fmt: skip

@@ -6,7 +6,7 @@ export OMP_NUM_THREADS ?= 2
 # The release that tests and studies were run with; the extra itself takes a range.
 TORCH  ?= torch==2.13.0
 
-.PHONY: demo study test lint types unit verify docs architecture tables outputs figures pictures clean fuzz faults soak mutation reliability lock audit audit-newest sbom wheel
+.PHONY: demo study test quick lint types unit verify docs architecture tables outputs figures pictures clean fuzz faults soak mutation reliability lock audit audit-newest sbom wheel
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -36,6 +36,11 @@ study: $(VENV)/.studies
 
 test: lint types docs unit
 
+# Before a commit, in about a minute: lint, types, layers, pinned answers and the formulas.
+quick: lint types
+	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 2 tests/reference/test_pinned.py tests/unit/test_layers.py \
+		tests/unit/test_scores.py tests/unit/test_questions.py tests/unit/test_guards_of_fits.py
+
 lint: $(VENV)/.test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -59,9 +64,10 @@ docs: $(VENV)/.docs
 architecture: $(BIN)/python
 	$(BIN)/python docs/make_architecture.py
 
-# The table of checks, and what the blocks of the pages print.
+# The table of checks, the map of the pages for language models, and what the blocks of the pages print.
 tables: $(VENV)/.base
 	$(BIN)/python docs/make_tables.py
+	$(BIN)/python docs/make_llms.py
 
 outputs: $(VENV)/.test
 	OMP_NUM_THREADS=1 $(BIN)/python docs/make_outputs.py $(PAGES)

@@ -24,7 +24,7 @@ _NAMES = {
     "Labeled": "offpolicy.kinds.labeled",
     "LongTerm": "offpolicy.kinds.long_term",
     "evaluate": "offpolicy.evaluation.evaluate",
-    "read_router_log": "offpolicy.logs.formats.router",
+    "read_router_log": "offpolicy.logs.formats.jsonl",
     "advise": "offpolicy.decide.advise",
     "learn_policy": "offpolicy.decide.learn",
     "replay": "offpolicy.decide.replay",
@@ -66,7 +66,7 @@ if TYPE_CHECKING:
     from offpolicy.kinds.long_term import LongTerm as LongTerm
     from offpolicy.logs import formats as formats
     from offpolicy.logs.bandit import BanditLog as BanditLog
-    from offpolicy.logs.formats.router import read_router_log as read_router_log
+    from offpolicy.logs.formats.jsonl import read_router_log as read_router_log
     from offpolicy.logs.slates import Slates as Slates
     from offpolicy.logs.trajectories import Trajectories as Trajectories
     from offpolicy.models.values.fitted_q import FittedQ as FittedQ

@@ -40,7 +40,7 @@ def jsonl(data: bytes) -> None:
 
 def csv(data: bytes) -> None:
     """A CSV file, read whole."""
-    from offpolicy.engines.sources import read_csv
+    from offpolicy.engines.csv import read_csv
     from offpolicy.logs.bandit import BanditLog
 
     _file(data, "log.csv", lambda path: BanditLog.from_frame(read_csv(str(path), ["ad"]), **ROLES))

@@ -206,7 +206,7 @@ def _labels(kind: Kind, roles: dict[str, str]) -> list[str]:
 
 
 def _read_csv(path: Path, kind: Kind, roles: dict[str, str]) -> Any:
-    from offpolicy.engines.sources import read_csv
+    from offpolicy.engines.csv import read_csv
 
     return read_csv(str(path), _labels(kind, roles))
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import offpolicy as op
-from offpolicy.engines.sources import read_csv
+from offpolicy.engines.csv import read_csv
 from offpolicy.logs.formats import read_jsonl
 
 Row = tuple[str, str | float, Callable[[Path], Any]]

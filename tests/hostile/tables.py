@@ -155,7 +155,7 @@ def _arrow(table: dict[str, Any], roles: dict[str, Any], _: Path) -> Any:
 
 
 def _csv(table: dict[str, Any], roles: dict[str, Any], folder: Path) -> Any:
-    from offpolicy.engines.sources import read_csv
+    from offpolicy.engines.csv import read_csv
 
     path = folder / "log.csv"
     _frame(table).to_csv(path, index=False)

@@ -24,7 +24,7 @@ from offpolicy._workspace import Workspace
 from offpolicy.cli import main
 from offpolicy.cli.convert import spreadsheet_safe
 from offpolicy.engines import csv
-from offpolicy.engines.sources import read_csv
+from offpolicy.engines.csv import read_csv
 from offpolicy.errors import DataError, UsageError
 from offpolicy.logs.formats import read_jsonl, write_jsonl
 

@@ -14,7 +14,7 @@ from findings import FLAGS, FRAME, ROLES, TRUTH, scanned, told, value
 import offpolicy as op
 from offpolicy.cli import main
 from offpolicy.cli.changes import not_numbers, positive
-from offpolicy.engines.sources import read_csv
+from offpolicy.engines.csv import read_csv
 from offpolicy.errors import DataError, PolicyError, UsageError
 from offpolicy.logs.formats import from_exposures, from_obp, read_dsjson, read_jsonl, read_router
 from offpolicy.logs.formats.lines import read_table

@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import offpolicy as op
-from offpolicy.engines.engine import DuckDB
-from offpolicy.engines.sources import read_csv
+from offpolicy.engines.csv import read_csv
+from offpolicy.engines.duckdb import DuckDB
 from offpolicy.errors import DataError, PolicyError, UsageError
 from offpolicy.splits.folds import Plan
 

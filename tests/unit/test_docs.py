@@ -108,3 +108,10 @@ def test_every_page_is_in_the_navigation():
     listed = set(re.findall(r": (\S+\.md)$", nav, re.MULTILINE))
     written = {p.relative_to(ROOT / "docs").as_posix() for p in (ROOT / "docs").rglob("*.md")}
     assert written | {"reference/sentences.md"} == listed  # that one is written when the site is built
+
+
+def test_the_map_for_language_models_is_that_of_the_navigation():
+    module = _script("make_llms")
+    assert module.TARGET.read_text("utf-8") == module.made(), "run: make tables"
+    for target in re.findall(r"\]\((\S+\.md)\)", module.made()):
+        assert (ROOT / "docs" / target).exists() or target == "reference/sentences.md", target

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 import offpolicy as op
-from offpolicy.engines.engine import DuckDB
+from offpolicy.engines.duckdb import DuckDB
 from offpolicy.engines.roles import Roles, fold_columns, normalized
 from offpolicy.errors import DataError
 from offpolicy.splits.folds import Plan
@@ -71,7 +71,7 @@ class EveryDialect(DuckDB):
 @pytest.mark.parametrize("way", ["cells", "rows", "stream"])
 @pytest.mark.parametrize("unit", [{}, {"cluster": "user", "weight": "w", "keep_probability": "keep"}])
 def test_every_query_compiles_for_warehouses(way, unit, monkeypatch):
-    monkeypatch.setattr("offpolicy.engines.sources.DuckDB", EveryDialect)
+    monkeypatch.setattr("offpolicy.engines.reading.DuckDB", EveryDialect)
     before = EveryDialect.compiled
     for propensity in ("p", ["p_u", "p_v", "p_w"], None):
         with op.scan(make(), **{**NAMED, "propensity": propensity}, **unit, way=way) as log:
@@ -82,7 +82,7 @@ def test_every_query_compiles_for_warehouses(way, unit, monkeypatch):
 
 
 def test_examples_of_bad_rows_compile_for_warehouses(monkeypatch):
-    monkeypatch.setattr("offpolicy.engines.sources.DuckDB", EveryDialect)
+    monkeypatch.setattr("offpolicy.engines.reading.DuckDB", EveryDialect)
     frame = make()
     frame.loc[3, "p"] = 25.0
     with op.scan(frame, **NAMED) as log, pytest.raises(DataError, match=r"id .* = 25\.0"):

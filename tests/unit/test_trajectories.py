@@ -10,10 +10,7 @@ import pytest
 
 import offpolicy as op
 from offpolicy.errors import DataError, NotIdentifiedError, PolicyError, UsageError
-from offpolicy.logs.formats.d3rlpy import from_d3rlpy
-from offpolicy.logs.formats.gymnasium_rollout import roll_out
-from offpolicy.logs.formats.minari import from_minari
-from offpolicy.logs.formats.transitions import from_transitions
+from offpolicy.logs.formats.rl import from_d3rlpy, from_minari, from_transitions, roll_out
 
 STATES = [np.array([0, 1, 2]), np.array([2]), np.array([1, 0])]
 ACTIONS = [np.array([0, 1, 1]), np.array([0]), np.array([1, 0])]

@@ -13,11 +13,11 @@ import zlib
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from offpolicy.engines.files import Partitions, common_schema, listed
 from offpolicy.errors import DataError, UsageError
-from offpolicy.logs.formats import lines
+from offpolicy.logs.formats import JSON, format_of, lines
 from offpolicy.logs.formats.lines import plain_file
 from offpolicy.logs.formats.parquet import refuse_large_texts
 
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
     from offpolicy.logs.formats.lines import Reading
 
-Kind: TypeAlias = Literal["parquet", "csv", "dsjson", "trace", "router", "json lines"]
+Kind: TypeAlias = str  # "parquet", "csv", "json lines", or the name of a format
 
 SEPARATORS = (",", ";", "\t", "|")
-SUFFIXES: dict[str, Kind | Literal["json"]] = {
+SUFFIXES: dict[str, Kind] = {
     ".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".tsv": "csv", ".txt": "csv",
-    ".json": "json", ".jsonl": "json", ".ndjson": "json", ".dsjson": "json",
+    **dict.fromkeys(JSON, "json lines"),
 }  # fmt: skip
 DECIMAL_COMMA = re.compile(r"\s*[-+]?\d+,\d+\s*")
 WHOLE = re.compile(r"\s*[-+]?\d+\s*")
@@ -99,11 +99,15 @@ def read_table(
         dialect = Dialect(separator or separator_of(head[0] if head else ""), decimal or ".")
         if decimal is None:
             _check_decimals(file, head, dialect.separator)
-        from offpolicy.engines.sources import read_csv
+        from offpolicy.engines.csv import read_csv
 
         frame = read_csv(paths, labels, separator=dialect.separator, decimal=dialect.decimal, rows=rows)
         return Table(frame, kind, dialect)
-    return _json_table(file, kind)
+    known = format_of(file)
+    if known is None:
+        return Table(lines.read_table(file), kind)
+    reading = known.read(file)
+    return Table(reading.frame, kind, reading=reading)
 
 
 def _parquet(source: str, paths: Sequence[str], rows: int | None) -> Any:
@@ -127,36 +131,13 @@ def _parquet(source: str, paths: Sequence[str], rows: int | None) -> Any:
 def kind_of(file: Path) -> Kind:
     """What a file holds, by its name and, for JSON, its first line."""
     plain_file(file)
+    known = format_of(file)
+    if known is not None:
+        return known.name
     suffix = Path(file.name.removesuffix(".gz")).suffix.lower()
-    kind = SUFFIXES.get(suffix)
-    if kind is None:
+    if suffix not in SUFFIXES:
         raise DataError(f"{file.name}: unknown kind of file. Give CSV, Parquet, JSON lines or dsjson.")
-    return json_kind(first_lines(file, 1), file.name) if kind == "json" else kind
-
-
-def json_kind(head: Sequence[str], name: str) -> Kind:
-    """Which of the JSON formats a file has, from its first line.
-
-    >>> json_kind(['{"action": "a", "reward": 1, "context": {}}'], "x.json"), json_kind(['{"ad": 3}'], "x.json")
-    ('trace', 'json lines')
-    """
-    line = head[0].strip() if head else ""
-    try:
-        first = lines.parsed(line)
-    except (ValueError, RecursionError):
-        first = None
-    if not isinstance(first, dict):
-        raise DataError(
-            f"{name}: the first line is not one JSON object. Write one decision per line (JSON lines, "
-            "dsjson), or a CSV or Parquet table."
-        )
-    if "_multi" in first or "_multi" in (first.get("c") or {}) or "_label_cost" in first:
-        return "dsjson"
-    from offpolicy.logs.formats.router import SIGNATURE
-
-    if set(first) >= SIGNATURE:
-        return "router"
-    return "trace" if {"action", "reward", "context"} <= set(first) else "json lines"
+    return SUFFIXES[suffix]
 
 
 def first_lines(file: Path, number: int) -> list[str]:
@@ -222,13 +203,3 @@ def _check_decimals(file: Path, lines: Sequence[str], separator: str) -> None:
             f"{file.name}: numbers of {', '.join(map(repr, columns[:3]))} are written with a decimal comma. "
             "Say so: --decimal ',' (or --decimal '.' where they are text)."
         )
-
-
-def _json_table(file: Path, kind: Kind) -> Table:
-    from offpolicy.logs.formats import read_dsjson, read_jsonl, read_router
-
-    if kind == "json lines":
-        return Table(lines.read_table(file), kind)
-    readers = {"dsjson": read_dsjson, "trace": read_jsonl, "router": read_router}
-    reading = readers[kind](file)
-    return Table(reading.frame, kind, reading=reading)

@@ -72,7 +72,8 @@ def traced(reading: Reading, options: argparse.Namespace) -> BanditLog:
         given["actions"] = _typed(options.actions, frame, given.get("action", "action"))
     for line in left_out(reading):
         terminal.complain(line)
-    return replace(reading, frame=frame).log(**given)
+    log: BanditLog = replace(reading, frame=frame).log(**given)
+    return log
 
 
 def left_out(reading: Reading) -> list[str]:

@@ -134,7 +134,7 @@ def learn_policy(
     each = _each(log, order)
     whole = evaluate(log, each, estimators=[SCORE], folds=folds, seed=seed, minimize=minimize, **models)
     policy = fit(_material(features, codes, whole, log, order, sign), task)
-    label = whole.problem.source.folds.labels[0]
+    label = whole.problem.folds.labels[0]
     k = len(log.actions)
     chosen = np.empty((log.n, k))
     for k in np.unique(label):

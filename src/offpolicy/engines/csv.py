@@ -19,15 +19,18 @@ import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from offpolicy.engines.duckdb import view_of
 from offpolicy.engines.engine import ibis_module
-from offpolicy.engines.files import sql_files, sql_text
+from offpolicy.engines.files import listed, sql_files, sql_text
 from offpolicy.errors import DataError
 from offpolicy.logs.formats.lines import refuse_bomb
 from offpolicy.logs.formats.parquet import different_names
+from offpolicy.logs.frame import LARGEST_WHOLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
+    from offpolicy.engines.duckdb import DuckDB
     from offpolicy.engines.engine import Engine
 
 HEADER_BYTES = 4_000_000
@@ -197,3 +200,55 @@ def _as_type(cell: Any, of: dict[str, int], decimal: str, *, label: bool) -> Any
     number = _with_point(cell, "." if label else decimal).try_cast(kind)
     # Inside a condition, where DuckDB does not make it the reader's own cast, which knows no missing words.
     return number if given == of["present"] else ibis.cases((~_is_missing(cell), number))
+
+
+def csv_files(
+    paths: list[str], options: dict[str, Any], labels: Collection[str], separator: str | None = None, decimal: str = "."
+) -> tuple[DuckDB, Any]:
+    """DuckDB and the table of CSV files, with columns as what they hold."""
+    duck, cells = view_of(paths, duckdb_text(paths, separator), options)
+    try:
+        return duck, typed(duck, cells, labels, decimal)
+    except BaseException:
+        duck.close()
+        raise
+
+
+def read_csv(
+    source: str | Sequence[str],
+    labels: Collection[str] = (),
+    *,
+    separator: str | None = None,
+    decimal: str = ".",
+    rows: int | None = None,
+) -> Any:
+    """CSV files as a pandas frame, read as `scan` reads them.
+
+    Parameters
+    ----------
+    source : path, pattern, or paths
+    labels : column names
+        Columns whose texts tell things apart.
+    separator, decimal : str
+        How the files are written; default: by their names, and a point.
+    rows : int, optional
+        The first ones only.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    paths = listed(source) if isinstance(source, str) else list(source)
+    duck, cells = csv_files(paths, {}, labels, separator, decimal)
+    try:
+        table = duck.table(cells if rows is None else cells.limit(rows))
+    finally:
+        duck.close()
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        if pa.types.is_int64(column.type) and column.null_count:  # pandas makes floats of these
+            bounds = pc.min_max(column).as_py().values()
+            if any(v is not None and abs(v) > LARGEST_WHOLE for v in bounds):
+                raise DataError(
+                    f"column {name!r} holds integers beyond 2^53 and missing values, which no number type of "
+                    "a frame holds both. Fill the missing ones, or write Parquet and use offpolicy.scan."
+                )
+    return table.to_pandas()

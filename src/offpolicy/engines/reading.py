@@ -1,25 +1,35 @@
-"""`Reading`: who reads the rows of a scan, with how much memory, in which chunks."""
+"""`Reading`: who reads the rows of a scan, with how much memory, in which chunks; and the table of what can be read.
+
+`OPENERS` are the kinds of sources, asked in order: who accepts a source gives its engine and an Ibis table of its rows.
+A source of your own becomes one of them by `register`.
+"""
 
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
+from urllib.parse import quote
 
 from offpolicy._arguments import checks_arguments
-from offpolicy.engines.sources import open_source
-from offpolicy.errors import UsageError, did_you_mean
+from offpolicy.engines import csv, files
+from offpolicy.engines.duckdb import VIEW, DuckDB, Relation, view_of
+from offpolicy.engines.engine import Backend, SQLite
+from offpolicy.errors import DataError, UsageError, did_you_mean
+from offpolicy.logs.formats.parquet import different_names, refuse_large_texts
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
-    from pathlib import Path
 
     from offpolicy.engines.engine import Engine
 
 Progress: TypeAlias = Callable[[str, float], None]
 MAX_ROWS = 1_000_000
 MAX_CELLS = 12_000_000
+DATABASES = {".duckdb", ".ddb", ".db"}
 
 
 @checks_arguments
@@ -87,18 +97,237 @@ class Reading:
             raise UsageError("memory_limit= is DuckDB's. Spark takes spark.executor.memory.")
         return made
 
-    def open(self, source: Any, labels: list[str]) -> tuple[Engine, Any]:
-        """The engine and its table; columns of ``labels`` hold labels, also where they look like numbers."""
-        return open_source(
-            source,
-            table=self.table,
-            engine=self.engine,
-            memory_limit=self.memory_limit,
-            threads=self.threads,
-            temp_directory=self.temp_directory,
-            network=self.network,
-            labels=labels,
+    @property
+    def of_duckdb(self) -> dict[str, Any]:
+        """The options that DuckDB takes."""
+        return {"memory_limit": self.memory_limit, "threads": self.threads, "temp_directory": self.temp_directory}
+
+    @property
+    def needed_table(self) -> str:
+        """The table of a database, which must be named."""
+        if self.table is None:
+            raise UsageError("a DuckDB file or connection holds many tables: name one with table=.")
+        return self.table
+
+    def open(self, source: Any, labels: Collection[str]) -> tuple[Engine, Any]:
+        """The engine that holds ``source`` and an Ibis table of it.
+
+        ``labels`` are columns that tell things apart, also where they look like numbers; lists and structs do not.
+        """
+        opener = next((each for each in OPENERS if each.accepts(source, self)), None)
+        if opener is None:
+            if isinstance(source, list | tuple):
+                raise UsageError("give files as one pattern such as 'logs/*.parquet', or an Arrow dataset.")
+            kind = f"{type(source).__module__}.{type(source).__name__}"
+            raise DataError(
+                f"cannot scan a {kind}. Give a path or pattern of Parquet or CSV files, a DuckDB file, relation "
+                "or connection, an Arrow dataset, an Ibis table, or a Spark DataFrame."
+            )
+        engine, table = opener.open(source, self, labels)
+        for name in labels:
+            if name in table.columns and table[name].type().is_nested():
+                engine.close()
+                raise DataError(
+                    f"column {name!r} holds {table[name].type()}, of which no value can be a label. A label is text or "
+                    "a number; join the parts into one text."
+                )
+        return engine, table
+
+
+@dataclass(frozen=True)
+class Opener:
+    """A kind of source.
+
+    Attributes
+    ----------
+    accepts : callable
+        Given a source and the `Reading`, whether it is of this kind.
+    open : callable
+        Given the source, the `Reading` and the columns that hold labels: the engine and an Ibis table of the rows.
+    """
+
+    accepts: Callable[[Any, Reading], bool]
+    open: Callable[[Any, Reading, Collection[str]], tuple[Engine, Any]]
+
+
+def register(
+    accepts: Callable[[Any, Reading], bool],
+    open: Callable[[Any, Reading, Collection[str]], tuple[Engine, Any]],  # noqa: A002
+) -> None:
+    """Make sources of your own known to every scan; they are asked before those that were known."""
+    OPENERS.insert(0, Opener(accepts, open))
+
+
+def _from(*modules: str, called: str = "") -> Callable[[Any, Reading], bool]:
+    """Whether a source is of a library, which is not imported for that."""
+
+    def accepts(source: Any, _: Reading) -> bool:
+        kind = f"{type(source).__module__}.{type(source).__name__}"
+        return kind.startswith(modules) and called in kind and "LazyFrame" not in kind
+
+    return accepts
+
+
+def _spark_files(source: Any, reading: Reading, labels: Collection[str]) -> tuple[Engine, Any]:
+    engine = str(reading.engine)
+    if not engine.startswith("spark"):
+        raise UsageError(f"engine= must be 'duckdb', 'spark' or 'spark://…'. Got {engine!r}.")
+    if not isinstance(source, str | Path):
+        raise UsageError("engine='spark…' reads files; a Spark DataFrame can be scanned as it is.")
+    _check_network(str(source), reading)
+    from offpolicy.engines.spark import read_files
+
+    return read_files(str(source), engine, temp_directory=reading.temp_directory, labels=labels)
+
+
+def _spark_frame(source: Any, reading: Reading, _: Collection[str]) -> tuple[Engine, Any]:
+    from offpolicy.engines.spark import Spark
+
+    spark = Spark(source.sparkSession, temp_directory=reading.temp_directory)
+    return spark, spark.source(source)
+
+
+def _relation(source: Any, reading: Reading, _: Collection[str]) -> tuple[Engine, Any]:
+    relation = Relation(source, temp_directory=reading.temp_directory)
+    return relation, relation.source()
+
+
+def _connection(source: Any, reading: Reading, _: Collection[str]) -> tuple[Engine, Any]:
+    duck = DuckDB(source, **reading.of_duckdb)
+    return duck, duck.from_name(reading.needed_table)
+
+
+def _frame(source: Any, reading: Reading, _: Collection[str]) -> tuple[Engine, Any]:
+    """A frame, an Arrow table or a dataset."""
+    is_arrow = type(source).__module__.startswith("pyarrow.")
+    different_names([str(name) for name in (source.schema.names if is_arrow else source.columns)], "the frame")
+    duck = DuckDB(**reading.of_duckdb)
+    lying = files.on_this_machine(getattr(source, "files", ()))  # of an Arrow dataset
+    duck.fingerprint = files.Fingerprint.of(lying) if lying else None
+    return duck, duck.register(source.to_arrow() if type(source).__module__.startswith("polars.") else source)
+
+
+def _path(source: Any, reading: Reading, labels: Collection[str]) -> tuple[Engine, Any]:
+    path = str(source)
+    _check_network(path, reading)
+    return _remote(path, reading, labels) if files.REMOTE.match(path) else _files(path, reading, labels)
+
+
+def _check_network(path: str, reading: Reading) -> None:
+    if files.REMOTE.match(path) and not reading.network:
+        raise UsageError(f"{path!r} is on the network, which is read only when asked for: scan(…, network=True).")
+
+
+def _remote(source: str, reading: Reading, labels: Collection[str]) -> tuple[Engine, Any]:
+    """Files that DuckDB reads over the network."""
+    duck = DuckDB(**reading.of_duckdb, network=True)
+    rows = files.sql_text(source)
+    try:
+        if source.removesuffix(".gz").endswith((".csv", ".tsv")):
+            sql = f"SELECT * FROM read_csv({rows}, all_varchar = true, header = true, hive_partitioning = false)"  # noqa: S608
+            return duck, csv.typed(duck, duck.view(VIEW, sql), labels)
+        sql = f"SELECT * FROM read_parquet({rows}, union_by_name = true, hive_partitioning = false)"  # noqa: S608
+        return duck, duck.view(VIEW, sql)
+    except BaseException:
+        duck.close()
+        raise
+
+
+def _files(source: str, reading: Reading, labels: Collection[str]) -> tuple[Engine, Any]:
+    suffix = Path(source.removesuffix(".gz")).suffix.lower()
+    if suffix in DATABASES:
+        if not Path(source).exists():
+            raise DataError(f"there is no file {source!r}.")
+        duck = DuckDB(database=source, **reading.of_duckdb, paths=[str(Path(source).absolute())])
+        duck.fingerprint = files.Fingerprint.of([source])
+        return duck, duck.from_name(reading.needed_table)
+    if reading.table is not None:
+        raise UsageError("table= is for DuckDB files and connections.")
+    if Path(source).is_dir():
+        paths = [p for p in files.matching(source) if p.endswith(".parquet")]
+        if not paths:
+            raise DataError(f"the folder {source!r} holds no Parquet files (.parquet).")
+        return view_of(paths, _parquet(source, paths), reading.of_duckdb)
+    if suffix not in {".parquet", ".pq", ".csv", ".tsv"}:
+        raise DataError(
+            f"{source!r}: the kind of file is not known. Name Parquet (.parquet) or CSV (.csv) files, "
+            "or a DuckDB file (.duckdb) with table=."
         )
+    paths = files.listed(source)
+    if suffix in {".csv", ".tsv"}:
+        return csv.csv_files(paths, reading.of_duckdb, labels)
+    return view_of(paths, _parquet(source, paths), reading.of_duckdb)
+
+
+FILE = "offpolicy_file"  # the column of the file's name, which says the keys of its folders
+
+
+def _parquet(source: str, paths: list[str]) -> str:
+    """SQL of the rows of Parquet files, whose columns and types agree; keys of their folders are columns of text."""
+    schema = files.common_schema(paths)
+    names = schema.names
+    refuse_large_texts(paths)
+    partitions = files.Partitions.of(source, paths)
+    partitions.refuse_columns(names, paths[0])
+    options = f"union_by_name = {str(len(paths) > 1).lower()}, hive_partitioning = false"
+    rows = f"read_parquet([{files.sql_files(paths)}], {options}"
+    # Parquet has no durations: Arrow writes whole numbers of nanoseconds, which would pass for numbers.
+    lasting = [_quoted(f.name) for f in schema if str(f.type).startswith("duration")]
+    as_text = ", ".join(f"CAST({name} AS VARCHAR) AS {name}" for name in lasting)
+    all_columns = f"* REPLACE ({as_text})" if lasting else "*"
+    if not partitions.keys:
+        return f"SELECT {all_columns} FROM {rows})"  # noqa: S608
+    keys = ", ".join(_key(key, partitions.root) for key in partitions.keys)
+    inner = f"SELECT * EXCLUDE ({FILE}), {keys} FROM {rows}, filename = '{FILE}')"  # noqa: S608
+    return f"SELECT {all_columns} FROM ({inner})"  # noqa: S608
+
+
+def _quoted(name: str) -> str:
+    """A column's name as SQL writes it."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _key(name: str, root: str) -> str:
+    """SQL of the value that the folders below ``root`` give a key."""
+    written = "|".join(map(re.escape, (name, quote(name, safe=""))))
+    folder = files.sql_text(f"/(?:{written})=([^/]*)/")
+    value = f"regexp_extract(substr({FILE}, {len(root) + 1}), {folder}, 1)"
+    return f"url_decode(nullif({value}, '{files.NO_VALUE}')) AS {_quoted(name)}"
+
+
+def _ibis(source: Any, reading: Reading, _: Collection[str]) -> tuple[Engine, Any]:
+    """The engine of an Ibis table, by the name of its backend."""
+    backend = source.get_backend()
+    make: Callable[..., Engine] = IBIS_ENGINES.get(backend.name, Backend)
+    engine = make(backend, temp_directory=reading.temp_directory)
+    engine.watch_table(source)
+    if backend.name == "duckdb":
+        source.limit(0).to_pyarrow()  # registers tables in memory that the expression holds
+    return engine, source
+
+
+def _duckdb(backend: Any, *, temp_directory: Any) -> DuckDB:
+    return DuckDB(backend.con, temp_directory=temp_directory)
+
+
+def _spark(backend: Any, *, temp_directory: Any) -> Engine:
+    from offpolicy.engines.spark import Spark
+
+    return Spark(backend._session, backend=backend, temp_directory=temp_directory)  # noqa: SLF001
+
+
+# Backends of Ibis that need more than the common engine.
+IBIS_ENGINES: dict[str, Callable[..., Engine]] = {"duckdb": _duckdb, "pyspark": _spark, "sqlite": SQLite}
+
+OPENERS: list[Opener] = [
+    Opener(lambda _, reading: reading.engine not in {None, "duckdb"}, _spark_files),
+    Opener(_from("pyspark."), _spark_frame),
+    Opener(_from("ibis."), _ibis),
+    Opener(_from("", called="DuckDBPyRelation"), _relation),
+    Opener(_from("", called="DuckDBPyConnection"), _connection),
+    Opener(lambda source, _: isinstance(source, str | Path), _path),
+    Opener(_from("pyarrow.", "pandas.", "polars."), _frame),
+]
 
 
 def signature(function: Callable[..., Any]) -> inspect.Signature:

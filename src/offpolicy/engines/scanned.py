@@ -19,7 +19,7 @@ class Scanned:
     def described_as(self, way: str, rows: int, held: int) -> dict[str, Any]:
         """Who reads the log and how much is in memory at once, for the settings of a result."""
         about = {"engine": self.engine.name, "way": way, "rows": rows, "held": held}
-        fingerprint = getattr(self.engine, "fingerprint", None)
+        fingerprint = self.engine.fingerprint
         return {"engine": about if fingerprint is None else {**about, "digest": fingerprint.digest}}
 
     def report(self, stage: str, done: float) -> None:

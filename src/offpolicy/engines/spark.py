@@ -16,21 +16,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from offpolicy._workspace import Workspace
 from offpolicy.engines import csv, files
-from offpolicy.engines.engine import BATCH_ROWS, backend_errors, ibis_module
+from offpolicy.engines.engine import BATCH_ROWS, Here, backend_errors, ibis_module
 from offpolicy.errors import DataError, missing_dependency
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
     from offpolicy.engines.engine import Engine
-    from offpolicy.engines.rows import Schema
-    from offpolicy.engines.stream import StreamedLog
-    from offpolicy.logs.bandit import BanditLog
 
 
-class Spark:
+class Spark(Here):
     """Queries on a Spark session.
 
     Parameters
@@ -43,17 +39,14 @@ class Spark:
     """
 
     name = "spark"
-    keeps_order = False
-    packs_keys = False
-    has_nan = True
+    elsewhere = True
 
     def __init__(
         self, session: Any, *, backend: Any = None, own: bool = False, temp_directory: str | Path | None = None
     ) -> None:
+        super().__init__(temp_directory)
         self.session = session
         self.backend = ibis_module().pyspark.connect(session) if backend is None else backend
-        self.workspace = Workspace(temp_directory)
-        self.fingerprint: files.Fingerprint | None = None
         self._own = own
 
     def source(self, frame: Any) -> Any:
@@ -69,11 +62,6 @@ class Spark:
     def watch_table(self, table: Any) -> None:
         """The same for the files behind an Ibis table."""
         self.watch(self.frame(table))
-
-    def unchanged(self, *, tails: bool = False) -> None:
-        """The files are what they were when the scan began."""
-        if self.fingerprint is not None:
-            self.fingerprint.check(tails=tails)
 
     def from_frame(self, frame: Any) -> Any:
         """Ibis table of a Spark DataFrame."""
@@ -115,17 +103,14 @@ class Spark:
         """An Ibis table of a temporary view; small, so Spark sends it to every executor."""
         return self.from_frame(self.session.createDataFrame(table))
 
-    def rest(self) -> None:
-        """Nothing to give back between queries."""
-
     def close(self) -> None:
         """Stop an own session and remove temporary files."""
         if self._own:
             self.session.stop()
-        self.workspace.close()
+        super().close()
 
-    def run(self, log: StreamedLog, task: Callable[[BanditLog], Any]) -> Iterator[Any]:
-        """What a task makes of each block, made by the executors; rows come in their order.
+    def run(self, expression: Any, work: Callable[[Iterator[Any]], Iterator[Any]], unit: str | None) -> Iterator[Any]:
+        """What ``work`` makes of each partition, made by the executors; partitions come in their order.
 
         All partitions are worked on at once and their results wait on the executors' disks; the driver then
         takes them over one partition at a time.
@@ -133,9 +118,7 @@ class Spark:
         from pyspark import StorageLevel
 
         self.unchanged(tails=True)
-        work = _Blocks(log.schema, task, log.scan.limits.chunk)
-        made = self.frame(log.table()).mapInArrow(work, "made binary")
-        made = made.persist(StorageLevel.DISK_ONLY)
+        made = self.frame(expression).mapInArrow(_Work(work), "made binary").persist(StorageLevel.DISK_ONLY)
         try:
             made.count()
             self.unchanged()
@@ -143,34 +126,19 @@ class Spark:
                 yield pickle.loads(bytes(row["made"]))  # noqa: S301 — what these executors made of the task
         finally:
             made.unpersist()
-        log.report("score", 1.0)
 
 
 @dataclass(frozen=True, eq=False)
-class _Blocks:
+class _Work:
     """What an executor does with its partition."""
 
-    schema: Schema
-    task: Callable[[BanditLog], Any]
-    chunk: int
+    work: Callable[[Iterator[Any]], Iterator[Any]]
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
         import pyarrow as pa
 
-        waiting: list[Any] = []
-        for batch in batches:
-            waiting.append(batch)
-            if sum(b.num_rows for b in waiting) >= self.chunk:
-                yield self._made(pa.Table.from_batches(waiting))
-                waiting = []
-        if sum(b.num_rows for b in waiting):
-            yield self._made(pa.Table.from_batches(waiting))
-
-    def _made(self, rows: Any) -> Any:
-        import pyarrow as pa
-
-        made = pickle.dumps(self.task(self.schema.log(rows)))
-        return pa.RecordBatch.from_arrays([pa.array([made], pa.binary())], names=["made"])
+        for made in self.work(batches):
+            yield pa.RecordBatch.from_arrays([pa.array([pickle.dumps(made)], pa.binary())], names=["made"])
 
 
 def _as_bytes(batches: Iterator[Any]) -> Iterator[Any]:

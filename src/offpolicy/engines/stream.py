@@ -185,9 +185,9 @@ class StreamedLog:
 
     def run(self, task: Callable[[BanditLog], Any]) -> Iterator[Any]:
         """What a task makes of each block, in order: here, or where the rows are."""
-        distributed = getattr(self.scan.engine, "run", None)
-        if distributed is not None:
-            yield from distributed(self, task)
+        if self.scan.engine.elsewhere:
+            yield from self.scan.engine.run(self.table(), Work(self.schema, task, self.chunk_rows), None)
+            self.report("score", 1.0)
             return
         done = 0
         for block in self.blocks():
@@ -209,3 +209,25 @@ class StreamedLog:
                 "the rows came in another order, or changed, between two passes over the log. Name a column "
                 "that tells rows apart with id=."
             )
+
+
+@dataclass(frozen=True, eq=False)
+class Work:
+    """What is done with the rows of a part of the log, where they are: blocks are cut, and a task is done with each."""
+
+    schema: Schema
+    task: Callable[[BanditLog], Any]
+    chunk: int
+
+    def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
+        """What the task makes of each block."""
+        import pyarrow as pa
+
+        waiting: list[Any] = []
+        for batch in batches:
+            waiting.append(batch)
+            if sum(b.num_rows for b in waiting) >= self.chunk:
+                yield self.task(self.schema.log(pa.Table.from_batches(waiting)))
+                waiting = []
+        if sum(b.num_rows for b in waiting):
+            yield self.task(self.schema.log(pa.Table.from_batches(waiting)))

@@ -82,7 +82,7 @@ def diagnose(
             view = View.of(problem, target, estimates=own, estimators=estimators, declared=name in learned_elsewhere)
             by_policy[name] = Findings(policy_findings(view))
             advance(note=name)
-    return Diagnostics(Findings(log_findings(problem.log, problem.log_sums())), by_policy)
+    return Diagnostics(Findings(log_findings(problem.log, problem.sums("log"))), by_policy)
 
 
 def check_log(log: Log) -> Diagnostics:

@@ -105,7 +105,7 @@ def assumption(ev: Answer) -> str:
     if ev.problem.weights_known:
         rests = "This assumes the logged propensities are the ones actually used."
         return f"{rests} It {ev.assumption}. {unseen}" if ev.assumption else f"{rests} {unseen}"
-    how = "given" if ev.problem.source.behavior_given else "estimated"
+    how = "given" if ev.problem.behavior_given else "estimated"
     return f"The propensities were {how}: this {ev.assumption}. {unseen}"
 
 

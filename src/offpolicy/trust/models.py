@@ -132,7 +132,7 @@ def reward_by_batch(view: View) -> Finding:
     level, which drops out.
     """
     name, batch = "reward_model_by_batch", view.units.batch
-    if view.problem.source.predictions_given:
+    if isinstance(view.problem.specs.model, np.ndarray):
         return not_applicable(name, "predictions were given, and may be made differently in each batch.")
     d, m = view.decisions, view.mass
     size, number = int(batch.max()) + 1, np.bincount(batch, view.count)

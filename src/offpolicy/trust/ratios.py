@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from offpolicy.inference.bend import Bend, agreed, bend, width_of
 from offpolicy.inference.intervals.tails import effective_size
 from offpolicy.scores.catalog import headline
 from offpolicy.trust.check import Check, Threshold, Topic
@@ -26,7 +27,9 @@ from offpolicy.trust.view import once
 
 if TYPE_CHECKING:
     from offpolicy._arrays import Floats
+    from offpolicy.policies.target import Target
     from offpolicy.scores.catalog import Estimator
+    from offpolicy.trust.asked import Problem
     from offpolicy.trust.check import Level
     from offpolicy.trust.view import View
 
@@ -87,10 +90,12 @@ class Comparison:
 @once
 def compared(view: View) -> Comparison | None:
     """Both ratios of one policy on one log; None where the exact one is not known."""
-    exact = view.problem.exact_ratio(view.target)
-    if exact is None or not view.decisions.layout.is_single:
+    columns = view.problem.columns
+    own = columns.get(("own", "pi_b"))
+    if own is None or not view.decisions.layout.is_single:
         return None
-    d, exact = view.decisions, exact[view.rows]
+    # Ratios of the logged actions themselves.
+    d, exact = view.decisions, (columns["own", "pi_e", view.target.name] / own)[view.rows]
     left: Floats
     if not view.has_model:
         left = d.reward - view.units.mean(d.reward)
@@ -133,7 +138,7 @@ def _leaning(view: View) -> Finding:
     earn the same beyond the model, whatever the model gets wrong of cells. Policies are seldom made without regard to
     what the logging policy preferred: what cells lose shows here first.
     """
-    leaning = view.problem.leaning
+    leaning = view.problem.columns.get(("own", "leaning"))
     if leaning is None or not view.decisions.layout.is_single:
         return not_applicable(LEANING, UNSEEN)
     d, own = view.decisions, leaning[view.rows]
@@ -201,7 +206,7 @@ def smoothing(view: View) -> Finding:
 
 def at_a_break(view: View) -> Finding:
     """Whether the mean reward has a corner or a jump at the policy's number, where a window never is narrow enough."""
-    found = view.problem.bend(view.target, view.probe)
+    found = bent(view.problem, view.target, view.probe)
     if found is None:
         return not_applicable(BREAK, "too few rows lie on both sides of the policy's number to tell.")
     what = {
@@ -218,6 +223,28 @@ def at_a_break(view: View) -> Finding:
     return replace(made, level="alarm") if found.kind == "jump" else made
 
 
+def bent(problem: Problem, target: Target, estimator: Estimator) -> Bend | None:
+    """Whether the mean reward breaks at the number that a policy names; None where that cannot be told."""
+    name = ("apart", target.values_of)
+    if name not in problem.columns:
+        return None
+    modeled = "value" in estimator.needs and estimator.emphasis is None
+    key = ("bend", target.values_of, estimator.split, modeled)
+    if key not in problem.cache:
+        d = problem.decisions(target, estimator)
+        rows = problem.folds.scored(estimator.split, 0)
+        apart = problem.columns[name] if rows is None else problem.columns[name][rows]
+        units = problem.units if rows is None else problem.units.part(rows)
+        cluster = units.cluster if units.has_clusters else None
+        width = width_of(np.asarray(problem.log.action, dtype=np.float64))
+        plain = d.reward - float(np.average(d.reward, weights=d.mass))
+        # A break is in the rewards themselves; what the model knows of contexts takes noise away.
+        rests = (plain, d.reward - d.v) if modeled else (plain,)
+        problem.cache[key] = agreed([bend(apart, rest, d.mass, cluster, width) for rest in rests])
+    made: Bend | None = problem.cache[key]
+    return made
+
+
 CHECKS = (
     Check(
         COARSE,
@@ -227,7 +254,7 @@ CHECKS = (
             "model that tells these actions apart, or ratio='exact'.",
             decides=True, false_alarms=0.01,
         ),
-        policy=paired, where=lambda view: view.problem.source.cells is not None,
+        policy=paired, where=lambda view: view.problem.cells is not None,
         topic=Topic("Actions that share a cell earn different rewards."),
         value="p-value: paired test between estimates with ratios of cells and of actions",
     ),
@@ -239,7 +266,7 @@ CHECKS = (
             "version of the policy, whose own weights carry a test.",
             decides=True, false_alarms=0.003,
         ),
-        policy=leaning, where=lambda view: view.problem.source.cells is not None,
+        policy=leaning, where=lambda view: view.problem.cells is not None,
         topic=Topic("Actions that share a cell earn different rewards, and the policy favors some of them."),
         value="p-value: do actions that the logging policy prefers earn as much as others of their cell",
     ),

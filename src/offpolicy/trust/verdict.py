@@ -117,8 +117,7 @@ def judge(ev: Answer, policy: str | None = None, estimator: str | None = None, l
     name = policy_name(ev, policy)
     chosen = speaker(ev, estimator)
     estimate = ev[name, chosen.name]
-    products = ev.problem.products_share(name, chosen)
-    looks_back = ev.problem.look_back_share(name, chosen)
+    products, looks_back = ev.problem.blend(name, chosen)
     raised = _with_own_disagreement(ev, name, chosen, products + looks_back)
     findings = relevant(raised, chosen, products, looks_back)
     # Sorting is stable: what decides comes first, then alarms, then cautions.

@@ -108,13 +108,13 @@ class View:
     @cached_property
     def rows(self) -> Ints:
         """Rows of the log that the decisions are."""
-        layout, units = self.log.layout, self.problem.scored_units(self.split, 0)
+        layout, units = self.log.layout, self.problem.folds.scored(self.split, 0)
         return np.arange(layout.n_steps) if units is None else layout.rows_of(units)
 
     @cached_property
     def units(self) -> Units:
         """The units scored."""
-        whole, at = self.problem.units, self.problem.scored_units(self.split, 0)
+        whole, at = self.problem.units, self.problem.folds.scored(self.split, 0)
         return whole if at is None else whole.part(at)
 
     @cached_property

@@ -1,25 +1,34 @@
-"""Vowpal Wabbit's decision-service JSON (dsjson): contextual bandits, and the first slot of ccb (all: `dsjson_slates`).
+"""Vowpal Wabbit's decision-service JSON (dsjson): contextual bandits, conditional contextual bandits (ccb) and slates.
 
 A line holds the shared context ``c``, the candidate actions ``c._multi``, the chosen one (``_labelIndex``,
 or ``_label_Action`` counted from 1), its cost and probability. Rewards are −cost. ``pdrop`` is the
 probability with which such lines were dropped, so that a line kept stands for 1 / (1 − pdrop); lines with
 ``_skipLearn`` are skipped and counted. Continuous actions (cats) are refused.
+
+Lines of ccb and slates have ``_outcomes``, one for each slot, the chosen action first in ``_a`` and its probability
+first in ``_p``. Of a ccb line the slots share the candidates ``c._multi``, an action is shown once, and every slot has
+its cost: `Slates` with a cascade, or, by `read_dsjson`, the decision of the first slot. Of a slates line a candidate
+belongs to a slot (``_slot_id``), ``_a`` counts inside that slot, and the line has one cost, ``_label_cost``: the
+additive `Slates` of the pseudo-inverse estimator.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from offpolicy._arguments import checks_arguments
 from offpolicy.errors import DataError
 from offpolicy.logs.formats.lines import OnError, Reading, flatten, number_in, read_lines, whole_in, write_lines
 from offpolicy.logs.metrics import need_one_metric
+from offpolicy.logs.slates import Slates
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from offpolicy.logs.bandit import BanditLog
+
 
 EQUAL = 1e-4  # two probabilities of one event that differ by less were rounded
 
@@ -55,29 +64,47 @@ def row_of(event: dict[str, Any]) -> dict[str, Any] | None:
         return None
     if "_label_ca" in event:
         raise DataError("a continuous action (cats); only discrete actions can be evaluated")
-    shared = event.get("c", event)
-    candidates = shared["_multi"]
-    labels = [label_of(action, i) for i, action in enumerate(candidates)]
-    if len(set(labels)) != len(labels):
-        raise DataError("two candidate actions have the same label")
+    candidates = event.get("c", event)["_multi"]
+    labels = different_labels([label_of(action, i) for i, action in enumerate(candidates)])
     index, cost, probability = _first_slot(event) if "_outcomes" in event else _label(event)
     if not 0 <= index < len(labels):
         raise DataError(f"the chosen action {index} is not among the {len(labels)} candidates")
-    row: dict[str, Any] = {
+    return {
         "action": labels[index],
         "reward": 0.0 - cost_in(cost),
-        "propensity": number_in(probability, "probability"),
-        "keep_probability": 1.0 - number_in(event.get("pdrop", 0.0), "pdrop"),
+        "propensity": probability_in(probability),
         "eligible": labels,
+        **shared_fields(event),
+    }
+
+
+def shared_fields(event: dict[str, Any]) -> dict[str, Any]:
+    """What an event of any kind says besides its decisions."""
+    keep = 1.0 - number_in(event.get("pdrop", 0.0), "pdrop")
+    if not 0 < keep <= 1:
+        raise DataError(f"pdrop = {event.get('pdrop')} is not in [0, 1)")
+    known = {k: v for k, v in event["c"].items() if not k.startswith("_")} if "c" in event else {}
+    return {
+        "keep_probability": keep,
         "event": event.get("EventId"),
         "time": event.get("Timestamp"),
-        "context": flatten({k: v for k, v in shared.items() if not k.startswith("_")}) if "c" in event else {},
+        "context": flatten(known),
     }
-    if not 0 < row["propensity"] <= 1:
-        raise DataError(f"the probability {row['propensity']} is not in (0, 1]")
-    if not 0 < row["keep_probability"] <= 1:
-        raise DataError(f"pdrop = {event.get('pdrop')} is not in [0, 1)")
-    return row
+
+
+def different_labels(labels: list[str], slot: str = "") -> list[str]:
+    """Labels of candidates, each there once."""
+    if len(set(labels)) != len(labels):
+        raise DataError(f"{slot}two candidate actions have the same label")
+    return labels
+
+
+def probability_in(value: Any, slot: str = "") -> float:
+    """The probability of a chosen action."""
+    probability = number_in(value, "probability")
+    if not 0 < probability <= 1:
+        raise DataError(f"{slot}the probability {probability} is not in (0, 1]")
+    return probability
 
 
 def cost_in(value: Any) -> float:
@@ -208,3 +235,90 @@ def context_dicts(log: BanditLog) -> Iterator[dict[str, Any]]:
 
 def _jsonable(value: Any) -> Any:
     return value if isinstance(value, str | int | float | bool) else str(value)
+
+
+PER_SLOT = ("position", "action", "reward", "propensity", "candidates")
+
+
+@checks_arguments
+def read_dsjson_slates(path: str | Path, *, on_error: OnError = "report") -> Reading:
+    r"""Read all slots of a ccb or slates dsjson file (also .gz).
+
+    Parameters
+    ----------
+    path : file
+        One event per line.
+    on_error : {"report", "raise"}
+        Collect bad lines with their numbers in ``.bad``, or stop at the first.
+
+    Examples
+    --------
+    >>> import json, pathlib, tempfile
+    >>> event = {"c": {"hour": 9, "_multi": [{"_tag": "tea"}, {"_tag": "coffee"}], "_slots": [{}, {}]},
+    ...          "_outcomes": [{"_label_cost": -1, "_a": [1, 0], "_p": [0.5, 0.5]},
+    ...                        {"_label_cost": 0, "_a": [0], "_p": [1.0]}]}
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = pathlib.Path(folder) / "log.json"
+    ...     _ = file.write_text(json.dumps(event) + "\n")
+    ...     read_dsjson_slates(file).log()
+    Slates(1 slates, 2 slots, at most 2 each, 2 distinct items, cascade, mean reward 1, propensities logged)
+    """
+    reading = read_lines(path, slots_of, on_error)
+    frame = reading.frame
+    whole = frame.pop("whole")
+    if whole.nunique() > 1:
+        raise DataError(
+            "the file mixes lines with a cost for each slot and lines with one for the slate. Read them apart."
+        )
+    frame["slate"] = range(len(frame))
+    roles = {"slate": "slate", "position": "position", "weight": "weight"}
+    if bool((frame["weight"] == 1).all()):
+        del frame["weight"], roles["weight"]
+    long = frame.explode(list(PER_SLOT), ignore_index=True)
+    long = long.astype({"position": int, "reward": float, "propensity": float})
+    roles["interaction"] = "additive" if whole.iloc[0] else "cascade"
+    return replace(reading, frame=long, roles=roles, makes=Slates)
+
+
+def slots_of(event: dict[str, Any]) -> dict[str, Any] | None:
+    """One event as a row whose cells list its slots; None when it says that it is not to be learned from."""
+    if event.get("_skipLearn"):
+        return None
+    outcomes = event["_outcomes"]
+    if not isinstance(outcomes, list) or not outcomes:
+        raise DataError("no slots: _outcomes is empty")
+    candidates = event.get("c", event)["_multi"]
+    whole = any("_slot_id" in action for action in candidates)
+    slots = [_slot(event, candidates, k, outcome, whole=whole) for k, outcome in enumerate(outcomes)]
+    rest = shared_fields(event)
+    weight = 1.0 / rest.pop("keep_probability")
+    return {**{name: [slot[name] for slot in slots] for name in PER_SLOT}, "weight": weight, "whole": whole, **rest}
+
+
+def _slot(
+    event: dict[str, Any], candidates: list[Any], k: int, outcome: dict[str, Any], *, whole: bool
+) -> dict[str, Any]:
+    if whole:
+        own = [(i, a) for i, a in enumerate(candidates) if a.get("_slot_id") == k]
+        names = {i: label_of(action, i) for i, (_, action) in enumerate(own)}
+        listed = list(names)
+        cost = event["_label_cost"]
+    else:
+        names = {i: label_of(action, i) for i, action in enumerate(candidates)}
+        listed = [whole_in(i, "candidate") for i in _listed(outcome["_a"])]
+        cost = outcome["_label_cost"]
+    chosen = whole_in(_listed(outcome["_a"])[0], "chosen action")
+    unknown = next((i for i in (chosen, *listed) if i not in names), None)
+    if unknown is not None:
+        raise DataError(f"slot {k}: action {unknown} is not among its {len(names)} candidates")
+    return {
+        "position": k,
+        "action": names[chosen],
+        "reward": 0.0 - cost_in(cost),
+        "propensity": probability_in(_listed(outcome["_p"])[0], f"slot {k}: "),
+        "candidates": different_labels([names[i] for i in listed], f"slot {k}: "),
+    }
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]

@@ -6,7 +6,7 @@ import gzip
 import json
 import math
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -16,8 +16,10 @@ from offpolicy.errors import DataError, UsageError
 from offpolicy.logs.bandit import BanditLog
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
+OPTIONAL = ("propensity", "keep_probability", "eligible", "candidates")  # roles of columns by these names
+LISTS = ("eligible", "candidates")
 OnError: TypeAlias = Literal["report", "raise"]
 MOST_SHOWN = 1_000
 LONGEST_LINE = 10_000_000  # bytes
@@ -63,31 +65,33 @@ class Reading:
         Column of the reward, unless `log` is told another.
     lines : tuple of int
         Number of the line that each row came from.
+    roles : {argument: value}
+        Further arguments of ``from_frame``, such as which columns are the slate and the position.
+    makes : class
+        The log that the rows are: `BanditLog`, `Trajectories` or `Slates`.
     """
 
     frame: Any
     context: tuple[str, ...]
-    bad: tuple[BadLine, ...]
-    n_bad: int
-    n_skipped: int
+    bad: tuple[BadLine, ...] = ()
+    n_bad: int = 0
+    n_skipped: int = 0
     reward: str = "reward"
     lines: tuple[int, ...] = ()
+    roles: Mapping[str, Any] = field(default_factory=dict)
+    makes: Any = BanditLog
 
-    def log(self, **options: Any) -> BanditLog:
-        """Build the `BanditLog`; ``options`` are further arguments of `BanditLog.from_frame`."""
+    def log(self, **options: Any) -> Any:
+        """Build the log; ``options`` are further arguments of its ``from_frame``."""
         columns = set(self.frame.columns)
-        roles: dict[str, Any] = {
-            "context": list(self.context),
-            "action": "action",
-            "reward": self.reward,
-            "propensity": "propensity" if "propensity" in columns else None,
-            "keep_probability": "keep_probability" if "keep_probability" in columns else None,
-            "eligible": "eligible" if "eligible" in columns else None,
-        }
-        if "eligible" in columns and "actions" not in options:
-            labels = {label for row in self.frame["eligible"] for label in row}
+        own = {role: role for role in OPTIONAL if role in columns}
+        roles: dict[str, Any] = {"context": list(self.context), "action": "action", "reward": self.reward}
+        roles |= own | dict(self.roles)
+        listed = [column for role, column in own.items() if role in LISTS]
+        if listed and "actions" not in options:
+            labels = {label for row in self.frame[listed[0]] for label in row}
             roles["actions"] = sorted(labels, key=lambda x: (type(x).__name__, x))
-        return BanditLog.from_frame(self.frame, **{**roles, **options})
+        return self.makes.from_frame(self.frame, **{**roles, **options})
 
 
 def plain_file(path: str | Path) -> Path:
@@ -148,10 +152,22 @@ def numbered_lines(path: str | Path) -> Iterator[tuple[int, bytes | None]]:
         raise DataError(f"{str(path)!r} cannot be read: {error.strerror}.") from error
 
 
+def first_object(path: str | Path) -> dict[str, Any]:
+    """The object on the first line of a file that is not blank."""
+    line = next(numbered_lines(path), (1, b""))[1]
+    try:
+        return _object(line)
+    except UNUSABLE as error:
+        raise DataError(
+            f"{Path(path).name}: the first line is not one JSON object. Write one decision per line (JSON lines, "
+            "dsjson), or a CSV or Parquet table."
+        ) from error
+
+
 def read_lines(
     path: str | Path,
     row_of: Callable[[dict[str, Any]], dict[str, Any] | None],
-    on_error: OnError,
+    on_error: OnError = "report",
     reward: str = "reward",
 ) -> Reading:
     """Gather the rows of usable lines into a table; context fields are those under ``context``.

@@ -9,12 +9,15 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from trust_episodes import Steps, view_of_steps
+from trust_views import several
 
 from offpolicy.inference.units import Units
 from offpolicy.logs.layout import Layout
 from offpolicy.scores.decisions import Decisions
 from offpolicy.trust import horizon
-from offpolicy.trust.thresholds import THRESHOLDS
+from offpolicy.trust.check import CHECKS
+
+STEPS = [check.name for check in horizon.CHECKS]
 
 
 def curve_loop(s, count, weight, cluster=None):
@@ -129,9 +132,9 @@ def test_support_as_a_finding():
     assert found.details["steps"] == max(s.lengths)
     assert found.details["effective"] == made.effective.tolist()
     assert set(found.details) == {"steps", "effective", "surviving", "largest", "mean", "active", "running"}
-    names = [f.name for f in horizon.findings(view)]
+    names = [f.name for f in several(view, *STEPS)]
     assert names == ["horizon", "beyond_log", "unseen_pairs", "value_model_skill"]
-    assert [f.name for f in horizon.findings(view_of_steps(s, q=False, discrete=False))] == ["horizon", "beyond_log"]
+    assert [f.name for f in several(view_of_steps(s, q=False, discrete=False), *STEPS)] == ["horizon", "beyond_log"]
 
 
 # -- what follows the log ------------------------------------------------------------------------------------------
@@ -231,7 +234,7 @@ def test_unseen_pairs_in_words():
         f"{share:.2%} of the target's probability falls on state-action pairs that the training folds never saw; the "
         "value model guesses there, and intervals may be too short."
     )
-    assert (found.level, found.remedy) == ("caution", THRESHOLDS["unseen_pairs"].remedy)
+    assert (found.level, found.remedy) == ("caution", CHECKS["unseen_pairs"].limits.remedy)
     log = s.log()
     all_seen = SimpleNamespace(
         context=log.context, actions=range(2), rows=len(log.action), layout=log.layout, action=log.action % 2

@@ -44,8 +44,6 @@ def test_weights_of_episodes_beyond_a_float():
     assert wide.scale == math.inf
     logs = huge.log_weight
     assert wide.weight == pytest.approx(np.exp(logs - logs.max()))
-    assert view.out_of_fold
-    assert not replace(view, split="full").out_of_fold
     first = view.over_decisions(d.ratio)
     assert first.value == pytest.approx(d.ratio.mean())
     unit = np.repeat(np.arange(20), s.lengths)

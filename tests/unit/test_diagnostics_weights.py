@@ -7,11 +7,10 @@ import numpy as np
 import pytest
 
 import offpolicy as op
-from offpolicy.trust import THRESHOLDS
+from offpolicy.trust.check import CHECKS
 from offpolicy.trust.confounding import Sensitivity, breaking_point
-from offpolicy.trust.moments import normal_from_student, symmetric
-from offpolicy.trust.significance import adjusted_z
-from offpolicy.trust.weights import top_share
+from offpolicy.trust.moments import adjusted_z, normal_from_student, symmetric
+from offpolicy.trust.overlap import top_share
 
 PROMISED = [
     "mean_weight",
@@ -135,7 +134,7 @@ def test_every_promised_name_is_there_and_printable():
         assert d[name].sentence.endswith(".")
         assert f"{name}: " in text
     assert {row["name"] for row in d.rows()} >= set(names)
-    assert {f["name"] for f in d.rows()} <= set(THRESHOLDS)
+    assert {f["name"] for f in d.rows()} <= set(CHECKS)
 
 
 def test_weights_by_action_equal_a_loop(found):

@@ -8,7 +8,7 @@ what can be checked.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from scipy import special
@@ -19,6 +19,7 @@ from offpolicy.show.tables import summary
 from offpolicy.trust.moments import same_but_rounding
 
 if TYPE_CHECKING:
+    from offpolicy.evaluation.problem import Problem
     from offpolicy.show.tables import Row
     from offpolicy.trust.view import View
 
@@ -79,7 +80,7 @@ def behavior(view: View, level: float = 0.95) -> list[Row]:
 
     Empty where only the probability of the logged action is known.
     """
-    sums = behavior_calibration(view.problem, view.split)
+    sums = behavior_calibration(cast("Problem", view.problem), view.split)
     if sums is None:
         return []
     rows: list[Row] = []

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 
     from offpolicy._arrays import Floats
     from offpolicy.trust.finding import Finding
-    from offpolicy.trust.sums import LogSide
-    from offpolicy.trust.view import View
+    from offpolicy.trust.view import LogSide, View
 
 Level: TypeAlias = Literal["ok", "note", "caution", "alarm"]
 
@@ -136,8 +135,7 @@ class Check:
     applies : callable
         From a `View` (or `LogSide`) to why the check cannot be made there; "" where it can.
     policy, log : callable, optional
-        In place of columns: from a `View` (`LogSide`) to a finding, where more than means of columns is looked at;
-        None where there is nothing to say.
+        In place of columns: from a `View` (`LogSide`) to a finding, where more than means of columns is looked at.
     where : callable
         From a `View` (or `LogSide`) to whether the check has anything to do with this kind of log at all.
     topic : Topic
@@ -165,8 +163,8 @@ class Check:
     columns: Callable[[View], Mapping[Any, Floats]] | None = None
     sentence: Callable[[Moment], str] = str
     applies: Callable[[Any], str] = anywhere
-    policy: Callable[[View], Finding | None] | None = None
-    log: Callable[[LogSide], Finding | None] | None = None
+    policy: Callable[[View], Finding] | None = None
+    log: Callable[[LogSide], Finding] | None = None
     where: Callable[[Any], bool] = everywhere
     topic: Topic = Topic("")
     value: str = ""

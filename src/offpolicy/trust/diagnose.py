@@ -111,7 +111,7 @@ def log_findings(log: Log, sums: LogSums, checks: Iterable[Check] | None = None)
         if check.log is not None and check.where(side):
             why = check.applies(side)
             findings.append(not_applicable(check.name, why) if why else check.log(side))
-    return [*(f for f in findings if f is not None), *(f for own in settled_of(log) for f in own.findings())]
+    return findings if checks is not None else [*findings, *(f for own in settled_of(log) for f in own.findings())]
 
 
 def policy_findings(view: View, checks: Iterable[Check] | None = None) -> list[Finding]:

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from offpolicy._arrays import Floats
     from offpolicy.logs.log import Log
     from offpolicy.trust.mismatch import DistributionSums
-    from offpolicy.trust.sums import LogSide
-    from offpolicy.trust.view import Draws, View
+    from offpolicy.trust.view import Draws, LogSide, View
 
 SURE_SHARE = 0.99
 
@@ -135,10 +134,8 @@ def deterministic(log: Log) -> Finding:
     return judged(name, share, sentence)
 
 
-def certain(view: View) -> Finding | None:
+def certain(view: View) -> Finding:
     """Share of the log in which the fitted π_b leaves no choice."""
-    if view.behavior_is_known:
-        return None
     share = float(view.row_mass @ (view.decisions.pi_b > SURE_SHARE) / view.row_mass.sum())
     return judged(
         "deterministic_logging",
@@ -186,7 +183,7 @@ CHECKS = (
             "or evaluate a policy that agrees with it there.",
             advice=True,
         ),
-        log=lambda s: deterministic(s.log), policy=certain, applies=labels,
+        log=lambda s: deterministic(s.log), policy=certain, applies=labels, where=lambda s: not s.behavior_is_known,
         topic=Topic("Part of the log always took the same action."), value="share of rows with propensity 1",
     ),
     Check(

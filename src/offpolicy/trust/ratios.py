@@ -186,6 +186,11 @@ def smoothed(view: View) -> list[Estimator]:
     return [e for e in view.estimators if e.name in made]
 
 
+def is_smoothed(view: View) -> bool:
+    """Whether some estimate is."""
+    return bool(smoothed(view))
+
+
 def smoothing(view: View) -> Finding:
     """The bias of the smoothing in standard errors of the estimate that speaks."""
     chosen = headline(smoothed(view))
@@ -277,7 +282,7 @@ CHECKS = (
             "The window around the policy's number is too wide: give a smaller bandwidth=, or leave it to 'auto'.",
             false_alarms=0.001,
         ),
-        policy=smoothing, where=smoothed,
+        policy=smoothing, where=is_smoothed,
         topic=Topic("The window around the policy's number is wide enough to bias the estimate."),
         value="bias of the window around a policy's number, in standard errors, where it is more than noise",
     ),
@@ -289,7 +294,7 @@ CHECKS = (
             "next to it and give a small bandwidth=.",
             decides=True, false_alarms=0.01,
         ),
-        policy=at_a_break, where=smoothed, topic=Topic("Rewards bend or jump exactly at the policy's number."),
+        policy=at_a_break, where=is_smoothed, topic=Topic("Rewards bend or jump exactly at the policy's number."),
         value="a corner or a jump of the mean reward at a policy's number, in standard errors",
     ),
 )  # fmt: skip

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from scipy import special
@@ -232,7 +232,7 @@ SLOTS = Topic("A slot's reward depends on slots that were assumed not to matter.
 CHECKS = (
     Check(
         NAME, Threshold(0.003, -math.inf, "below", WIDER, false_alarms=0.003),
-        log=lambda s: finding(s.log), where=lambda s: s.log.kind == "slates", topic=SLOTS,
+        log=lambda s: finding(cast("Slates", s.log)), where=lambda s: s.log.kind == "slates", topic=SLOTS,
         value="p-value: rewards of slates against the items of slots that `interaction=` leaves out",
     ),
 )  # fmt: skip

@@ -199,11 +199,12 @@ class View:
 
 @dataclass(frozen=True, eq=False)
 class LogSide:
-    """What the checks of a log look at: its columns, and sums over its blocks."""
+    """What the checks of a log look at: its columns, and sums over its blocks. There is no policy, and no π_b of one."""
 
     log: Log
     sums: LogSums
     shown: bool = False
+    behavior_is_known: bool = False
 
     @cached_property
     def draws(self) -> Draws:

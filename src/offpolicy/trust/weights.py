@@ -87,7 +87,7 @@ def _by_action(view: View) -> Finding:
         return not_applicable("mean_weight_by_action", "no action of the target was logged.")
     floor = 1e-12 * float(m.sum())
     mean_square = np.divide(square, m, out=np.zeros_like(square), where=m > 0)  # some weights are 0
-    third = np.bincount(action, weights=mean_square * square * d.ratio**3, minlength=k)
+    third = np.bincount(action, weights=mean_square * square * d.ratio**3, minlength=k).astype(np.float64)
     pairs = zip(gain, np.sqrt(np.maximum(spread, 0.0)), taken & (np.abs(gain) > floor), strict=True)
     z = deficit_z(np.array([z_score(g, s, 0.0) if off else 0.0 for g, s, off in pairs]), third, spread)
     relative = np.divide(gain, reach.share * m.sum(), out=np.zeros(k), where=taken)

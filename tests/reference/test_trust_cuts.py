@@ -11,7 +11,7 @@ from trust_views import checked, smoothed, view_of
 
 from offpolicy.inference.bend import Bend
 from offpolicy.inference.estimate import Estimate
-from offpolicy.inference.units import Units
+from offpolicy.inference.score_table import Units
 from offpolicy.scores.catalog import named
 from offpolicy.trust import ratios, stability
 from offpolicy.trust.check import CHECKS

@@ -11,7 +11,7 @@ import pytest
 from trust_episodes import Steps, view_of_steps
 from trust_views import several
 
-from offpolicy.inference.units import Units
+from offpolicy.inference.score_table import Units
 from offpolicy.logs.layout import Layout
 from offpolicy.scores.decisions import Decisions
 from offpolicy.trust import horizon

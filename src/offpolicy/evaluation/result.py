@@ -31,9 +31,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
+    from offpolicy._document import Section
     from offpolicy.evaluation.problem import Problem
     from offpolicy.evaluation.question import Asked, Question
-    from offpolicy.evaluation.shown import Decision, Origin, Section
+    from offpolicy.evaluation.shown import Decision, Origin
     from offpolicy.evaluation.store import Store
     from offpolicy.inference.comparison import Comparison
     from offpolicy.inference.estimate import Estimate

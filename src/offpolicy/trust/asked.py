@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from offpolicy.inference.comparison import Comparison
     from offpolicy.inference.estimate import Estimate
     from offpolicy.inference.reach import Reach
-    from offpolicy.inference.units import Units
+    from offpolicy.inference.score_table import Units
     from offpolicy.policies.coarse import Cells
     from offpolicy.policies.target import Target
     from offpolicy.scores.catalog import Estimator

@@ -11,8 +11,7 @@ from typing import Any
 
 from offpolicy._visible import printable
 from offpolicy.errors import UnknownNameError, did_you_mean
-from offpolicy.inference.display import small_table
-from offpolicy.inference.figures import capitalized, plain
+from offpolicy.inference.figures import capitalized, plain, small_table
 from offpolicy.trust.check import CHECKS, Level, Threshold, Topic
 
 NOT_RUN = "not run"

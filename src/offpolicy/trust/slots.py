@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 from scipy import special
 
-from offpolicy.inference.units import Units
+from offpolicy.inference.score_table import Units
 from offpolicy.models.fitting.encode import encode_table
 from offpolicy.models.rewards.auto import LinearReward
 from offpolicy.models.rewards.reward import RewardData

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from offpolicy._arrays import Array, Bools, Floats, Ints
     from offpolicy.inference.intervals.sample import Sample
     from offpolicy.inference.reach import Reach
-    from offpolicy.inference.units import Units
+    from offpolicy.inference.score_table import Units
     from offpolicy.logs.log import Log
     from offpolicy.policies.target import Target
     from offpolicy.scores.decisions import Decisions
@@ -199,7 +199,7 @@ class View:
 
 @dataclass(frozen=True, eq=False)
 class LogSide:
-    """What the checks of a log look at: its columns, and sums over its blocks. There is no policy, and no π_b of one."""
+    """What the checks of a log look at: its columns, and sums over its blocks. No policy, and no π_b of one."""
 
     log: Log
     sums: LogSums

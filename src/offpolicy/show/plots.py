@@ -20,9 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from offpolicy._document import Mark, Row
+    from offpolicy.evaluation.curves import StepCurves, ValueCurve
     from offpolicy.evaluation.result import Evaluation
-    from offpolicy.evaluation.step_curves import StepCurves
-    from offpolicy.evaluation.value_curve import ValueCurve
     from offpolicy.show.segments import Column
 
 COLORS = {"accent": "#2557c7", "logged": "#b4540a", "soft": "#59616e"}

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from offpolicy.columns.names import APART, OWN
 from offpolicy.inference.bend import Bend, agreed, bend, width_of
 from offpolicy.inference.intervals.tails import effective_size
 from offpolicy.scores.catalog import headline
@@ -91,11 +92,11 @@ class Comparison:
 def compared(view: View) -> Comparison | None:
     """Both ratios of one policy on one log; None where the exact one is not known."""
     columns = view.problem.columns
-    own = columns.get(("own", "pi_b"))
+    own = columns.get((OWN, "pi_b"))
     if own is None or not view.decisions.layout.is_single:
         return None
     # Ratios of the logged actions themselves.
-    d, exact = view.decisions, (columns["own", "pi_e", view.target.name] / own)[view.rows]
+    d, exact = view.decisions, (columns[OWN, "pi_e", view.target.name] / own)[view.rows]
     left: Floats
     if not view.has_model:
         left = d.reward - view.units.mean(d.reward)
@@ -182,7 +183,7 @@ def _paired(both: Comparison) -> Finding:
 
 def smoothed(view: View) -> list[Estimator]:
     """Estimators whose estimates are smoothed over a window."""
-    made = {name: e for name, e in view.estimates.items() if e.finer is not None and e.is_defined}
+    made = {name: e for name, e in view.estimates.items() if e.smoothed is not None and e.is_defined}
     return [e for e in view.estimators if e.name in made]
 
 
@@ -230,7 +231,7 @@ def at_a_break(view: View) -> Finding:
 
 def bent(problem: Problem, target: Target, estimator: Estimator) -> Bend | None:
     """Whether the mean reward breaks at the number that a policy names; None where that cannot be told."""
-    name = ("apart", target.values_of)
+    name = (APART, target.values_of)
     if name not in problem.columns:
         return None
     modeled = "value" in estimator.needs and estimator.emphasis is None

@@ -1,4 +1,4 @@
-"""`value_curve`: what a log of numbers says of every constant action, with a band that holds for all of them."""
+"""Curves: the value of every constant number, what a policy earns step by step, and at each position of its slates."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from offpolicy.scores.catalog import headline
 if TYPE_CHECKING:
     from offpolicy._arrays import Floats
     from offpolicy.evaluation.result import Evaluation
+
 
 POINTS = 15
 SHARE = 0.9  # of the logged actions that a grid of its own spans
@@ -136,3 +137,106 @@ def _grid(logged: Any) -> Floats:
         for share in shares
     ]
     return np.linspace(ends[0], ends[1], POINTS)
+
+
+FEWEST = 20.0
+
+
+@dataclass(frozen=True, eq=False)
+class StepCurves:
+    """Curves over the steps of an episode, (T+1,) each.
+
+    Attributes
+    ----------
+    logged : array
+        Mean discounted reward of the log, episodes that have ended counted with 0.
+    target : array
+        The same for the target, by weights normalized at each step; NaN where no episode follows it.
+    error : array
+        Its standard error; NaN where the weights are worth fewer than 20 episodes, which do not show it.
+    effective : array
+        Effective number of episodes.
+    """
+
+    logged: Floats
+    target: Floats
+    error: Floats
+    effective: Floats
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw both with matplotlib: value by step, and the effective number of episodes below it."""
+        return door("plot of steps")(self, ax)
+
+
+@checks_arguments
+def step_curves(ev: Evaluation, policy: str | None = None) -> StepCurves:
+    """Value and weights of each step, from the weights of steps.
+
+    Parameters
+    ----------
+    policy : str, optional
+        Which; may be left out when there is one.
+    """
+    from offpolicy.scores.catalog import named
+    from offpolicy.trust.horizon import horizon_curve
+    from offpolicy.trust.verdict import policy_name
+
+    log = ev.problem.log
+    if log.layout.is_single:
+        raise UsageError("step_curves() is for episodes; a bandit log has one step.")
+    if log.shows_items:
+        raise UsageError("step_curves() is for episodes. Use position_values() for slates.")
+    name = policy_name(ev, policy)
+    d = ev.problem.decisions(ev.targets[name], named("SNIPW"))
+    units, effective = ev.problem.units, horizon_curve(d, ev.problem.units).effective
+    logged, target, error = (np.full(d.layout.horizon, np.nan) for _ in range(3))
+    for t, present, rows, log_now in d.log_rho_by_step():
+        reward = np.zeros(d.n)
+        reward[present] = d.gamma[rows] * d.reward[rows]
+        logged[t] = units.mean(reward)
+        highest = float(log_now.max())
+        if np.isneginf(highest):
+            continue
+        weight = np.exp(log_now - highest)
+        weight /= units.mean(weight)
+        target[t] = units.mean(weight * reward)
+        if effective[t] >= FEWEST:
+            error[t] = units.sample(weight * (reward - target[t])).std_error
+    return StepCurves(logged, target, error, effective)
+
+
+@checks_arguments
+def position_values(ev: Evaluation, policy: str | None = None, level: float = 0.95) -> list[dict[str, Any]]:
+    """Value of each position of slates, with intervals that hold together, and what the log earned there.
+
+    Values are by self-normalized weights (SNIPW); ``ev.plot("positions")`` and the report draw them.
+
+    Parameters
+    ----------
+    policy : str, optional
+        Which; may be left out when there is one.
+    level : float
+        Probability with which all intervals hold.
+
+    Examples
+    --------
+    >>> import numpy as np, pandas as pd, offpolicy as op
+    >>> rng = np.random.default_rng(0)
+    >>> frame = pd.DataFrame({"s": np.repeat(np.arange(500), 2), "k": np.tile([1, 2], 500),
+    ...                       "item": rng.integers(2, size=1000), "p": 0.5})
+    >>> frame["click"] = (rng.random(1000) < 0.2 + 0.3 * frame["item"]) * 1.0
+    >>> log = op.Slates.from_frame(frame, slate="s", position="k", context=None, action="item", reward="click",
+    ...                            propensity="p")
+    >>> ev = op.evaluate(log, op.policies.Fixed(1), estimators=["SNIPW"])
+    >>> [(row["position"], abs(row["value"] - 0.5) < 0.1) for row in ev.position_values()]
+    [('1', True), ('2', True)]
+    """
+    from offpolicy._doors import door
+    from offpolicy.trust.verdict import policy_name
+    from offpolicy.trust.view import View
+
+    name = policy_name(ev, policy)
+    rows = door("positions")(View.of(ev.problem, ev.targets[name]), level)
+    if not rows:
+        raise UsageError("position_values() is for slates with a reward of each slot.")
+    return [{"position": row.pop("group"), **row} for row in rows]

@@ -251,7 +251,7 @@ def test_full_overlap_is_well():
 class OneStep:
     """What a bound looks at: single decisions with a reward model that is right."""
 
-    value_split = "crossfit"
+    has_model = True
 
     def __init__(self, reward, pi_e, pi_b, q, v):
         ratio = pi_e / pi_b

@@ -18,10 +18,9 @@ import numpy as np
 
 from offpolicy.inference.figures import capitalized
 from offpolicy.scores import formulas as scores
-from offpolicy.scores.blend import BARELY, products_supported
+from offpolicy.scores.blend import BARELY, ladder, products_supported
 from offpolicy.scores.catalog import ALL, Estimator
-from offpolicy.scores.look_back import ladder
-from offpolicy.scores.missed import ratios_alone
+from offpolicy.scores.tuning import ratios_alone
 from offpolicy.trust.check import Check, Threshold, Topic
 from offpolicy.trust.finding import Finding, judged, not_applicable
 from offpolicy.trust.moments import z_score
@@ -29,8 +28,8 @@ from offpolicy.trust.stability import MOSTLY
 
 if TYPE_CHECKING:
     from offpolicy._arrays import Floats
+    from offpolicy.scores.blend import Rung
     from offpolicy.scores.decisions import Decisions
-    from offpolicy.scores.look_back import Rung
     from offpolicy.trust.check import Level
     from offpolicy.trust.view import View
 

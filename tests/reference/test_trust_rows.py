@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 from scipy import stats
-from trust_logs import drawn, table
+from trust_logs import checked_log, drawn, table
 
 import offpolicy as op
 from offpolicy.trust import duplicates
@@ -195,9 +195,11 @@ def test_episodes_that_repeat():
     again = np.r_[np.arange(20), np.arange(5)]
     actions, rewards = np.arange(40).reshape(20, 2) % 2, np.arange(40.0).reshape(20, 2)
     log = op.Trajectories.from_arrays(states[again], actions[again], rewards[again])
-    whole, near = both(log)
+    whole, near = (checked_log(name, log) for name in ("duplicates", "near_duplicates"))
     assert (whole.name, whole.value) == ("duplicates", pytest.approx(5 / 25))
     assert whole.sentence == "20% of the episodes repeat an earlier one step by step."
     assert (near.name, near.sentence) == ("near_duplicates", "looked for in rows only.")
     coarse = op.Trajectories.from_arrays(np.arange(40).reshape(20, 2) % 3 * 1.0, actions, rewards)
-    assert both(coarse)[0].sentence == ("states repeat by nature, so equal episodes are to be expected.")
+    assert checked_log("duplicates", coarse).sentence == (
+        "states repeat by nature, so equal episodes are to be expected."
+    )

@@ -145,7 +145,7 @@ def reward_bins(view: View, level: float = 0.95) -> list[Row]:
     if view.value_split is None:
         return []
     d = view.decisions
-    q, count = same_but_rounding(d.q), view.per_decision(view.count)
+    q, count = same_but_rounding(d.q), view.units.count[view.decisions.layout.unit]
     edges = np.unique(quantiles(q, np.linspace(0, 1, BINS + 1), view.row_mass))
     codes = np.clip(np.searchsorted(edges, q, side="right") - 1, 0, max(0, len(edges) - 2))
     rows: list[Row] = []

@@ -35,7 +35,7 @@ BOUND = ", or accept a bound on unrecorded causes with gamma="
 
 def remedy_of(log: Log) -> str:
     """What would support the number: bounds on unrecorded causes are for single decisions among labels."""
-    bounded = log.kind == "bandit" and not log.is_continuous
+    bounded = log.unit_kind.decides_once and log.space.finite
     return f"{REMEDY}{BOUND if bounded else ''}."
 
 
@@ -102,9 +102,9 @@ def check_declarations(log: Log | Scan, randomized: object, gamma: object) -> No
         return
     if isinstance(gamma, bool) or not isinstance(gamma, int | float) or not 1 <= gamma < 1e6:
         raise UsageError(f"gamma= must be a number of at least 1. Got {gamma!r} instead.")
-    if log.is_continuous:
+    if not log.space.finite:
         raise UsageError("gamma= bounds the odds of labels. These actions are numbers: leave gamma= out.")
-    if log.kind != "bandit":
+    if not log.unit_kind.decides_once:
         raise UsageError("gamma= works for single decisions only. Leave it out for episodes.")
 
 

@@ -31,11 +31,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import special
 
+from offpolicy.logs.kinds import space_of
 from offpolicy.policies.blocks import blocks
 from offpolicy.trust.check import Check, Threshold, Topic
 from offpolicy.trust.finding import Finding, fine, judged, not_applicable
 from offpolicy.trust.moments import first_largest, normal_from_student, two_sided
-from offpolicy.trust.view import counts_and_weights, propensities
+from offpolicy.trust.view import counts_and_weights, propensities, several
 
 if TYPE_CHECKING:
     from offpolicy._arrays import Array, Floats
@@ -54,7 +55,7 @@ NARROW = 1e-6  # variance over squared mean up to which a column does not vary b
 
 def binned(log: Any) -> Any:
     """The log, or a block of it, with intervals of numbers for actions; rows elsewhere count for none."""
-    low, high = log.action_range
+    low, high = log.space.span
     first, width = low + (high - low) / 4, (high - low) / (2 * BINS)
     place = np.floor((log.action - first) / width)
     inside = (place >= 0) & (place < BINS)
@@ -62,10 +63,9 @@ def binned(log: Any) -> Any:
     return replace(
         log,
         action=np.where(inside, place, 0).astype(np.int64),
-        actions=tuple(f"{a:.4g} to {b:.4g}" for a, b in pairwise(edges)),
+        space=space_of(tuple(f"{a:.4g} to {b:.4g}" for a, b in pairwise(edges))),
         # An infinite propensity has the inverse 0: the row is of no interval.
         propensity=np.where(inside, log.propensity * width, np.inf),
-        action_range=None,
         action_features=None,
     )
 
@@ -124,8 +124,7 @@ def balance_sums(block: Any, columns: list[tuple[str, Array, Hashes]], rows: flo
     named = features(columns)
     if block.propensity is None or not named:
         return None
-    if block.is_continuous:
-        block = binned(block)
+    block = block.space.binned(block)
     count, weight = counts_and_weights(block)
     mass, square = count * weight, count * weight**2
     k, index = len(block.actions), block.context.index
@@ -207,7 +206,7 @@ def design_effects(log: Log) -> tuple[Floats, float]:
     """
     k = len(log.actions)
     count, weight = counts_and_weights(log)
-    if not log.has_clusters or not log.layout.is_single:
+    if not log.has_clusters or several(log):
         return np.ones(k), float(count.sum())
     mass, inverse = count * weight, 1.0 / log.propensity
     size = int(log.cluster.max()) + 1
@@ -231,8 +230,7 @@ def finding(log: Log, sums: BalanceSums | None, *, whole: bool) -> Finding:
     name = "balance"
     if sums is None:
         return not_applicable(name, "the context has no columns.")
-    if log.is_continuous:
-        log = binned(log)
+    log = log.space.binned(log)
     effects, units = design_effects(log)
     count, _ = counts_and_weights(log)
     often = np.bincount(log.action, count, len(log.actions)) >= ENOUGH

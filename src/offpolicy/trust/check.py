@@ -138,6 +138,8 @@ class Check:
         In place of columns: from a `View` (`LogSide`) to a finding, where more than means of columns is looked at.
     where : callable
         From a `View` (or `LogSide`) to whether the check has anything to do with this kind of log at all.
+    singly : str
+        Why the check cannot be made of units with several decisions; "" where it can.
     topic : Topic
         The plain words of the report.
     value : str
@@ -166,6 +168,7 @@ class Check:
     policy: Callable[[View], Finding] | None = None
     log: Callable[[LogSide], Finding] | None = None
     where: Callable[[Any], bool] = everywhere
+    singly: str = ""
     topic: Topic = Topic("")
     value: str = ""
 

@@ -183,8 +183,6 @@ def _point(bounds: Sensitivity, gamma: float) -> dict[str, float]:
 
 def why_not(view: View) -> str:
     """Why a hidden cause is not looked for; empty where it is."""
-    if not view.decisions.layout.is_single:
-        return "the bound is for single decisions, not for episodes."
     if view.behavior_is_known:
         return "propensities were logged, so nothing unobserved can have decided the action."
     return "" if view.weight.any() else "there is no overlap."
@@ -199,6 +197,7 @@ CHECKS = (
             advice=True,
         ),
         policy=finding, applies=lambda view: labels(view) or why_not(view),
+        singly="the bound is for single decisions, not for episodes.",
         topic=Topic("An unrecorded cause of the actions could overturn the answer."),
         value="factor Γ by which π_b may be wrong before the difference to the log could vanish",
     ),

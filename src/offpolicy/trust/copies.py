@@ -141,8 +141,6 @@ def why_not(view: View) -> str:
         return "the policy was declared to be learned elsewhere."
     if view.target.unseen:
         return "the policy was refitted without the rows it is judged by."
-    if not view.decisions.layout.is_single:
-        return "looked for in single decisions only."
     if view.problem.cells is not None:
         return "looked for where ratios are of actions, not of cells."
     return "" if view.decisions.ratio.any() else "the policy and the log have no action in common."
@@ -226,6 +224,7 @@ CHECKS = (
             decides=True, false_alarms=0.001,
         ),
         policy=finding, applies=lambda view: labels(view) or why_not(view),
+        singly="looked for in single decisions only.",
         topic=Topic("The policy seems to have been learned from the rewards it is judged by."),
         value="standard errors by which the policy does better here than a copy predicted without these rows",
     ),

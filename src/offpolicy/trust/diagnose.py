@@ -32,7 +32,7 @@ from offpolicy.trust.check import CHECKS, Moment, declare
 from offpolicy.trust.finding import Diagnostics, Finding, Findings, judged, not_applicable
 from offpolicy.trust.moments import furthest, mean_z
 from offpolicy.trust.sums import log_sums
-from offpolicy.trust.view import LogSide, View
+from offpolicy.trust.view import LogSide, View, several
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from offpolicy.trust.asked import Problem
     from offpolicy.trust.check import Check
     from offpolicy.trust.sums import LogSums
+    from offpolicy.trust.view import Subject
 
 # The order in which findings are listed.
 for _topic in (
@@ -109,7 +110,7 @@ def log_findings(log: Log, sums: LogSums, checks: Iterable[Check] | None = None)
     side, findings = LogSide(log, sums), []
     for check in CHECKS.values() if checks is None else checks:
         if check.log is not None and check.where(side):
-            why = check.applies(side)
+            why = why_not(check, side)
             findings.append(not_applicable(check.name, why) if why else check.log(side))
     return findings if checks is not None else [*findings, *(f for own in settled_of(log) for f in own.findings())]
 
@@ -125,9 +126,14 @@ def found(check: Check, view: View) -> Finding | None:
     """What a check finds about one policy; None where it has nothing to do with it."""
     if (check.policy is None and check.columns is None) or not check.where(view):
         return None
-    if why := check.applies(view):
+    if why := why_not(check, view):
         return not_applicable(check.name, why)
     return check.policy(view) if check.policy is not None else _of_means(check, view)
+
+
+def why_not(check: Check, subject: Subject) -> str:
+    """Why a check cannot be made; empty where it can."""
+    return check.singly if check.singly and several(subject.log) else check.applies(subject)
 
 
 def _of_means(check: Check, view: View) -> Finding:

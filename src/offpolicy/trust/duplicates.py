@@ -24,7 +24,7 @@ from offpolicy.trust.check import Check, Threshold, Topic
 from offpolicy.trust.finding import Finding, judged, not_applicable
 from offpolicy.trust.hashes import mixed
 from offpolicy.trust.moments import adjusted_z, normal_from_student
-from offpolicy.trust.view import counts_and_weights
+from offpolicy.trust.view import counts_and_weights, several
 
 if TYPE_CHECKING:
     from offpolicy._arrays import Floats
@@ -158,9 +158,9 @@ class Twins:
 
 def duplicates(log: Log, sums: LogSums) -> Finding:
     """Copies of rows: more agreement than chance has it (`Twins`); of episodes and numbers, plain repetitions."""
-    if not log.layout.is_single:
+    if several(log):
         return _repeated(log, sums, "states repeat by nature, so equal episodes are to be expected.", "episodes", STEPS)
-    if log.is_continuous:
+    if not log.space.finite:
         return _repeated(log, sums, "contexts and actions repeat, so equal rows are to be expected.", "rows", "")
     if log.has_clusters:
         return not_applicable("duplicates", ALIKE)
@@ -170,9 +170,7 @@ def duplicates(log: Log, sums: LogSums) -> Finding:
 def near_duplicates(log: Log, sums: LogSums) -> Finding:
     """Copies of rows with one column changed."""
     name = "near_duplicates"
-    if not log.layout.is_single:
-        return not_applicable(name, "looked for in rows only.")
-    if log.is_continuous:
+    if not log.space.finite:
         return not_applicable(name, "looked for among labels only.")
     return not_applicable(name, ALIKE) if log.has_clusters else _copies(name, _excess(log, sums.twins[1:]))
 
@@ -212,7 +210,7 @@ def _agreement(log: Log) -> float:
 
 def _repeated(log: Log, sums: LogSums, usual: str, what: str, how: str) -> Finding:
     """Share of rows or episodes that repeat an earlier one, where contexts or numbers tell them apart."""
-    apart = max(sums.contexts.distinct, len(np.unique(log.action)) if log.is_continuous else 0)
+    apart = max(sums.contexts.distinct, len(np.unique(log.action)) if not (several(log) or log.space.finite) else 0)
     if apart < IDENTIFYING * float(counts_and_weights(log)[0].sum()):
         return not_applicable("duplicates", usual)
     share = sums.units.repeated_share
@@ -237,7 +235,8 @@ CHECKS = (
             "cluster=.",
             false_alarms=0.0001,
         ),
-        log=lambda s: near_duplicates(s.log, s.sums), topic=Topic("Some rows are near copies of others."),
+        log=lambda s: near_duplicates(s.log, s.sums), singly="looked for in rows only.",
+        topic=Topic("Some rows are near copies of others."),
         value="share of rows that copy another one but for one context column",
     ),
 )  # fmt: skip

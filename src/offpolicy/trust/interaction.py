@@ -35,6 +35,7 @@ from offpolicy.trust.check import WIDER, Check, Threshold
 from offpolicy.trust.finding import Finding, fine, judged, not_applicable
 from offpolicy.trust.moments import adjusted_z, mean_z
 from offpolicy.trust.slots import SLOTS, dependence
+from offpolicy.trust.view import several
 
 if TYPE_CHECKING:
     from offpolicy._arrays import Bools, Floats
@@ -160,7 +161,7 @@ def depends(log: Slates, mask: Bools, level: float) -> bool:
 CHECKS = (
     Check(
         NAME, Threshold(3.3, 5.0, "above", WIDER, decides=True, false_alarms=0.01),
-        policy=finding, where=lambda view: view.log.kind == "slates" and not view.decisions.layout.is_single,
+        policy=finding, where=lambda view: view.log.unit_kind.shows_items and several(view.log),
         topic=SLOTS, value="standard errors between weights of the assumed interaction and of a wider one",
     ),
 )  # fmt: skip

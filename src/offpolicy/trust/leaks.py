@@ -123,8 +123,6 @@ def correlations(sums: LeakSums, products: Floats | None = None) -> Floats:
 def finding(log: Log, sums: LeakSums) -> Finding:
     """How much of the reward the context column knows that knows most of it."""
     name = "leaks"
-    if not log.layout.is_single:
-        return not_applicable(name, "states of episodes may well follow from rewards.")
     if not sums.names:
         return not_applicable(name, "the context has no columns.")
     count, _ = counts_and_weights(log)
@@ -227,7 +225,7 @@ CHECKS = (
             "Remove the column from the context: it was written after the reward, or it is the reward.",
             decides=True, false_alarms=0.001,
         ),
-        log=lambda s: finding(s.log, s.sums.leaks),
+        log=lambda s: finding(s.log, s.sums.leaks), singly="states of episodes may well follow from rewards.",
         topic=Topic("A context column seems to contain the reward or the action."),
         value="1 where a context column determines the reward",
     ),

@@ -25,6 +25,7 @@ from offpolicy.trust.check import Check, Threshold, Topic
 from offpolicy.trust.finding import Finding, judged, not_applicable
 from offpolicy.trust.moments import z_score
 from offpolicy.trust.stability import MOSTLY
+from offpolicy.trust.view import several
 
 if TYPE_CHECKING:
     from offpolicy._arrays import Floats
@@ -153,7 +154,7 @@ CHECKS = (
             "Give better ratios (ratio=), or states that say all that matters for what follows.",
             decides=True, about_marginals=True,
         ),
-        policy=finding, where=lambda view: view.log.kind == "trajectories" and not view.decisions.layout.is_single,
+        policy=finding, where=lambda view: view.log.unit_kind.leads_on and several(view.log),
         topic=Topic("How often the policy visits each state is uncertain."),
         value="standard errors between DRL and its reference (DML, ratios steps back, or the ratios alone)",
     ),

@@ -16,7 +16,7 @@ import numpy as np
 from scipy import special
 
 from offpolicy.policies.blocks import blocks
-from offpolicy.trust.balance import TAIL, binned, design_effects
+from offpolicy.trust.balance import TAIL, design_effects
 from offpolicy.trust.check import CHECKS as ALL
 from offpolicy.trust.check import Check, Threshold, Topic
 from offpolicy.trust.finding import Finding, fine, judged, not_applicable
@@ -157,8 +157,8 @@ def distribution_sums(block: Any, mass: Floats, square: Floats) -> DistributionS
 
 def mismatch(log: Log, draws: Draws, sums: DistributionSums | None) -> Finding:
     """Sample-ratio mismatch of the whole log: by batch and action, by action, or by intervals of numbers."""
-    if log.is_continuous:
-        log = binned(log)
+    if not log.space.finite:
+        log = log.space.binned(log)
         return _by_inverse(log, draws, effects_of(log, draws))
     effects = effects_of(log, draws)
     if sums is not None:

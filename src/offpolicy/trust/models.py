@@ -20,7 +20,7 @@ from offpolicy.scores import formulas as scores
 from offpolicy.trust.check import MODEL, OVERLAP, Check, Threshold, Topic
 from offpolicy.trust.finding import Finding, fine, judged, not_applicable
 from offpolicy.trust.moments import ROUNDING, furthest, same_but_rounding, z_score
-from offpolicy.trust.view import NO_MODEL, batches, labels, model
+from offpolicy.trust.view import NO_MODEL, batches, labels, model, several
 
 if TYPE_CHECKING:
     from offpolicy._arrays import Floats
@@ -122,7 +122,7 @@ def _where(view: View) -> str:
 
 def step_by_step(view: View) -> str:
     """Why a check of a reward model cannot be made: there is none, or it is one of episodes."""
-    return model(view) or ("" if view.decisions.layout.is_single else EPISODES)
+    return model(view) or (EPISODES if several(view.log) else "")
 
 
 def reward_by_batch(view: View) -> Finding:
@@ -135,7 +135,7 @@ def reward_by_batch(view: View) -> Finding:
     if isinstance(view.problem.specs.model, np.ndarray):
         return not_applicable(name, "predictions were given, and may be made differently in each batch.")
     d, m = view.decisions, view.mass
-    size, number = int(batch.max()) + 1, np.bincount(batch, view.count)
+    size, number = int(batch.max()) + 1, np.bincount(batch, view.units.count)
 
     def inside(values: Floats) -> Floats:
         total = np.bincount(batch, m, size)
@@ -169,7 +169,7 @@ def efficiency(view: View) -> Finding:
     name = "efficiency_ratio"
     if view.scale != 1 or not view.weight.any():
         return not_applicable(name, "there is no overlap to compare variances on.")
-    if view.log.kind == "slates" and not view.decisions.layout.is_single:
+    if view.log.unit_kind.shows_items and several(view.log):
         return not_applicable(name, "rewards of one slate may go together, of which the bound knows nothing.")
     # Both are about single units and weigh them alike, whatever clusters and weights do to the error of
     # the mean.
@@ -189,7 +189,7 @@ def efficiency(view: View) -> Finding:
 def _variances(view: View) -> tuple[float, float]:
     """Variance of the doubly robust score of a unit, and its bound."""
     d, square = view.decisions, view.square
-    if not d.layout.is_single:
+    if several(view.log):
         return float(np.average((view.score - view.units.mean(view.score)) ** 2, weights=square)), (efficiency_bound(d))
     start, score = scores.direct(d), view.score
     spread = (start - view.units.mean(start)) ** 2 + d.ratio**2 * _noise(d)[0]
@@ -203,7 +203,7 @@ def _surely_less_noise(view: View) -> bool:
     If q is right, (R − q)² − q(1 − q) has mean 0 and variance q(1 − q)(1 − 2q)².
     """
     d = view.decisions
-    if not d.layout.is_single:
+    if several(view.log):
         return True
     noise, binary = _noise(d)
     if not binary:
@@ -211,7 +211,7 @@ def _surely_less_noise(view: View) -> bool:
     q = np.clip(d.q, 0.0, 1.0)
     weight = d.ratio**2
     gap = float(view.square @ (weight * ((d.reward - q) ** 2 - noise)))
-    variance = float(view.square**2 / view.count @ (weight**2 * noise * (1 - 2 * q) ** 2))
+    variance = float(view.square**2 / view.units.count @ (weight**2 * noise * (1 - 2 * q) ** 2))
     return gap < -SURE * math.sqrt(variance) if variance > 0 else False
 
 
@@ -245,7 +245,7 @@ def floored(view: View) -> Finding:
     if view.behavior_is_known:
         return judged("floored", 0.0, "logged propensities are used as they are.")
     raised = view.problem.behavior(view.split, 0).raised
-    count = view.per_decision(view.count) * (view.decisions.pi_e > 0)
+    count = view.units.count[view.decisions.layout.unit] * (view.decisions.pi_e > 0)
     number = 0.0 if raised is None else float(count @ raised[view.rows])
     share = number / max(float(count.sum()), 1.0)
     sentence = (

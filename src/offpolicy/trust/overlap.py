@@ -86,7 +86,7 @@ def unit_share(view: View, values: Floats) -> float:
     A row that stands for several units carries as much as one of them.
     """
     total = float(view.mass @ values)
-    return float((view.mass / view.count * values).max()) / total if total > 0 else math.nan
+    return float((view.mass / view.units.count * values).max()) / total if total > 0 else math.nan
 
 
 def top_unit(view: View) -> Finding:
@@ -106,9 +106,9 @@ def _rewards_on_one(view: View) -> tuple[float, str]:
     reward = view.decisions.returns
     if two_values(reward) is None:
         return unit_share(view, np.abs(view.weight * reward)), "one unit carries"
-    each = view.mass / view.count * np.abs(reward)
-    left = effective_size(view.weight, view.count) * effective_size(each, view.count)
-    share = min(float(view.count.sum()) / left, 1.0) if left > 0 else math.nan
+    each = view.mass / view.units.count * np.abs(reward)
+    left = effective_size(view.weight, view.units.count) * effective_size(each, view.units.count)
+    share = min(float(view.units.count.sum()) / left, 1.0) if left > 0 else math.nan
     return share, "with rewards as in the whole log, one unit would carry"
 
 
@@ -141,7 +141,7 @@ def unsupported(view: View) -> Finding:
     """The unsupported mass, in words."""
     log, d, reach = view.log, view.decisions, view.reach
     never = 0.0
-    if not log.is_continuous:
+    if log.space.finite:
         logged = np.bincount(log.action, minlength=len(log.actions)) > 0
         never = float(reach.share[~logged].sum())
     # Step by step for episodes: the one-step ratio has mean 1 under the logged states.

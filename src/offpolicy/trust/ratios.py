@@ -24,7 +24,7 @@ from offpolicy.scores.catalog import headline
 from offpolicy.trust.check import Check, Threshold, Topic
 from offpolicy.trust.finding import Finding, fine, judged, not_applicable
 from offpolicy.trust.moments import mean_z, two_sided
-from offpolicy.trust.view import once
+from offpolicy.trust.view import once, probe, several
 
 if TYPE_CHECKING:
     from offpolicy._arrays import Floats
@@ -93,7 +93,7 @@ def compared(view: View) -> Comparison | None:
     """Both ratios of one policy on one log; None where the exact one is not known."""
     columns = view.problem.columns
     own = columns.get((OWN, "pi_b"))
-    if own is None or not view.decisions.layout.is_single:
+    if own is None or several(view.log):
         return None
     # Ratios of the logged actions themselves.
     d, exact = view.decisions, (columns[OWN, "pi_e", view.target.name] / own)[view.rows]
@@ -140,7 +140,7 @@ def _leaning(view: View) -> Finding:
     what the logging policy preferred: what cells lose shows here first.
     """
     leaning = view.problem.columns.get(("own", "leaning"))
-    if leaning is None or not view.decisions.layout.is_single:
+    if leaning is None or several(view.log):
         return not_applicable(LEANING, UNSEEN)
     d, own = view.decisions, leaning[view.rows]
     left = d.reward - (view.units.mean(d.reward) if not view.has_model else d.q)
@@ -212,7 +212,7 @@ def smoothing(view: View) -> Finding:
 
 def at_a_break(view: View) -> Finding:
     """Whether the mean reward has a corner or a jump at the policy's number, where a window never is narrow enough."""
-    found = bent(view.problem, view.target, view.probe)
+    found = bent(view.problem, view.target, probe(view))
     if found is None:
         return not_applicable(BREAK, "too few rows lie on both sides of the policy's number to tell.")
     what = {

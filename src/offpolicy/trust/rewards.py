@@ -15,6 +15,7 @@ from offpolicy.inference.intervals.tails import tail_index
 from offpolicy.trust.check import Check, Threshold, Topic
 from offpolicy.trust.finding import Finding, fine, judged, not_applicable
 from offpolicy.trust.moments import exceedances, same_but_rounding, surely_above
+from offpolicy.trust.view import several
 
 if TYPE_CHECKING:
     from offpolicy._arrays import Bools, Floats
@@ -100,7 +101,7 @@ def reward_tail(view: View) -> Finding:
     if view.scale != 1 or not view.weight.any():
         return not_applicable(name, "there is no overlap, and so there are no scores.")
     centers: list[Floats | float] = [view.units.mean(reward)]
-    if d.layout.is_single and view.has_model:
+    if view.has_model and not several(view.log):
         centers.append(d.q)
     tails = [_tail_around(view, center) for center in centers]
     k, size = min(tails, key=lambda t: t[0] if not math.isnan(t[0]) else math.inf)
@@ -118,7 +119,7 @@ def reward_tail(view: View) -> Finding:
 
 def _tail_around(view: View, center: Floats | float) -> tuple[float, float]:
     """Tail index of the distances of rewards from a center, and of how many units; the usual reward is left out."""
-    reward, count = view.decisions.returns, view.count
+    reward, count = view.decisions.returns, view.units.count
     distance = same_but_rounding(np.abs(reward - center))
     _, place = levels(reward)
     times = np.bincount(place, weights=count)

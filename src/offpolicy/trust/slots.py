@@ -26,6 +26,7 @@ from offpolicy.models.rewards.reward import RewardData
 from offpolicy.splits.hashing import drawn
 from offpolicy.trust.check import WIDER, Check, Threshold, Topic
 from offpolicy.trust.finding import Finding, fine, judged, not_applicable
+from offpolicy.trust.view import several
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,7 +47,7 @@ TINY = 1e-10
 
 def why_not(log: Slates) -> str:
     """Why there is no slot to look at that rewards leave out; empty where there is."""
-    if log.layout.is_single:
+    if not several(log):
         return "slates have one slot."
     if log.propensity is None:
         return "propensities of the items were not logged."
@@ -232,7 +233,7 @@ SLOTS = Topic("A slot's reward depends on slots that were assumed not to matter.
 CHECKS = (
     Check(
         NAME, Threshold(0.003, -math.inf, "below", WIDER, false_alarms=0.003),
-        log=lambda s: finding(cast("Slates", s.log)), where=lambda s: s.log.kind == "slates", topic=SLOTS,
+        log=lambda s: finding(cast("Slates", s.log)), where=lambda s: s.log.unit_kind.shows_items, topic=SLOTS,
         value="p-value: rewards of slates against the items of slots that `interaction=` leaves out",
     ),
 )  # fmt: skip

@@ -17,7 +17,7 @@ from offpolicy.scores.decisions import LARGEST_LOG_WEIGHT
 from offpolicy.trust.check import OVERLAP, Check, Threshold, Topic
 from offpolicy.trust.finding import Finding, fine, judged, not_applicable
 from offpolicy.trust.moments import ROUNDING, SMALLEST_BATCH, mean_z, normal_from_student, skew_of, symmetric, two_sided
-from offpolicy.trust.view import batches
+from offpolicy.trust.view import batches, several
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -109,7 +109,7 @@ def _by_batch(view: View, batch: Ints) -> tuple[Floats, Floats, Bools]:
         mean = np.bincount(batch, weights=m * psi) / total
     centered = m * (psi - mean[batch])
     if not units.has_clusters:
-        square = np.bincount(batch, weights=centered**2 / view.count)
+        square = np.bincount(batch, weights=centered**2 / view.units.count)
     else:
         group = np.unique(units.cluster * (int(batch.max()) + 1) + batch, return_inverse=True)[1]
         sums = np.bincount(group, weights=centered)
@@ -120,7 +120,7 @@ def _by_batch(view: View, batch: Ints) -> tuple[Floats, Floats, Bools]:
         error = np.sqrt(square) / total
     # Scores that are all equal have an error of 0 but for rounding.
     varies = error > ROUNDING * (np.abs(psi).max() + np.abs(mean))
-    used = (np.bincount(batch, weights=view.count) >= SMALLEST_BATCH) & varies
+    used = (np.bincount(batch, weights=view.units.count) >= SMALLEST_BATCH) & varies
     return mean, error, np.asarray(used)
 
 
@@ -131,7 +131,7 @@ def comparable(view: View, estimators: Sequence[Estimator], products: float = 0.
     back (by the share ``products``), ratios of marginals are no witness: they need a Markov state and a model. Where
     products are supported and ratios were counted, that is said of logged propensities alone.
     """
-    if view.decisions.layout.is_single:
+    if not several(view.log):
         return list(estimators)
     resting = products > MOSTLY
     if not products_supported(view.decisions):

@@ -28,7 +28,7 @@ from offpolicy.trust.hashes import (
 )
 from offpolicy.trust.leaks import LeakSums, joined_levels, leak_sums, text_levels
 from offpolicy.trust.mismatch import DistributionSums, distribution_sums
-from offpolicy.trust.view import counts_and_weights, draws_of
+from offpolicy.trust.view import counts_and_weights, draws_of, several
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -138,7 +138,7 @@ def _twins(
     block: Any, columns: list[tuple[str, Any, Hashes]], count: Floats, bits: int
 ) -> Iterator[tuple[str | None, Twins]]:
     """Rows that are alike but for the action, with all context columns and without each."""
-    if not block.layout.is_single or block.has_clusters or block.is_continuous:
+    if several(block) or block.has_clusters or not block.space.finite:
         return
     index = block.context.index
     parts = [mixed(h ^ np.uint64(text_hash(name))) for name, _, h in columns]

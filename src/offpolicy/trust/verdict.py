@@ -26,7 +26,7 @@ from offpolicy.trust.finding import TONES, Findings, bar
 from offpolicy.trust.marginals import softened
 from offpolicy.trust.stability import comparable, disagreement
 from offpolicy.trust.trial import ABTest, ab_test
-from offpolicy.trust.view import View
+from offpolicy.trust.view import View, several
 
 if TYPE_CHECKING:
     from offpolicy.inference.estimate import Estimate
@@ -159,7 +159,7 @@ def _with_own_disagreement(ev: Answer, policy: str, chosen: Estimator, resting: 
     findings = ev.diagnostics[policy]
     raised: list[Finding] = findings.worst()
     reference = findings[name].details.get("reference") if name in findings else None
-    episodes = not ev.problem.log.layout.is_single
+    episodes = several(ev.problem.log)
     if reference is None or (reference == chosen.name and not episodes):
         return raised
     estimates = {e.name: ev[policy, e.name] for e in ev.estimators}

@@ -91,11 +91,6 @@ class View:
         return self.value_split is not None
 
     @property
-    def probe(self) -> Estimator:
-        """An estimator that looks at what there is."""
-        return Estimator("check", scores.doubly_robust, self.split, BOTH if self.has_model else BEHAVIOR)
-
-    @property
     def shown(self) -> bool:
         """Whether the policy is known for the shown items only."""
         return self.target.shown is not None
@@ -103,7 +98,7 @@ class View:
     @cached_property
     def decisions(self) -> Decisions:
         """Weights, and q and v when there are any."""
-        return self.problem.decisions(self.target, self.probe)
+        return self.problem.decisions(self.target, probe(self))
 
     @cached_property
     def rows(self) -> Ints:
@@ -152,26 +147,16 @@ class View:
         """(N,) sum of the squared masses of the units that each stands for."""
         return masses(self.units)[1]
 
-    @property
-    def count(self) -> Floats:
-        """(N,) how many units each stands for."""
-        return self.units.count
-
     def context(self, name: str) -> Array:
         """(S,) a column of the context at each decision."""
         context = self.problem.log.context
         values = context.column(name)
         return np.asarray(values if context.index is None else values[context.index])[self.rows]
 
-    def per_decision(self, values: Floats) -> Floats:
-        """(S,) a quantity of units at each of their decisions."""
-        layout = self.decisions.layout
-        return values if layout.is_single else values[layout.unit]
-
     @cached_property
     def row_mass(self) -> Floats:
         """(S,) mass of each decision."""
-        return self.per_decision(self.mass)
+        return self.mass[self.decisions.layout.unit]
 
     @property
     def reach(self) -> Reach:
@@ -252,7 +237,7 @@ class Draws:
 def draws_of(log: Log) -> Draws:
     """The draws of a log; its columns ``action``, ``cluster``, ``batch``, ``count`` and ``weight`` tell."""
     count, weight = counts_and_weights(log)
-    if not log.has_clusters or not log.layout.is_single:
+    if not log.has_clusters or several(log):
         return Draws(count, weight)
     _, group = np.unique(log.cluster, return_inverse=True)
     size = int(group.max()) + 1
@@ -277,13 +262,10 @@ def decision_mass(log: Log) -> Floats:
 
 def counts_and_weights(log: Log) -> tuple[Floats, Floats]:
     """(S,) how many decisions each row stands for, and the analysis weight of each."""
-    if log.layout.is_single:
-        return log.count, log.weight
     unit = log.layout.unit
     return log.count[unit], log.weight[unit]
 
 
-ARMS = "actions are numbers, and the check is about labels."
 NO_MODEL = "no estimate needed a reward model."
 UNKNOWN = "propensities were not logged."
 SHOWN = "the policy is known for the shown items only."
@@ -299,6 +281,16 @@ def once(make: Callable[[View], T]) -> Callable[[View], T]:
         return cast("T", view.memo[make])
 
     return made
+
+
+def probe(view: View) -> Estimator:
+    """An estimator that looks at what a view has."""
+    return Estimator("check", scores.doubly_robust, view.split, BOTH if view.has_model else BEHAVIOR)
+
+
+def several(log: Any) -> bool:
+    """Whether some unit of a log has more than one decision."""
+    return not log.layout.is_single
 
 
 class Subject(Protocol):
@@ -317,7 +309,8 @@ def labels(subject: Subject) -> str:
     """Why a check that is about labels, and what the policy does with each, cannot be made."""
     if subject.shown:
         return SHOWN
-    return ARMS if subject.log.is_continuous else ""
+    why: str = subject.log.space.why_not
+    return why
 
 
 def propensities(subject: Subject) -> str:

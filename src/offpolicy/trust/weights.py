@@ -15,7 +15,7 @@ from offpolicy.trust.check import CHECKS as ALL
 from offpolicy.trust.check import FITTED, OVERLAP, PROPENSITIES, Check, Threshold, Topic
 from offpolicy.trust.finding import Finding, fine, judged, not_applicable
 from offpolicy.trust.moments import ROUNDING, SMALLEST_BATCH, deficit_z, furthest, mean_z, z_score
-from offpolicy.trust.view import batches, labels, once
+from offpolicy.trust.view import batches, labels, once, several
 
 if TYPE_CHECKING:
     from offpolicy._arrays import Floats, Ints
@@ -65,7 +65,7 @@ def _mean(view: View) -> list[Finding]:
 def _by_action(view: View) -> Finding:
     """The largest z of Σ ω (1{A = a} w − π_e(a|S)) over actions, adjusted for their number."""
     d, log, reach = view.decisions, view.log, view.reach
-    action, m, square = log.action[view.rows], view.row_mass, view.per_decision(view.square)
+    action, m, square = log.action[view.rows], view.row_mass, view.square[view.decisions.layout.unit]
     k = len(log.actions)
     square_sum = np.bincount(action, weights=square * d.ratio**2, minlength=k)
     cross = np.bincount(action, weights=square * d.ratio * d.pi_e, minlength=k)
@@ -124,7 +124,7 @@ def _design(view: View) -> float:
 def _by_batch(view: View) -> Finding:
     batch = view.units.batch
     z = _batch_z(view, batch) / _design(view)
-    usable = np.isfinite(z) & (np.bincount(batch, weights=view.count) >= SMALLEST_BATCH)
+    usable = np.isfinite(z) & (np.bincount(batch, weights=view.units.count) >= SMALLEST_BATCH)
     if not usable.any():
         return not_applicable("mean_weight_by_batch", "no batch has 20 rows and some overlap.")
     worst, names = furthest(z, usable), view.log.batch_labels
@@ -167,11 +167,11 @@ def _batch_z(view: View, batch: Ints) -> Floats:
 def _expected_squares(view: View, batch: Ints, batches: int) -> Floats:
     """(B,) E[w²] of each batch if propensities are right; 1 for episodes, whose weights are products."""
     d, k = view.decisions, len(view.log.actions)
-    if not d.layout.is_single or k == 0 or batches * k > LARGEST_TABLE:
+    if several(view.log) or k == 0 or batches * k > LARGEST_TABLE:
         return np.ones(batches)
     action = view.log.action[view.rows]
     inverse = _mean_inverse(batch * k + action, view.mass, d.pi_b, batches * k).reshape(batches, k)
-    rows = np.bincount(batch, weights=view.count, minlength=batches)[:, None]
+    rows = np.bincount(batch, weights=view.units.count, minlength=batches)[:, None]
     unseen = np.maximum(inverse.max(axis=0)[None, :], rows / LIKELY_NONE)
     inverse = np.where(inverse > 0, inverse, unseen)
     return np.asarray(inverse @ (view.reach.square / view.square.sum()))

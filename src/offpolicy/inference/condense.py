@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from offpolicy.inference.intervals.cells import Scale, Table, pointed
-from offpolicy.inference.intervals.evidence import median
 from offpolicy.inference.intervals.resample import ONE_BY_ONE, TAIL
 from offpolicy.inference.intervals.sample import Sample, frequencies
+from offpolicy.inference.intervals.tails import median
 
 if TYPE_CHECKING:
     from offpolicy._arrays import Bools, Floats, Ints

@@ -16,9 +16,9 @@ import numpy as np
 from offpolicy._arrays import ranked, some_of
 from offpolicy.columns.store import Columns
 from offpolicy.inference.condense import condense, condense_evidence
-from offpolicy.inference.intervals.evidence import Evidence, carried_by, has_heavy_tail, known_range
+from offpolicy.inference.intervals.evidence import Evidence, carried_by, known_range
 from offpolicy.inference.intervals.sample import Sample
-from offpolicy.inference.intervals.tails import Moments, Pool, effective_size, tail_index
+from offpolicy.inference.intervals.tails import Moments, Pool, effective_size, has_heavy_tail, tail_index
 from offpolicy.logs.columns import DEFAULTS, NOT_GIVEN, HasColumns, fill
 
 if TYPE_CHECKING:
@@ -361,3 +361,20 @@ class Units(HasColumns):
             np.bincount(group, weights=mass * psi, minlength=size).astype(np.float64),
             np.bincount(group, weights=mass, minlength=size).astype(np.float64),
         )
+
+
+def embedded(psi: Floats, units: Units, rows: Ints) -> tuple[Floats, Bools]:
+    """Scores of some units as scores of all: same mean, same standard error.
+
+    ψ_i = value + (Σω / Σ_scored ω) 1{i scored} (ψ_i − value), so that estimates of different splits can be
+    paired on the same N units.
+    """
+    scored = np.zeros(units.n_rows, dtype=bool)
+    scored[rows] = True
+    mass = units.mass
+    own = mass[rows]
+    held = float(own.sum())
+    value = float(psi @ own) / held
+    out = np.full(units.n_rows, value)
+    out[rows] = value + (float(mass.sum()) / held) * (psi - value)
+    return out, scored

@@ -18,6 +18,7 @@ from offpolicy.engines.unit_schema import Facts, UnitRoles, facts_of, kind_of, o
 from offpolicy.errors import DataError, UsageError, check_choice
 from offpolicy.logs import checks
 from offpolicy.logs.frame import Columns
+from offpolicy.logs.kinds import space_of
 from offpolicy.logs.layout import Layout
 from offpolicy.logs.metrics import check_metric
 from offpolicy.logs.steps import elsewhere
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from offpolicy.engines.engine import Engine
     from offpolicy.engines.unit_schema import Kind
     from offpolicy.logs.actions import Label
+    from offpolicy.logs.kinds import ActionSpace
     from offpolicy.splits.folds import Plan
 
 
@@ -81,24 +83,12 @@ class UnitScan(Scanned):
     described: str
 
     in_memory: ClassVar[bool] = False
-    decides_once: ClassVar[bool] = False
-    is_continuous: ClassVar[bool] = False
     action_features: ClassVar[None] = None
 
     @property
     def kind(self) -> str:
         """What a unit is."""
         return self.layout.name
-
-    @property
-    def leads_on(self) -> bool:
-        """Whether one decision leads to the next."""
-        return self.layout.leads_on
-
-    @property
-    def shows_items(self) -> bool:
-        """Whether the decisions of a unit are items shown together."""
-        return self.layout.shows_items
 
     @property
     def progress(self) -> Any:  # type: ignore[override]
@@ -136,6 +126,15 @@ class UnitScan(Scanned):
     def actions(self) -> tuple[Label, ...]:
         """The K actions."""
         return self.facts.labels
+
+    def with_actions(self, labels: tuple[Label, ...]) -> UnitScan:
+        """The same log with its actions listed."""
+        return replace(self, given_actions=labels)
+
+    @property
+    def space(self) -> ActionSpace:
+        """What an action is."""
+        return space_of(self.facts.labels)
 
     @property
     def nameable(self) -> tuple[str, ...]:

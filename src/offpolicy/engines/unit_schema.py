@@ -205,8 +205,6 @@ class Kind(Protocol):
     seen: ClassVar[str]
     acts: ClassVar[str]
     needed: ClassVar[tuple[str, ...]]
-    leads_on: ClassVar[bool]
-    shows_items: ClassVar[bool]
     in_memory_only: ClassVar[tuple[str, ...]]
 
     def flags(self, settings: dict[str, Any]) -> tuple[str | None, ...]:
@@ -236,8 +234,6 @@ class Slots:
     """Slates: an item per slot, of which the order is known before."""
 
     name: ClassVar[str] = "slates"
-    leads_on: ClassVar[bool] = False
-    shows_items: ClassVar[bool] = True
     title: ClassVar[str] = "Slates"
     unit: ClassVar[str] = "slate"
     step: ClassVar[str] = "position"
@@ -300,8 +296,6 @@ class Runs:
     """Episodes: one decision leads to the next."""
 
     name: ClassVar[str] = "trajectories"
-    leads_on: ClassVar[bool] = True
-    shows_items: ClassVar[bool] = False
     title: ClassVar[str] = "Trajectories"
     unit: ClassVar[str] = "episode"
     step: ClassVar[str] = "step"

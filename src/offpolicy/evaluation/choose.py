@@ -68,9 +68,7 @@ def as_ratio(ratio: Any, log: Log | Scan) -> Any:
 
     An object with ``for_log(log)`` is asked once, before any model is fitted, and refuses logs it is not for.
     """
-    if isinstance(ratio, str) and ratio in {EXACT, AUTO} and log.is_continuous:
-        # A policy that names a number has no density by itself: a kernel gives it one.
-        return KernelRatio()
+    ratio = log.space.ratio(ratio)
     if isinstance(ratio, str) and ratio == EXACT:
         return None
     if is_auto(ratio):
@@ -144,9 +142,9 @@ def described(ratio: Any) -> str:
 
 def smoothed(source: Source, named: dict[str, Any], estimators: Sequence[Estimator]) -> dict[str, Any]:
     """Policies with what `ratio=` makes of them: those that name a number get a kernel and its bandwidth."""
-    if not source.store.log.is_continuous:
+    ratio = source.specs.ratio
+    if not isinstance(ratio, KernelRatio):
         return named
-    ratio: KernelRatio = source.specs.ratio
     points = {
         name: policy for name, policy in named.items() if not has_density(policy) and not isinstance(policy, Smoothed)
     }

@@ -153,7 +153,7 @@ class Source:
         weight: Any = columns.get("weight")
         self.store.rows = BanditLog(
             context=Context(np.empty((scan.n, 0)), names=scan.schema.roles.context, load=scan.column),
-            actions=scan.actions,
+            space=scan.space,
             action=columns["action"],
             reward=reward,
             propensity=columns.get("propensity"),
@@ -163,7 +163,6 @@ class Source:
             weight=weight,
             names=scan.names,
             action_features=scan.schema.features,
-            action_range=scan.action_range,
         )
         made: BanditLog = self.store.rows
         return made
@@ -581,7 +580,7 @@ class Source:
 
     def _largest_weight(self, target: Target) -> float | None:
         log = self.ratio_log
-        if not log.layout.is_single or log.propensity is None or log.is_continuous:
+        if not log.layout.is_single or log.propensity is None or not log.space.finite:
             return None
         # The reach asks the target about every context: not where the answer is None whatever it says.
         if not self._logs_distribution and np.isnan(constant_propensities(log)).all():
@@ -617,7 +616,7 @@ class Source:
             yield from self.nuisances.behaviors.distributions(split)
             return
         spec = self.specs.behavior_model
-        if self.store.log.is_continuous or (spec is None and self.weights_known and not self._logs_distribution):
+        if not self.store.log.space.finite or (spec is None and self.weights_known and not self._logs_distribution):
             return
         fits, first, done = self.fits.closed(), 0, 0
         for log in self.opened.blocks():

@@ -85,9 +85,6 @@ class Trajectories(Steps):
     """
 
     kind: ClassVar[str] = "trajectories"
-    decides_once: ClassVar[bool] = False
-    leads_on: ClassVar[bool] = True
-    shows_items: ClassVar[bool] = False
 
     def estimand(self, discount: float = 1.0) -> str:
         """Which value estimates from this log are about.

@@ -115,7 +115,7 @@ class KernelRatio:
 
     def for_log(self, log: Log) -> KernelRatio:
         """The ratio on a log whose actions are numbers; other logs are refused."""
-        if not log.is_continuous:
+        if log.space.span is None:
             raise UsageError(
                 "KernelRatio is for actions that are numbers. Build the log with action_kind='continuous', or leave "
                 "ratio= out."

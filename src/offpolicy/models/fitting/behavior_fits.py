@@ -10,14 +10,10 @@ import numpy as np
 
 from offpolicy._threads import few_threads
 from offpolicy.errors import ModelError, first_rows
-from offpolicy.models.behavior.auto_behavior import AutoBehavior
 from offpolicy.models.behavior.behavior import BehaviorData, BehaviorModel, FittedBehavior, floor_at
-from offpolicy.models.behavior.exploring import ExploringLogit
 from offpolicy.models.behavior.logging_policy import LoggingPolicy, is_given, is_known
 from offpolicy.models.behavior.resolve import as_behavior_model
 from offpolicy.models.behavior.sees_targets import with_targets
-from offpolicy.models.behavior.state_shares import StateShares
-from offpolicy.models.fitting.density_fits import DensityFits
 from offpolicy.models.fitting.predicted import Behavior
 from offpolicy.models.fitting.store import BEHAVIOR, FitStore, seed_of
 from offpolicy.models.fitting.training import merged
@@ -29,6 +25,7 @@ if TYPE_CHECKING:
 
     from offpolicy._arrays import Floats, Ints
     from offpolicy.logs.log import Log
+    from offpolicy.models.fitting.density_fits import DensityFits
     from offpolicy.models.fitting.tables import Tables
     from offpolicy.policies.coarse import Cells
     from offpolicy.policies.target import Target
@@ -157,12 +154,9 @@ class BehaviorFits:
     def model(self) -> BehaviorModel:
         """What is fitted; for episodes shares per discrete state, or an agent that explores."""
         log, spec = self.log, self.spec
-        episodes = log.leads_on and not log.layout.is_single
-        if episodes and log.is_discrete:
-            if spec is None or (isinstance(spec, str) and spec == "shares"):
-                return StateShares()
-        elif episodes and (spec is None or (isinstance(spec, str) and spec == "auto")):
-            return AutoBehavior(regression=ExploringLogit())
+        own: BehaviorModel | None = log.unit_kind.behavior_model(log, spec)
+        if own is not None:
+            return own
         return as_behavior_model("auto" if spec is None else spec)
 
     def distributions(self, split: Split) -> Iterator[tuple[Ints, Floats]]:
@@ -273,10 +267,8 @@ class BehaviorFits:
 
 def behaviors_of(nuisances: Any) -> BehaviorFits | DensityFits:
     """π_b in every split of the log that these nuisances are of: probabilities, or densities of numbers."""
-    n = nuisances
-    if n.log.is_continuous:
-        return DensityFits(n.log, n.folds, n.behavior_model, n.seed, n.store, n.tables)
-    return BehaviorFits(n.log, n.folds, n.behavior_model, n.seed, n.store, n.tables, n.targets)
+    made: BehaviorFits | DensityFits = nuisances.log.space.behaviors(nuisances)
+    return made
 
 
 def behaviors_of_cells(nuisances: Any) -> BehaviorFits | DensityFits:

@@ -19,7 +19,6 @@ from offpolicy.logs.given import plain_numbers
 from offpolicy.logs.outcome import learned
 from offpolicy.models.fitting.behavior_fits import behaviors_of_cells
 from offpolicy.models.fitting.predicted import Values
-from offpolicy.models.fitting.predictions import predict_numbers, predict_values
 from offpolicy.models.fitting.store import MRDR, REWARD, FitStore, seed_of
 from offpolicy.models.fitting.tables import part_of, tables_of
 from offpolicy.models.fitting.training import merged, sorted_rows
@@ -81,11 +80,10 @@ class CrossFit:
         ``emphasis`` multiplies the training weights (MRDR); ``tag`` keeps such fits apart.
         """
         log, spec = self.log, self.reward_model
-        if log.is_continuous and isinstance(spec, dict):
-            return given_numbers(spec, log, targets)
-        if isinstance(spec, np.ndarray):
+        given: dict[str, Values] | None = log.space.given_values(spec, log, targets)
+        if given is not None:
             note = "" if emphasis is None else "predictions are given, so MRDR is DR here"
-            return {t.name: replace(given_values(spec, log, t), note=note) for t in targets}
+            return {name: replace(each, note=note) for name, each in given.items()}
         n = len(log.action)
         q = np.full(n, np.nan)
         v = {t.name: np.full(n, np.nan) for t in targets}
@@ -98,9 +96,8 @@ class CrossFit:
             if len(rows) == 0:  # a block of a larger log may hold none of a fold
                 continue
             features = self.tables.for_model(model)
-            predict = predict_numbers if log.is_continuous else predict_values
             with few_threads(len(rows)):
-                q[rows], values = predict(
+                q[rows], values = log.space.predict(
                     fit, features, log.context, rows, part_of(log.action, rows), targets, self.tables.of_action
                 )
             for name, value in values.items():

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from offpolicy._arrays import is_constant
-from offpolicy.models.fitting.action_columns import ActionColumns
 from offpolicy.models.fitting.encode import encode_table
 from offpolicy.models.fitting.predictions import take_rows
 from offpolicy.models.fitting.training import context_codes, is_coarse, sorted_rows, unit_of
@@ -17,6 +16,7 @@ from offpolicy.models.fitting.training import context_codes, is_coarse, sorted_r
 if TYPE_CHECKING:
     from offpolicy._arrays import Array, Floats, Ints
     from offpolicy.logs.log import Log
+    from offpolicy.models.fitting.action_columns import ActionColumns
 
 
 @dataclass(eq=False)
@@ -55,8 +55,8 @@ class Tables:
     @cached_property
     def of_action(self) -> ActionColumns | None:
         """Columns of the actions' features, where the log has any."""
-        features = getattr(self.log, "action_features", None)
-        return None if features is None else ActionColumns(features)
+        own: ActionColumns | None = self.log.space.beside(self.log)
+        return own
 
     def pairs(self, model: Any, positions: Ints, codes: Ints) -> Any:
         """Rows of the table for some pairs of a context and an action, with the features of the action."""
@@ -103,7 +103,7 @@ class Tables:
         """Whether a model is fitted on distinct rows with counts: it says so, and contexts are coarse."""
         able = bool(getattr(model, "merges_rows", False)) and self._single
         # Numbers seldom repeat: there is nothing to merge.
-        return able and not self.log.is_continuous and self._coarse
+        return able and self.log.space.finite and self._coarse
 
     @cached_property
     def _coarse(self) -> bool:

@@ -16,11 +16,13 @@ from offpolicy._arguments import checks_arguments
 from offpolicy._arrays import read_only
 from offpolicy._doors import door
 from offpolicy._visible import printable
-from offpolicy.errors import UsageError, check_choice
+from offpolicy.errors import DataError, UsageError, check_choice, check_count, first_rows
 from offpolicy.logs.frame import Context, with_categories
 from offpolicy.logs.interaction import Interaction
+from offpolicy.logs.kinds import space_of
 from offpolicy.logs.layout import Layout
-from offpolicy.logs.slate_frame import one_reward, read, repeats_items, shown_items
+from offpolicy.logs.reader import read, settled
+from offpolicy.logs.roles import SLATES, Roles
 from offpolicy.logs.steps import Steps, elsewhere, some_rows
 
 if TYPE_CHECKING:
@@ -342,27 +344,59 @@ class Slates(Steps):
         --------
         See the class.
         """
+        if isinstance(frame, str) or hasattr(frame, "collect") or hasattr(frame, "toPandas"):
+            raise DataError(
+                f"from_frame reads tables in memory, and a {type(frame).__name__} is not there yet. Scan it where it "
+                "is: offpolicy.Slates.scan(source, …)."
+            )
+        roles = Roles.of(
+            SLATES,
+            {
+                "slate": slate, "position": position, "context": context, "action": action, "reward": reward,
+                "propensity": propensity, "candidates": candidates, "cluster": cluster, "weight": weight, "fold": fold,
+            },
+            space_of(actions),
+        )  # fmt: skip
+        return cls.built(frame, roles, interaction=interaction, reward_of=reward_of, distinct=distinct, slots=slots)
+
+    @classmethod
+    def built(
+        cls, frame: Any, roles: Roles, *, interaction: Any, reward_of: str | None, distinct: bool | None,
+        slots: int | None,
+    ) -> Slates:  # fmt: skip
+        """The log of a table whose columns play these roles."""
         undecided = isinstance(interaction, str) and interaction == UNDECIDED
         asked = "cascade" if undecided else interaction
-        additive = isinstance(asked, str) and asked == "additive"
-        kind = reward_of or ("slate" if additive else "slot")
+        kind = reward_of or ("slate" if isinstance(asked, str) and asked == "additive" else "slot")
         check_choice("reward_of", kind, "slot", "slate")
-        parts = read(
-            frame,
-            slate=slate,
-            position=position,
-            context=context,
-            action=action,
-            reward=reward,
-            propensity=propensity,
-            candidates=candidates,
-            cluster=cluster,
-            weight=weight,
-            fold=fold,
-            actions=actions,
-            slots=slots,
+        slate, position = str(roles.unit), str(roles.step)
+        if position in roles.context:
+            raise UsageError(f"context= contains the position column {position!r}, which is always seen. Leave it out.")
+        if slate in roles.context:
+            raise UsageError(
+                f"context= contains the slate column {slate!r}, which tells slates apart and nothing else."
+            )
+        rows = read(frame, roles, beside=(position,))
+        lengths, parts = rows.lengths, rows.parts
+        if slots is not None:
+            check_count("slots=", slots)
+            if slots < lengths.max():
+                raise UsageError(f"slots={slots}, and the longest slate has {lengths.max()} slots.")
+        horizon = max(int(lengths.max()), slots or 0)
+        start = int(rows.columns.numeric(position, "position").min())
+        log: Slates = cls(
+            **parts,
+            actions=rows.space.labels,
+            layout=Layout.ragged(lengths),
+            horizon=horizon,
+            ended=np.ones(len(lengths), dtype=bool),
+            bare=parts["context"],
+            slot_reward=parts["reward"],
+            allowed=parts["eligible"],
+            positions=tuple(range(start, start + horizon)),
+            reward_of=kind,
         )
-        log = cls(**parts, reward_of=kind)
+        log = settled(log, rows.given, roles)
         unit, layout = log.layout.unit, log.layout
         if kind == "slate":
             for name, values in log.metrics.items():
@@ -442,3 +476,27 @@ class Candidates:
             else:
                 able[here] &= above != item
         return able
+
+
+def shown_items(action: Ints, unit: Ints, step: Ints, slots: int) -> Ints:
+    """(N, H) code of the item of each slot of each slate; −1 where there is none."""
+    wide: Ints = np.full((int(unit[-1]) + 1, slots), -1, dtype=np.int64)
+    wide[unit, step] = action
+    return wide
+
+
+def repeats_items(wide: Ints) -> bool:
+    """Whether some slate shows an item twice."""
+    ordered = np.sort(wide, axis=1)
+    return bool(((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)).any())
+
+
+def one_reward(values: Array, unit: Ints, first: Ints, column: str) -> None:
+    """A reward of whole slates is the same in all rows of each."""
+    differs = values != values[first][unit]
+    if differs.any():
+        raise DataError(
+            f"column {column!r}: the reward of a slate changes inside it in {first_rows(differs, values)} (rows in "
+            "order of slate and position). Give every row the slate's reward, or give rewards of slots and another "
+            "interaction=."
+        )

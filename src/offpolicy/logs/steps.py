@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 import numpy as np
 
 from offpolicy._arrays import read_only, some_of
-from offpolicy.logs.bandit import Names
 from offpolicy.logs.columns import NOT_GIVEN, HasColumns, fill
 from offpolicy.logs.frame import Columns, Context
 from offpolicy.logs.kinds import HasKinds, space_of
 from offpolicy.logs.layout import Layout
 from offpolicy.logs.metrics import HasMetrics
+from offpolicy.logs.reader import Names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

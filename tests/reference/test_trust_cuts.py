@@ -12,7 +12,7 @@ from trust_views import view_of
 
 from offpolicy.inference.bend import Bend
 from offpolicy.inference.estimate import Estimate
-from offpolicy.inference.units import Units
+from offpolicy.inference.score_table import Units
 from offpolicy.scores.catalog import named
 from offpolicy.trust import clipping, smoothing
 from offpolicy.trust.thresholds import THRESHOLDS

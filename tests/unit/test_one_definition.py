@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import offpolicy as op
-from offpolicy.inference.change import change, has_lift
+from offpolicy.inference.comparison import change, has_lift
 from offpolicy.inference.figures import capitalized, measured, percent, plain
 from offpolicy.scores.catalog import headline
 from offpolicy.show import curves, html, tables

@@ -15,7 +15,7 @@ from offpolicy._arrays import is_constant
 from offpolicy.columns.store import Columns
 from offpolicy.errors import ModelError
 from offpolicy.inference.reach import calibration_sums, masses, reach
-from offpolicy.inference.units import Units
+from offpolicy.inference.score_table import Units
 from offpolicy.logs.given import plain_numbers
 from offpolicy.logs.layout import in_log_order
 from offpolicy.models.fitting.crossfit import CrossFit

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from offpolicy.inference.estimate import INTERIOR
-from offpolicy.inference.intervals.pool import Moments
+from offpolicy.inference.intervals.tails import Moments
 from offpolicy.inference.reach import constant_propensities
 from offpolicy.inference.reach import largest_weight as largest_of
 from offpolicy.inference.score_table import EvidenceColumns

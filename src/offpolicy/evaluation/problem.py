@@ -17,7 +17,7 @@ from offpolicy.errors import UsageError
 from offpolicy.evaluation import passes
 from offpolicy.evaluation.block import EMPHASIZED, GIVEN, Block
 from offpolicy.evaluation.store import Said
-from offpolicy.inference.units import Units
+from offpolicy.inference.score_table import Units
 from offpolicy.logs.bandit import BanditLog
 from offpolicy.logs.frame import Context
 from offpolicy.logs.layout import Layout

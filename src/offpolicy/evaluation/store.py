@@ -10,7 +10,7 @@ from offpolicy.columns.store import Columns
 from offpolicy.inference.score_table import ScoreTable
 
 if TYPE_CHECKING:
-    from offpolicy.inference.units import Units
+    from offpolicy.inference.score_table import Units
     from offpolicy.models.fitting.tables import Tables
     from offpolicy.policies.target import Target
 

@@ -26,7 +26,7 @@ PICTURE = HERE / "pictures" / "architecture.svg"
 ORDER: tuple[tuple[str, ...], ...] = (
     ("errors", "_version", "_arrays", "_threads", "_progress", "_visible", "_doors"),
     ("_output", "_arguments"),
-    ("_workspace", "_json"),
+    ("_workspace",),
     ("logs",),
     ("policies",),
     ("splits",),

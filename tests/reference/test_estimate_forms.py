@@ -13,7 +13,7 @@ from scipy import stats
 from offpolicy.inference import arithmetic
 from offpolicy.inference.estimate import Estimate, _joint_evidence, embedded
 from offpolicy.inference.intervals.sample import Interval
-from offpolicy.inference.units import Units
+from offpolicy.inference.score_table import Units
 
 RNG = np.random.default_rng(41)
 

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from offpolicy.inference import family, inversion
+from offpolicy.inference import confidence as inversion
+from offpolicy.inference import family
+from offpolicy.inference import family as multiple
 from offpolicy.inference.estimate import Estimate
-from offpolicy.inference.intervals import multiple
 from offpolicy.inference.intervals.rules import critical
-from offpolicy.inference.units import Units
+from offpolicy.inference.score_table import Units
 
 RNG = np.random.default_rng(31)
 

@@ -11,8 +11,7 @@ from forms import said
 
 from offpolicy.inference import confidence
 from offpolicy.inference.estimate import Estimate
-from offpolicy.inference.score_table import Affine, EvidenceColumns, ScoreTable
-from offpolicy.inference.units import Units
+from offpolicy.inference.score_table import Affine, EvidenceColumns, ScoreTable, Units
 
 RNG = np.random.default_rng(41)
 

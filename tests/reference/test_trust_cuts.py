@@ -12,7 +12,7 @@ from trust_views import view_of
 
 from offpolicy.inference.bend import Bend
 from offpolicy.inference.estimate import Estimate
-from offpolicy.inference.units import Units
+from offpolicy.inference.score_table import Units
 from offpolicy.scores.catalog import named
 from offpolicy.trust import clipping, smoothing
 from offpolicy.trust.thresholds import THRESHOLDS
@@ -145,17 +145,16 @@ def test_where_nothing_is_smoothed():
 
 
 @pytest.mark.parametrize("value_split", [None, "crossfit"])
-def test_breaks_where_a_policy_sits(value_split):
+def test_breaks_where_a_policy_sits(value_split, monkeypatch):
     asked = []
 
     def says(found):
-        def bend(target, probe):
+        def bent(problem, target, probe):
             asked.append(probe.needs)
             return found
 
-        view = SimpleNamespace(
-            value_split=value_split, split="crossfit", target=None, problem=SimpleNamespace(bend=bend)
-        )
+        monkeypatch.setattr(smoothing, "bent", bent)
+        view = SimpleNamespace(value_split=value_split, split="crossfit", target=None, problem=None)
         return smoothing.break_finding(view)
 
     assert says(None).sentence == "too few rows lie on both sides of the policy's number to tell."

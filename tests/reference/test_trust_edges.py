@@ -13,7 +13,7 @@ from trust_views import view_of
 
 import offpolicy as op
 from offpolicy.inference.estimate import Estimate
-from offpolicy.inference.units import Units
+from offpolicy.inference.score_table import Units
 from offpolicy.scores.catalog import named
 from offpolicy.trust import horizon, models, stability, weights
 from offpolicy.trust.propensities import mismatch

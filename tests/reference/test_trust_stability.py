@@ -14,7 +14,7 @@ from offpolicy.inference.estimate import Estimate
 from offpolicy.inference.intervals.evidence import lumpiness
 from offpolicy.inference.intervals.sample import Sample
 from offpolicy.inference.intervals.tails import tail_index
-from offpolicy.inference.units import Units
+from offpolicy.inference.score_table import Units
 from offpolicy.scores.catalog import named
 from offpolicy.trust import stability
 from offpolicy.trust.moments import exceedances, surely_above

@@ -11,10 +11,10 @@ import pytest
 from scipy import stats
 from trust_gates import NOISE, UNITS, scores
 
-from offpolicy.inference.change import Change
+from offpolicy.inference.comparison import Change
 from offpolicy.inference.estimate import Estimate
 from offpolicy.inference.intervals.sample import Interval
-from offpolicy.inference.units import Units
+from offpolicy.inference.score_table import Units
 from offpolicy.trust import trial
 from offpolicy.trust.trial import ABTest, ab_test, rounded_up, shrunken
 

@@ -11,7 +11,7 @@ from trust_gates import NOISE, UNITS, scores
 from trust_verdicts import ADVICE, CALM, COPIES, FEW, MANY, SHARE, Judged
 
 from offpolicy.errors import UsageError
-from offpolicy.inference.change import Change
+from offpolicy.inference.comparison import Change
 from offpolicy.inference.estimate import Estimate
 from offpolicy.inference.intervals.sample import Interval
 from offpolicy.trust import verdict

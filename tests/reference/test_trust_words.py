@@ -85,7 +85,7 @@ def resting(
 ):
     log = SimpleNamespace(kind=kind, is_continuous=continuous, propensity=propensity)
     found = judged("coarse_ratio", 0.5, "fine.") if ran else not_applicable("coarse_ratio", "why.")
-    problem = SimpleNamespace(weights_known=known, log=log, source=SimpleNamespace(cells=cells, behavior_given=given))
+    problem = SimpleNamespace(weights_known=known, log=log, cells=cells, behavior_given=given)
     return SimpleNamespace(
         problem=problem, settings=settings, diagnostics={"p": Findings([found])}, targets={"p": None}, metric_name="r"
     )

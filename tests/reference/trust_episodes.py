@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from offpolicy.inference.units import Units
+from offpolicy.inference.score_table import Units
 from offpolicy.logs.layout import Layout
 from offpolicy.scores.decisions import Decisions
 from offpolicy.trust.view import View
@@ -79,7 +79,7 @@ def view_of_steps(
     target = SimpleNamespace(shown=None, shares_context=True, probabilities=lambda at: pi[at])
     problem = SimpleNamespace(
         ratio_log=own, log=own, weights_known=known, regresses_ratios=regressed, units=Units(s.n),
-        decisions=lambda target, probe: d, scored_units=lambda split, repeat: None,
-        folds=SimpleNamespace(labels=[np.arange(s.n) % 3]),
+        decisions=lambda target, probe: d,
+        folds=SimpleNamespace(labels=[np.arange(s.n) % 3], scored=lambda split, repeat: None),
     )  # fmt: skip
     return View(problem, target, "crossfit", "crossfit" if q else None)

@@ -8,7 +8,7 @@ import numpy as np
 
 from offpolicy.inference.estimate import Estimate
 from offpolicy.inference.intervals.sample import Interval
-from offpolicy.inference.units import Units
+from offpolicy.inference.score_table import Units
 from offpolicy.scores.catalog import named
 
 UNITS = Units(400)
@@ -32,8 +32,7 @@ class Ev:
         self.logged = scores(logged, 0.5)
         self.estimators = [named(estimator)]
         self.metrics, self.metric_name, self.assumption = (("reward",), "reward", settings.pop("assumption", ""))
-        source = SimpleNamespace(behavior_given=settings.pop("given", False))
-        self.problem = SimpleNamespace(weights_known=known, source=source)
+        self.problem = SimpleNamespace(weights_known=known, behavior_given=settings.pop("given", False))
         self.settings = {"repeats": 1, "seed": 0, **settings}
         self.draws_folds = redraw
         self.says, self.asked, self.again = verdict, [], None

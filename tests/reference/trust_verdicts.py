@@ -24,8 +24,8 @@ class Judged(Ev):
         reward = 1.0 + 0.5 * NOISE
         self.problem = SimpleNamespace(
             weights_known=options.get("known", True), units=UNITS, earning="r",
-            products_share=lambda name, chosen: products, look_back_share=lambda name, chosen: looks_back,
-            source=SimpleNamespace(cells=None, behavior_given=options.get("given", False)),
+            blend=lambda name, chosen: (products, looks_back),
+            cells=None, behavior_given=options.get("given", False),
             table=SimpleNamespace(columns={"r": reward}),
             log=SimpleNamespace(
                 kind="bandit", is_continuous=False, propensity=None, names=SimpleNamespace(cluster="user_id"),

@@ -9,7 +9,7 @@ import numpy as np
 
 import offpolicy as op
 from offpolicy.inference.reach import Reach
-from offpolicy.inference.units import Units
+from offpolicy.inference.score_table import Units
 from offpolicy.logs.layout import Layout
 from offpolicy.scores.decisions import Decisions
 from offpolicy.trust.view import View
@@ -67,17 +67,18 @@ def view_of(
         blank if v is None else np.asarray(v, float), weight=units.mass, count=log.count,
     )  # fmt: skip
     where = reach_of(pi, count * weight, count * weight**2, pi_b if pi_b.ndim == 2 else None, **(reach or {}))
+    columns = {("own", "leaning"): leaning}
+    if exact is not None:
+        columns |= {("own", "pi_b"): np.ones(n), ("own", "pi_e", "policy"): np.asarray(exact)}
     problem = SimpleNamespace(
         log=log, ratio_log=log, weights_known=known, units=units,
         decisions=lambda target, probe: d,
-        scored_units=lambda split, repeat: None,
+        folds=SimpleNamespace(scored=lambda split, repeat: None),
         reach=lambda target, split: where,
         behavior=lambda split, repeat: SimpleNamespace(raised=raised),
-        source=SimpleNamespace(cells=cells, behavior_given=False),
-        exact_ratio=lambda target: exact,
-        leaning=leaning,
+        cells=cells, behavior_given=False, columns=columns,
     )  # fmt: skip
-    return View(problem, SimpleNamespace(shown=shown), split, None if q is None else split)
+    return View(problem, SimpleNamespace(shown=shown, name="policy"), split, None if q is None else split)
 
 
 def all_on(action: int, n: int, k: int) -> Any:

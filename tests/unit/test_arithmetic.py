@@ -8,7 +8,7 @@ import pytest
 import offpolicy as op
 from offpolicy.errors import UsageError
 from offpolicy.inference.estimate import Estimate
-from offpolicy.inference.units import Units
+from offpolicy.inference.score_table import Units
 
 
 def evaluation(n: int = 800, *, rare: float = 0.3, seed: int = 0) -> op.Evaluation:

@@ -6,6 +6,7 @@ import pytest
 
 import offpolicy as op
 from offpolicy.errors import DataError, ModelError, UsageError
+from offpolicy.evaluation.evidence import largest_weight
 from offpolicy.policies.coarse import Cells
 from offpolicy.trust import gate
 from offpolicy.trust.coarse import LEANING, NAME
@@ -98,7 +99,7 @@ def test_the_largest_weight_of_cells_is_known_on_every_path(parquet):
     for way in ("frame", "cells", "stream"):
         log = held(way, parquet, propensity=[f"p{k}" for k in range(K)])
         ev = op.evaluate(log, Soft(1.0), estimators=["IPW"], ratio=op.CoarseRatio())
-        bounds.append(ev.problem.source.largest_weight(ev.targets["policy"]))
+        bounds.append(largest_weight(ev.problem, ev.targets["policy"]))
     assert bounds[0] > 1
     assert bounds == pytest.approx(bounds[:1] * 3, rel=1e-12)
 
@@ -132,10 +133,10 @@ def test_one_action_per_cell_gives_the_numbers_of_the_bandit(monkeypatch):
     pi = Soft(1.0).probabilities(FRAME)
     exact = op.evaluate(log, pi, estimators=ESTIMATORS)
     short = op.evaluate(log, pi, estimators=ESTIMATORS, ratio=op.CoarseRatio(bins=K))
-    assert short.problem.source.cells is None
+    assert short.problem.cells is None
     monkeypatch.setattr(module, "as_ratio", lambda *_: Cells.of(range(K), ("own",)))
     long = op.evaluate(log, pi, estimators=ESTIMATORS, ratio=op.CoarseRatio(bins=K))
-    assert long.problem.source.cells is not None
+    assert long.problem.cells is not None
     assert long.problem.weights_known
     for name in ESTIMATORS:
         expected = exact["policy", name]
@@ -168,7 +169,7 @@ def test_more_policies_redrawn_folds_and_another_behavior_keep_the_cells():
     other = ev.with_behavior(Soft(0.5))
     direct = op.evaluate(log, TARGETS, estimators=["DML"], ratio=op.CoarseRatio(), behavior_model=Soft(0.5))
     assert other["soft", "DML"].value == pytest.approx(direct["soft", "DML"].value, rel=1e-12)
-    assert ev.redrawn(2).problem.source.cells is not None
+    assert ev.redrawn(2).problem.cells is not None
 
 
 # -- the logging policy as behavior_model= ------------------------------------------------------------
@@ -321,7 +322,7 @@ def test_reward_models_are_told_cells_since_weights_of_cells_correct_nothing_wit
     ev = op.evaluate(log, Soft(1.0), ratio=op.CoarseRatio(), **more)
     assert model.seen == 5
     q = ev.problem.columns["q", "crossfit", 0, ""]
-    np.testing.assert_array_equal(q, ev.problem.source.cells.code[log.action])
+    np.testing.assert_array_equal(q, ev.problem.cells.code[log.action])
     assert not any("tells actions of one cell apart" in n for n in ev["DML"].notes)
     own = op.evaluate(log, Soft(1.0), ratio=op.CoarseRatio(model="actions"), **more)
     assert model.seen == K

@@ -10,7 +10,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import offpolicy as op
-from offpolicy.decide.search import PolicyLearner
+from offpolicy.decide.learn import PolicyLearner
 from offpolicy.errors import PolicyError, UsageError
 from offpolicy.policies import CrossFitted
 
@@ -32,7 +32,7 @@ def log(**changes):
 
 def test_the_policy_of_a_fold_is_fitted_on_the_other_rows():
     ev = op.evaluate(log(), make_pipeline(StandardScaler(), LinearRegression()), estimators=["IPW"])
-    fold, df = ev.problem.source.folds.labels[0], frame()
+    fold, df = ev.problem.folds.labels[0], frame()
     choice = np.empty(N, dtype=int)
     for k in range(2):
         train, score = df[fold != k], df[fold == k]
@@ -60,7 +60,7 @@ def test_a_learner_that_remembers_its_rows_earns_nothing_where_there_is_nothing_
 
 def test_draws_of_the_folds_are_mixed():
     once = op.evaluate(log(), LinearRegression(), estimators=["IPW"], repeats=3)
-    draws = once.problem.source.folds.labels
+    draws = once.problem.folds.labels
     each = [op.evaluate(log(), LinearRegression(), estimators=["IPW"], folds=label) for label in draws]
     mixed = np.mean([ev.targets["policy"].probabilities(np.arange(N)) for ev in each], axis=0)
     np.testing.assert_allclose(once.targets["policy"].probabilities(np.arange(N)), mixed)
@@ -77,7 +77,7 @@ def test_no_cluster_teaches_its_own_policy():
         return "always:1"
 
     ev = op.evaluate(clustered, CrossFitted(learn), estimators=["IPW"], folds=3)
-    fold = ev.problem.source.folds.labels[0]
+    fold = ev.problem.folds.labels[0]
     assert [users & set(df["user"][fold == k]) for k, users in enumerate(seen)] == [set()] * 3
 
 

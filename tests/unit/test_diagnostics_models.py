@@ -57,15 +57,15 @@ def test_an_over_fitting_model_is_called_so():
 
 def test_nothing_is_fitted_for_a_check():
     ev = op.evaluate(LOG, better, estimators=["IPW"])
-    before = len(ev.problem.source.fits)
+    before = len(ev.problem.fits)
     assert math.isnan(ev.diagnostics["reward_model_r2"].value)
-    assert len(ev.problem.source.fits) == before == 0
+    assert len(ev.problem.fits) == before == 0
 
 
 def test_half_split_checks_its_scored_half():
     ev = op.evaluate(LOG, better, estimators=["DR-half"], folds=FOLD)
     w = (better(X) == A) / 0.5
-    half = ev.problem.scored_units("half", 0)
+    half = ev.problem.folds.scored("half", 0)
     assert float(ev.diagnostics["mean_weight"]) == pytest.approx(w[half].mean())
     assert ev.diagnostics["effective_sample_size"].details["units"] == len(half)
 

@@ -220,7 +220,7 @@ def test_another_behavior_model_refits_no_reward_model():
     for name in ("DML", "IPW"):
         assert estimated[name].value == direct[name].value != known[name].value
         assert estimated[name].std_error == direct[name].std_error
-    before, after = (ev.problem.source.fits.own for ev in (known, estimated))
+    before, after = (ev.problem.fits.own for ev in (known, estimated))
     kept = [k for k in before if k[0] == 1]
     assert all(after[k] is before[k] for k in kept)
     assert len(kept) == 2

@@ -112,7 +112,7 @@ def test_lightgbm_built_from_chunks_learns_the_reward():
     assert again["DML"].value == ev["DML"].value
     truth = np.mean(np.sin(frame["x"]) + np.where(frame["x"] > 0, 1.0, 0.0))
     assert abs(ev["DM-cf"].value - truth) < 0.1
-    assert len(ev.problem.source.fits) == 2
+    assert len(ev.problem.fits) == 2
     assert ev.problem.log.rows == 8_000
     predicted = ev.problem.decisions(ev.targets["policy"], ev.estimators[0]).q
     error = np.var(ev.problem.log.reward - predicted)

@@ -9,7 +9,7 @@ from scipy import stats
 from offpolicy.inference.confidence import pair_of
 from offpolicy.inference.estimate import Estimate
 from offpolicy.inference.family import together
-from offpolicy.inference.units import Units
+from offpolicy.inference.score_table import Units
 
 
 def pair(n, base, value, spread=1.0, seed=0):

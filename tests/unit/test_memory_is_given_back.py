@@ -82,8 +82,8 @@ def test_an_evaluation_is_gone_when_its_last_name_goes(kind, use):
         for ev in made:
             if not isinstance(ev, op.Evaluation):
                 continue
-            source = ev.problem.source
-            parts += [ev, ev.problem, source, source.store, ev.problem.table, source.nuisances]
+            source = ev.problem
+            parts += [ev, ev.problem, source, source.store, ev.problem.table, source.block.nuisances]
             parts += [*ev.estimates.values(), *ev.targets.values(), ev.logged]
         left = [weakref.ref(part) for part in parts]
         del made, parts, ev, source
@@ -94,7 +94,7 @@ def test_an_evaluation_is_gone_when_its_last_name_goes(kind, use):
 
 def test_models_of_one_policy_are_let_go_once_they_have_predicted():
     ev = op.evaluate(episodes(), POLICIES["episodes"], estimators=["DML", "DRL"])
-    fits = ev.problem.source.fits.own
+    fits = ev.problem.fits.own
     assert len(fits) == 8
     assert all(isinstance(fit, Spent) for fit in fits.values())
     again = ev.ask(estimators=["DML", "DRL", "DM-cf"])

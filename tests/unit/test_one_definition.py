@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import offpolicy as op
-from offpolicy.inference.change import change, has_lift
+from offpolicy.inference.comparison import change, has_lift
 from offpolicy.inference.figures import capitalized, measured, percent, plain
 from offpolicy.scores.catalog import headline
 from offpolicy.show import curves, html, tables
@@ -115,7 +115,7 @@ def test_the_page_has_the_figures_of_the_diagnostics(ev):
         assert tile in page
         for point in ev.diagnostics[policy, "clipping_sensitivity"].details["curve"]:
             assert f">{plain(point['value'])}<" in page
-    assert str(ev.problem.log_sums().digest) in page
+    assert str(ev.problem.sums("log").digest) in page
 
 
 def test_one_lift(ev):

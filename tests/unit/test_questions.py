@@ -174,9 +174,9 @@ def test_metrics_and_sums_are_questions(frame):
 
 def test_redrawn_folds_keep_scores_only(frame):
     ev = asked(log_of(frame))
-    before = len(ev.problem.source.store.fits), len(list(ev.problem.columns))
+    before = len(ev.problem.store.fits), len(list(ev.problem.columns))
     again = ev.redrawn(4, seed=9)
-    store = ev.problem.source.store
+    store = ev.problem.store
     assert (len(store.fits), len(list(ev.problem.columns))) == before
     assert len(again["DML"].rows) == 4
     fresh = asked(log_of(frame), repeats=4, seed=9, estimators=["DML"])

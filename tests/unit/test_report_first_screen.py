@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import offpolicy as op
-from offpolicy.inference.change import change
+from offpolicy.inference.comparison import change
 from offpolicy.scores import catalog
 from offpolicy.show import html, segments
 from offpolicy.show.answer import answers, choice

@@ -6,7 +6,7 @@ import pytest
 
 import offpolicy as op
 from offpolicy.errors import UsageError
-from offpolicy.inference.change import change
+from offpolicy.inference.comparison import change
 from offpolicy.show import calibration, charts, curves, segments, tables
 from offpolicy.show.answer import answers, question
 from offpolicy.show.provenance import command, digest

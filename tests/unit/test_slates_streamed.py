@@ -116,7 +116,7 @@ def logs(frame, path, **roles):
 def test_in_memory_read_whole_and_streamed_are_the_same(frame, path, roles, policies):
     memory, whole, streamed = logs(frame, path, **roles)
     answers = [op.evaluate(log, policies, **FEW) for log in (memory, whole, streamed)]
-    assert answers[2].problem.source.streams
+    assert answers[2].problem.streams
     assert answers[2].settings["engine"]["way"] == "stream"
     same(answers[0], answers[1])
     same(answers[0], answers[2])

@@ -147,7 +147,7 @@ def test_ratios_of_cells_by_spark_are_those_of_duckdb(session, files, way, given
     table = {"u": {"age": "old"}, "v": {"age": "old"}, "w": {"age": "new"}}
     options = {**NAMED, "propensity": None, "action_features": table, "way": way}
     ours, theirs = both(session, files, soft("x"), settings, **options, chunk_rows=700)
-    assert theirs.problem.source.cells.n == 2
+    assert theirs.problem.cells.n == 2
     assert_same(ours, theirs)
 
 

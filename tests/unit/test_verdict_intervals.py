@@ -100,7 +100,7 @@ def test_repetitions_widen_every_method():
 def test_half_sample_estimates_use_their_half():
     ev = op.evaluate(LOG, op.policies.Fixed(1), estimators=["DR-half"], reward_model=np.zeros((N, 2)))
     e = ev["DR-half"]
-    half = ev.problem.scored_units("half", 0)
+    half = ev.problem.folds.scored("half", 0)
     psi = (W * R)[half]
     assert e.sample().total == len(half)
     assert e.interval(method="t").width == pytest.approx(intervals.student(intervals.Sample.of_mean(psi)).width)

@@ -19,15 +19,15 @@ import numpy as np
 
 from offpolicy._arguments import checks_arguments
 from offpolicy._doors import door
-from offpolicy._json import write
+from offpolicy._output import write
 from offpolicy._visible import printable
 from offpolicy.errors import UsageError, did_you_mean
 from offpolicy.evaluation.result import Evaluation
 from offpolicy.evaluation.shown import Tracked, name_of
 from offpolicy.inference.family import adjusted
 from offpolicy.inference.figures import signed
-from offpolicy.inference.intervals.concentration import empirical_bernstein, implicit_exploration
-from offpolicy.inference.intervals.joint_bets import exceeds_one, gain_lower_bound, value_lower_bound
+from offpolicy.inference.intervals.betting import exceeds_one, gain_lower_bound, value_lower_bound
+from offpolicy.inference.intervals.exact import empirical_bernstein, implicit_exploration
 from offpolicy.inference.intervals.sample import Sample
 from offpolicy.inference.registry import is_balanced, names
 from offpolicy.policies.target import LOGGING_POLICY
@@ -254,7 +254,7 @@ def _is_sound(ev: Evaluation, policy: str, estimator: str, *, by_interval: bool)
 def _is_exact(ev: Evaluation, e: Estimate) -> bool:
     """Whether weights are known, not estimated, and units are independent and alike."""
     problem = ev.problem
-    return problem.log.decides_once and problem.source.weights_known and e.known() is not None
+    return problem.log.decides_once and problem.weights_known and e.known() is not None
 
 
 def _bound(evidence: Any, rate: float, method: str, sign: float, *, less_logged: bool) -> tuple[float, str]:

@@ -13,9 +13,10 @@ from offpolicy._threads import prepare_threads
 from offpolicy.columns.keys import Keys, Same, key_of
 from offpolicy.errors import DataError, UsageError
 from offpolicy.evaluation import choose
-from offpolicy.evaluation.passes import Specs
-from offpolicy.evaluation.pipeline import Pipeline
-from offpolicy.evaluation.source import Source
+from offpolicy.evaluation.block import Specs, as_array
+from offpolicy.evaluation.estimates import Estimates
+from offpolicy.evaluation.passes import prepare
+from offpolicy.evaluation.problem import Problem
 from offpolicy.evaluation.store import Store
 from offpolicy.logs.outcome import settle
 from offpolicy.models.behavior.logging_policy import as_logging_policy
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 class Answer:
     """Estimates of every policy by every estimator, and what they rest on."""
 
-    problem: Pipeline
+    problem: Problem
     targets: dict[str, Target]
     estimators: list[Estimator]
     estimates: dict[tuple[str, str], Estimate]
@@ -53,7 +54,7 @@ def answer(question: Question, store: Store | None = None) -> Answer:
     named_estimators = catalog.sensible(log) if question.estimators is None else question.estimators
     chosen = catalog.for_log(catalog.resolve(named_estimators, log.kind), log)
     # What the log decides by itself it decides by its first metric, so that all metrics have one answer.
-    first = asked.source(asked_of.names[0])
+    first = asked.problem(asked_of.names[0])
     named = choose.smoothed(first, asked.named, chosen)
     resolved = first.resolve(named)
     chosen = _for_targets(resolved, chosen, asked=question.estimators is not None)
@@ -65,8 +66,8 @@ def answer(question: Question, store: Store | None = None) -> Answer:
             choice = choose.chosen(first, resolved, chosen)
             decided = CoarseRatio() if choice.coarse else choose.EXACT
             asked = asked if choice.coarse else replace(asked, ratio=None)
-    source = asked.whole(tuple(resolved.values()))
-    source.prepare(list(resolved.values()), chosen)
+    problem = asked.whole(tuple(resolved.values()))
+    prepare(problem, list(resolved.values()), chosen)
     metric, model = question.reward, asked_of.models[asked_of.names[0]]
     model = asked_of.models.get(metric, model)
     bandit, several = log.decides_once, asked_of.are_several
@@ -77,8 +78,8 @@ def answer(question: Question, store: Store | None = None) -> Answer:
         "behavior_model": describe(question.behavior_model, log),
         "ratio": choose.described(decided),
         **({} if choice is None else {"ratio_chosen": choice.why}),
-        "folds": source.folds.k,
-        "repeats": source.folds.repeats,
+        "folds": problem.k,
+        "repeats": problem.repeats,
         "repeats_rule": "mean of the scores over repetitions; standard error of that mean",
         "discount": question.discount,
         **log.unit_kind.settings(log, float(question.discount)),
@@ -92,15 +93,13 @@ def answer(question: Question, store: Store | None = None) -> Answer:
         **choose.bandwidths_of(named),
         **log.about,
     }
-    table = store.scores(source.units)
-    label = metric if several or question.combination is not None else ""
-    problem = Pipeline(source, table, label)
-    return Answer(problem, resolved, chosen, problem.run(resolved, chosen), settings)
+    problem.label = metric if several or question.combination is not None else ""
+    return Answer(problem, resolved, chosen, Estimates(problem, problem.table).run(resolved, chosen), settings)
 
 
 @dataclass(frozen=True, eq=False)
 class _Asked:
-    """A question with its log opened and its arguments read: what the sources of all metrics share."""
+    """A question with its log opened and its arguments read: what the problems of all metrics share."""
 
     question: Question
     store: Store
@@ -111,6 +110,7 @@ class _Asked:
     ratio: Any
     keys: Keys
     policies: dict[str, Any]
+    targets: dict[str, Target]
 
     @classmethod
     def of(cls, question: Question, store: Store | None) -> _Asked:
@@ -138,16 +138,16 @@ class _Asked:
         if by_rows and opened.schema.folds is not None:
             plan = replace(plan, k=len(opened.schema.folds), repeats=1)
         folds = None if by_rows else _folds(opened, plan, question.folds)
-        return cls(question, store, plan, folds, named, behavior, ratio, _keys(question, store), {})
+        return cls(question, store, plan, folds, named, behavior, ratio, _keys(question, store), {}, {})
 
-    def source(self, metric: str, found: tuple[Target, ...] = ()) -> Source:
+    def problem(self, metric: str, found: tuple[Target, ...] = ()) -> Problem:
         """The columns of one metric."""
         question, store = self.question, self.store
         model = question.metrics.models[metric]
         specs = Specs(
-            model,
-            self.behavior,
-            question.of_marginals,
+            as_array(model),
+            as_array(self.behavior),
+            as_array(question.of_marginals),
             question.seed,
             question.n_jobs,
             float(question.discount),
@@ -161,17 +161,17 @@ class _Asked:
         }
         keys = Keys(facets, self.keys.policies)
         told = getattr(self.behavior, "sees_targets", False)
-        return Source(
+        return Problem(
             store, self.plan, self.folds, specs, metric, keys,
-            sees_targets=told, policies=self.policies, targets=found,
+            sees_targets=told, told=found, policies=self.policies, targets=self.targets,
         )  # fmt: skip
 
-    def whole(self, found: tuple[Target, ...]) -> Source:
+    def whole(self, found: tuple[Target, ...]) -> Problem:
         """The columns of what was asked about: a metric, or a weighted sum of metrics."""
         combination = self.question.combination
         if combination is None:
-            return self.source(self.question.reward, found)
-        parts = tuple((w, self.source(metric, found)) for metric, w in combination.weights)
+            return self.problem(self.question.reward, found)
+        parts = tuple((w, self.problem(metric, found)) for metric, w in combination.weights)
         return replace(parts[0][1], metric=combination.name, parts=parts)
 
 

@@ -24,7 +24,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from offpolicy.errors import NotIdentifiedError, UsageError
-from offpolicy.evaluation.pipeline import CUT, Pipeline
+from offpolicy.evaluation.estimates import CUT, Estimates
+from offpolicy.evaluation.passes import prepare
 from offpolicy.inference.estimate import INTERIOR, UNSEEN
 from offpolicy.inference.family import covariance
 from offpolicy.inference.intervals.tails import effective_size
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from offpolicy._arrays import Floats
-    from offpolicy.evaluation.source import Source
+    from offpolicy.evaluation.problem import Problem
     from offpolicy.inference.estimate import Estimate
     from offpolicy.logs.log import Log, Scan
     from offpolicy.policies.target import Target
@@ -102,7 +103,7 @@ def need_exact(log: Log, behavior_model: Any) -> None:
         )
 
 
-def chosen(source: Source, targets: Mapping[str, Target], estimators: Sequence[Estimator]) -> Choice:
+def chosen(source: Problem, targets: Mapping[str, Target], estimators: Sequence[Estimator]) -> Choice:
     """Compare both ratios on every policy, by the doubly robust score where a reward model is fitted at all."""
     modeled = any("value" in e.needs for e in estimators)
     made, policies = source.store.chosen, source.keys.policies
@@ -113,14 +114,13 @@ def chosen(source: Source, targets: Mapping[str, Target], estimators: Sequence[E
     return choice
 
 
-def _choice(source: Source, targets: Mapping[str, Target], probe: Estimator) -> Choice:
+def _choice(source: Problem, targets: Mapping[str, Target], probe: Estimator) -> Choice:
     everyone = list(targets.values())
-    source.prepare(everyone, [probe])
-    problem = Pipeline(source, ScoreTable(source.units))
+    prepare(source, everyone, [probe])
+    source.need(source.names.of(everyone, [probe], 0))
     gains = []
     for name, target in targets.items():
-        source.predict(target, probe, 0, everyone)
-        both = compared(View.of(problem, target))
+        both = compared(View.of(source, target))
         if both is None or not both.possible:
             gains.append(0.0)
             continue
@@ -140,7 +140,7 @@ def described(ratio: Any) -> str:
     return ratio if isinstance(ratio, str) else repr(ratio)
 
 
-def smoothed(source: Source, named: dict[str, Any], estimators: Sequence[Estimator]) -> dict[str, Any]:
+def smoothed(source: Problem, named: dict[str, Any], estimators: Sequence[Estimator]) -> dict[str, Any]:
     """Policies with what `ratio=` makes of them: those that name a number get a kernel and its bandwidth."""
     ratio = source.specs.ratio
     if not isinstance(ratio, KernelRatio):
@@ -191,7 +191,7 @@ def candidates(span: tuple[float, float]) -> list[float]:
 
 
 def _chosen(
-    source: Source, points: dict[str, Any], ratio: KernelRatio, probes: list[Estimator]
+    source: Problem, points: dict[str, Any], ratio: KernelRatio, probes: list[Estimator]
 ) -> list[tuple[str, Smoothed]]:
     """Each policy with its bandwidth by Lepski's rule, one for each probe."""
     span = source.store.log.action_range
@@ -207,12 +207,11 @@ def _chosen(
         for name, policy in points.items()
     }
     widest = list(source.resolve(trials).values())
-    source.prepare(widest, probes)
+    prepare(source, widest, probes)
     resolved = {t.name: t for target in widest for t in target.all}
-    pipeline = Pipeline(source, ScoreTable(source.units))
-    made = pipeline.run(resolved, probes, closes=False)
+    made = Estimates(source, ScoreTable(source.units)).run(resolved, probes, closes=False)
     sizes = {name: effective_size(source.columns["pi_e", name], None) for name in resolved}
-    cut = {t.name: source.reach(t, half=False).cut_share > CUT for t in resolved.values()}
+    cut = {t.name: source.reach(t).cut_share > CUT for t in resolved.values()}
     most = CUT_WIDEST * (span[1] - span[0])
     out, renamed = [], {}
     for name, policy in points.items():
@@ -232,8 +231,28 @@ def _chosen(
             width = min(widths, key=lambda h: abs(h - each.ratio.width))
             renamed[new] = trial_name(name, width)
             source.keys.policies[new] = source.store.tokens.of(final)
-    source.adopt(renamed, [t.name for t in resolved.values()])
+    _adopt(source, renamed, {t.name for t in resolved.values()})
     return out
+
+
+def _adopt(source: Problem, renamed: dict[str, str], trials: set[str]) -> None:
+    """Keep what a stream predicted for some trials under {new: old} names, and let go of all trials."""
+    said, reaches, known = source.said, ("full", "half"), source.store.targets
+    if source.streams:  # no further pass is needed for these
+        for new, old in renamed.items():
+            for name in list(source.columns):
+                if isinstance(name, tuple) and name[-1] == old:
+                    source.columns.alias((*name[:-1], new), name)
+            for which in reaches:
+                said["reach", which, new] = said["reach", which, old]
+    source.columns.drop(lambda name: isinstance(name, tuple) and name[-1] in trials)
+    for trial in trials:
+        for which in reaches:
+            said.pop(("reach", which, trial))
+        source.policies.pop(trial, None)
+        source.targets.pop(trial, None)
+    for key in [key for key in known if key[0] in trials]:
+        del known[key]
 
 
 def _named(name: str, policy: Smoothed) -> list[tuple[str, Smoothed]]:

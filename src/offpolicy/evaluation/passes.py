@@ -1,127 +1,176 @@
-"""The pass: what models predict of one block of a log, and what adds up over blocks."""
+"""The pass: what is asked for and not there is fitted, then made in one pass over the blocks of a log."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from offpolicy._arrays import is_constant
+from offpolicy._progress import FITTING, track
+from offpolicy.columns.keys import WITHOUT_FOLDS
 from offpolicy.columns.store import Columns
-from offpolicy.errors import ModelError
-from offpolicy.evaluation.block import Block
-from offpolicy.inference.reach import masses, reach
-from offpolicy.inference.units import Units
-from offpolicy.logs.given import plain_numbers
-from offpolicy.logs.layout import in_log_order
-from offpolicy.models.fitting.crossfit import CrossFit
-from offpolicy.models.fitting.episodes import EpisodeFit
-from offpolicy.policies.coarse import Cells
-from offpolicy.policies.target import Target, resolve
+from offpolicy.errors import DataError
+from offpolicy.evaluation.block import EMPHASIZED, SUMS, Block, Task, kind_of
+from offpolicy.models.fitting import streamed as fitting
+from offpolicy.policies.target import resolve
 from offpolicy.splits.folds import Folds
-from offpolicy.trust.sums import log_sums
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
-    from offpolicy._arrays import Array
+    from offpolicy._arrays import Ints
+    from offpolicy.columns.store import Name
+    from offpolicy.evaluation.problem import Problem
     from offpolicy.logs.log import Log
-    from offpolicy.models.fitting.store import FitStore
+    from offpolicy.policies.target import Target
     from offpolicy.scores.catalog import Estimator
-    from offpolicy.splits.folds import Plan, Split
-
-BASE = ("action", "propensity", "batch", "cluster", "weight")
 
 
-@dataclass(frozen=True)
-class Specs:
-    """The models that a user asked for: of one metric, of π_b, of ratios."""
-
-    model: Any = None
-    behavior_model: Any = None
-    ratio_model: Any = None
-    seed: int = 0
-    n_jobs: int | None = None
-    discount: float = 1.0
-    ratio: Any = None  # what `as_ratio` made of ratio=; None: of the logged action itself
-
-    @property
-    def cells(self) -> Cells | None:
-        """Cells of actions that the ratios are of; None where they are of actions."""
-        return self.ratio if isinstance(self.ratio, Cells) else None
+def need(p: Problem, names: Sequence[Name]) -> None:
+    """Make the columns and sums of these names that are not there."""
+    for _, part in p.parts:
+        need(part, names)
+    missing = [name for name in dict.fromkeys(names) if not _has(p, name)]
+    if not missing:
+        return
+    if not p.streams:
+        p.block.make(missing)
+        return
+    with track(FITTING, unfitted(p, missing)):
+        notes = fitting.fit(p, missing, lambda log, at: _training(p, log, at, missing))
+    p.store.notes = tuple(dict.fromkeys((*p.store.notes, *notes)))
+    _over_blocks(p, missing)
 
 
-@dataclass(frozen=True, eq=False)
-class Predict:
-    """What is done with one block; plain values, so that it can be sent to other machines."""
-
-    plan: Plan
-    specs: Specs
-    fits: FitStore
-    policies: dict[str, Any]
-    estimators: Sequence[Estimator]
-    behaviors: tuple[tuple[Split, int], ...] = ()
-    base: bool = True
-    rows: int = 0  # of the whole log, where sums for the checks are made in this pass
-
-    def __call__(self, log: Log, folds: Folds | None = None) -> tuple[dict[Any, Array], dict[Any, Any], dict[Any, Any]]:
-        """Columns of the block, what adds up over blocks, and what models have to say."""
-        folds = self.plan.block(log.units, labels=log.fold) if folds is None else folds
-        resolved = {name: resolve(name, policy, log) for name, policy in self.policies.items()}
-        fits = nuisances_of(log, folds, self.specs, self.fits, tuple(resolved.values()))
-        columns, cells, notes = Columns(limit=2**62), self.specs.cells, dict[Any, Any]()
-        block = Block(0, log, folds, fits, self.specs.discount, columns, notes, cells)
-        block.predict([t for target in resolved.values() for t in target.all], self.estimators)
-        for split, repeat in self.behaviors:
-            block.behavior(split, repeat)
-        for target in resolved.values():
-            block.pi_e(target)
-        if self.base:
-            self._put_base(log, folds, columns)
-        mass, square = masses(Units(log.layout.n_units, log.count, log.weight))
-        seen = [t if cells is None else cells.target(t) for t in resolved.values()]
-        unit = log.layout.unit
-        sums: dict[Any, Any] = {
-            ("reach", which, t.name): reach(fits.behaviors.log, t, (mass * scored)[unit], (square * scored)[unit])
-            for each in seen
-            for t in each.all
-            for which, scored in (("full", 1.0), ("half", folds.half[0]))
-        }
-        if self.rows:
-            sums["log"] = log_sums(log, rows=float(self.rows))
-        return {name: columns[name] for name in columns}, sums, notes
-
-    def _put_base(self, log: Log, folds: Folds, columns: Columns) -> None:
-        """What is known of every row, and its folds."""
-        for name in BASE:
-            values = getattr(log, name)
-            if values is not None and not is_constant(values):
-                columns.put(name, 0, values)
-        for name, values in log.metrics.items():
-            columns.put(("metric", name), 0, values)
-        for r in range(folds.repeats):
-            columns.put(("fold", r), 0, folds.labels[r].astype(np.int32))
-            columns.put(("half", r), 0, folds.half[r])
+def _has(p: Problem, name: Any) -> bool:
+    return name in p.said if kind_of(name) in SUMS else name in p.columns
 
 
-def nuisances_of(log: Log, folds: Folds, specs: Specs, fits: FitStore, targets: tuple[Target, ...]) -> Any:
-    """The models of a log in memory, or of a block, as its kind needs them."""
-    behavior = in_log_order(as_array(specs.behavior_model), log)
-    model = in_log_order(as_array(specs.model), log)
-    if log.decides_once:
-        return CrossFit(log, folds, model, behavior, specs.seed, fits, targets, specs.cells)
-    ratios = in_log_order(as_array(specs.ratio_model), log)
-    return EpisodeFit(log, folds, model, behavior, specs.seed, fits, specs.discount, ratios, targets)
+def prepare(p: Problem, targets: Sequence[Target], estimators: Sequence[Estimator]) -> None:
+    """Begin fits on threads, or make all that the estimates and checks of a stream look at, in one pass."""
+    for _, part in p.parts:
+        prepare(part, targets, estimators)
+    if p.parts:
+        return
+    if not p.streams:
+        wanted: list[Any] = p.names.of(targets, estimators)
+        values = [n for n in wanted if n[0] == "v" and not n[1].startswith(EMPHASIZED)]
+        p.block.nuisances.prepare(list(dict.fromkeys((n[1], n[2]) for n in values)))
+        return
+    every = [t for target in targets for t in target.all]
+    names = p.names.of(every, estimators)
+    names += [("pi_e", t.name) for t in every]
+    names += [("reach", which, t.name) for t in every for which in ("full", "half")]
+    if p.by_rows:
+        names += ["action", *(("fold", repeat) for repeat in range(p.repeats))]
+    if p.is_first:
+        names.append("log")
+    need(p, names)
 
 
-def as_array(model: Any) -> Any:
-    """Arrays and nested lists as numbers, checked; everything else is left as it is."""
-    if isinstance(model, list | tuple | np.ndarray):
-        return plain_numbers(model, "an array of predictions", ModelError)
-    return model
+def unfitted(p: Problem, names: Sequence[Name]) -> int:
+    """How many models of values and of π_b are still to be fitted for some columns, for progress."""
+    if p.parts:
+        return sum(unfitted(part, names) for _, part in p.parts)
+    keys = {key for name in names for key in fitting.fit_keys(p, name)}
+    return sum(key not in p.fits for key in keys)
 
 
-def part_of(folds: Folds, units: Any) -> Folds:
-    """Folds of some units of a log."""
+def close(p: Problem) -> None:
+    """Give up fits that have not begun."""
+    for each in (p, *(part for _, part in p.parts)):
+        each.fits.close()
+
+
+def forget(p: Problem, draws: int) -> None:
+    """Let go of columns and fits of draws of the folds from the given one on; they can be made again."""
+    for _, part in p.parts:
+        forget(part, draws)
+    folded = {"pi_b", "raised", "q", "v", "marginal"}
+    p.columns.drop(
+        lambda name: kind_of(name) in folded and name[1] not in WITHOUT_FOLDS and name[2] >= draws  # type: ignore[index]
+    )
+    for key in p.fits.own:
+        if key[-1] != "full" and key[-2 if "fold" in key[-3:-2] else -1] >= draws:
+            del p.fits.fits[p.keys(key)]
+
+
+# -- blocks ----------------------------------------------------------------------------------------------
+
+
+def _named(p: Problem, names: Sequence[Any], *, told: bool) -> list[str]:
+    """Policies that some columns are of; first those that a model of π_b is told of."""
+    wanted = {name[-1] for name in names if isinstance(name, tuple)}
+    every = [t.name for t in p.told] if told else []
+    for policy, target in p.targets.items():
+        if policy in p.policies and wanted & {of for t in target.all for of in (t.name, t.values_of)}:
+            every.append(policy)
+    return list(dict.fromkeys(every))
+
+
+def _training(p: Problem, log: Log, at: Ints, names: Sequence[Name]) -> Block:
+    """Some units in memory as a block whose fits are the log's; ``at`` says which they are."""
+    folds = p.plan.block(log.units, labels=log.fold) if p.by_rows else _part_of(p.folds, at)
+    found = {name: resolve(name, p.policies[name], log) for name in _named(p, names, told=True)}
+    fits = p.specs.nuisances(log, folds, p.fits, tuple(found.values()))
+    return Block(log, folds, fits, found, Columns(), {}, p.specs)
+
+
+def _part_of(folds: Folds, units: Any) -> Folds:
     return Folds(folds.labels[:, units], folds.half[:, units], folds.k)
+
+
+def _over_blocks(p: Problem, names: Sequence[Name]) -> None:
+    """Make every name of every block; columns are kept in the blocks of the first pass, or whole where narrow."""
+    scan, first = p.opened, p.by_rows and "action" not in p.columns
+    policies = {name: p.policies[name] for name in _named(p, names, told=p.sees_targets)}
+    task = Task(p.plan, p.specs, p.fits.closed(), policies, names, float(scan.rows))
+    later: dict[Any, list[Any]] = {}
+    sums: dict[Any, Any] = {}
+    with track("reading and predicting", scan.rows) as advance:
+        for number, (columns, summed, notes) in enumerate(_run(p, task)):
+            for name, values in columns.items():
+                if first:
+                    p.columns.put(name, number, values)
+                elif name not in p.columns:
+                    later.setdefault(name, []).append(values)
+            for name, part in summed.items():
+                known = sums.get(name)
+                sums[name] = part if known is None else known if part is None else known + part
+            for name, note in notes.items():
+                if name not in p.said:
+                    p.said[name] = note
+            advance(max(map(len, columns.values()), default=0))
+    for name, made in sums.items():
+        p.said[name] = made
+    _put_later(p, later)
+
+
+def _run(p: Problem, task: Task) -> Iterator[Any]:
+    """What a task makes of each block, in order."""
+    if p.by_rows:
+        yield from p.opened.run(task)
+        return
+    first = 0
+    for block in p.opened.blocks():
+        yield task(block, _part_of(p.folds, slice(first, first + block.n)))
+        first += block.n
+
+
+def _put_later(p: Problem, later: dict[Any, list[Any]]) -> None:
+    """Columns of a later pass in the blocks of the first: rows come in one order, borders need not."""
+    borders: Any = None
+    for name, parts in later.items():
+        whole = np.concatenate(parts)
+        if not p.by_rows:
+            p.columns.put(name, 0, whole)
+            continue
+        if len(whole) != p.log.rows:
+            raise DataError(
+                f"the log changed while it was read: {p.log.rows:,} rows came first, and now {len(whole):,}."
+            )
+        if borders is None:
+            sizes = [len(p.columns.block("action", b)) for b in range(p.columns.blocks)]
+            borders = np.cumsum(sizes)[:-1]
+        for number, values in enumerate(np.split(whole, borders)):
+            p.columns.put(name, number, values)

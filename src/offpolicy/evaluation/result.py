@@ -18,6 +18,8 @@ from offpolicy.evaluation import returns as distributions
 from offpolicy.evaluation import step_curves as curves_by_step
 from offpolicy.evaluation import value_curve as curves
 from offpolicy.evaluation.answer import answer
+from offpolicy.evaluation.estimates import Estimates
+from offpolicy.evaluation.passes import forget
 from offpolicy.evaluation.question import Combination
 from offpolicy.evaluation.travel import packed, unpacked
 from offpolicy.logs.metrics import check_metric
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-    from offpolicy.evaluation.pipeline import Pipeline
+    from offpolicy.evaluation.problem import Problem
     from offpolicy.evaluation.question import Asked, Question
     from offpolicy.evaluation.shown import Decision, Origin, Section
     from offpolicy.evaluation.store import Store
@@ -59,7 +61,7 @@ class Evaluation:
     """
 
     question: Question
-    problem: Pipeline
+    problem: Problem
     targets: dict[str, Target]
     estimators: list[Estimator]
     estimates: dict[tuple[str, str], Estimate]
@@ -102,7 +104,7 @@ class Evaluation:
         >>> ev.ask(behavior_model="shares").settings["behavior_model"]
         'shares'
         """
-        made = Evaluation.of(self.question.but(**changes), self.problem.source.store)
+        made = Evaluation.of(self.question.but(**changes), self.problem.store)
         return made if self.origin is None else replace(made, origin=self.origin)
 
     @property
@@ -146,7 +148,7 @@ class Evaluation:
     @cached_property
     def logged(self) -> Estimate:
         """Estimate of the logging policy's own value."""
-        return self.problem.logged()
+        return Estimates(self.problem, self.problem.table).logged()
 
     def __getitem__(self, key: tuple[str, str] | str) -> Estimate:
         """``ev["policy", "DML"]``; ``ev["policy"]`` is its headline, and with one policy ``ev["DML"]`` will do."""
@@ -266,12 +268,12 @@ class Evaluation:
         if key not in self._kept:
             ratio = self.question.ratio
             if choose.is_auto(ratio):  # decided already
-                coarse = self.problem.source.cells is not None
+                coarse = self.problem.cells is not None
                 ratio = CoarseRatio() if coarse else choose.EXACT
             again = self.ask(repeats=repeats, estimators=[chosen], seed=seed, ratio=ratio)
             # Of a draw of the folds the scores are all that is needed.
             same = again.question.seed == self.question.seed
-            again.problem.source.forget(self.problem.source.repeats if same else 0)
+            forget(again.problem, self.problem.repeats if same else 0)
             self._kept[key] = again
         return self._kept[key]
 

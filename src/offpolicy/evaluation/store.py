@@ -10,7 +10,7 @@ from offpolicy.columns.store import Columns
 from offpolicy.inference.score_table import ScoreTable
 
 if TYPE_CHECKING:
-    from offpolicy.inference.units import Units
+    from offpolicy.inference.score_table import Units
     from offpolicy.models.fitting.tables import Tables
     from offpolicy.policies.target import Target
 
@@ -69,7 +69,7 @@ class Store:
 
 @dataclass(eq=False)
 class Said:
-    """What models say of columns by their names in one question, kept by their keys."""
+    """Sums, and what models say of columns, by their names in one question, kept by their keys."""
 
     said: dict[Any, Any]
     key: Keys
@@ -80,6 +80,13 @@ class Said:
     def __setitem__(self, name: Any, value: Any) -> None:
         self.said[self.key(name)] = value
 
+    def __contains__(self, name: object) -> bool:
+        return self.key(name) in self.said
+
     def get(self, name: Any, default: Any = None) -> Any:
         """What is said of a column, or a default."""
         return self.said.get(self.key(name), default)
+
+    def pop(self, name: Any, default: Any = None) -> Any:
+        """The same, and let it go."""
+        return self.said.pop(self.key(name), default)

@@ -100,12 +100,12 @@ def value_curve(ev: Evaluation, grid: Any = None, *, level: float = 0.95, estima
     >>> curve.frame()["action"].tolist(), bool(curve.value[1] > curve.value[0])
     ([2.0, 5.0, 8.0], True)
     """
-    source = ev.problem.source
-    if source.store.log.space.span is None:
+    problem = ev.problem
+    if problem.log.space.span is None:
         raise UsageError(
             "value_curve() is for a log whose actions are numbers: build it with action_kind='continuous'."
         )
-    points = _grid(source.log) if grid is None else np.asarray(grid, dtype=np.float64)
+    points = _grid(problem.log) if grid is None else np.asarray(grid, dtype=np.float64)
     if points.ndim != 1 or len(points) == 0 or not np.isfinite(points).all():
         raise UsageError(f"grid= must be a list of numbers. Got {grid!r:.60} instead.")
     if len(np.unique(points)) < len(points):

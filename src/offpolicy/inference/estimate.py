@@ -21,8 +21,7 @@ from offpolicy._visible import printable
 from offpolicy.errors import DataError, UsageError, first_rows
 from offpolicy.inference import arithmetic
 from offpolicy.inference.intervals.sample import Interval, Sample
-from offpolicy.inference.score_table import MOST_ROWS, SMALL, Affine, EvidenceColumns, ScoreTable
-from offpolicy.inference.units import Units
+from offpolicy.inference.score_table import MOST_ROWS, SMALL, Affine, EvidenceColumns, ScoreTable, Units
 from offpolicy.scores.control_variates import best_difference
 
 if TYPE_CHECKING:
@@ -348,7 +347,7 @@ class Estimate:
         method : str
             Of the interval, as in `interval`.
         """
-        from offpolicy.inference.inversion import p_value
+        from offpolicy.inference.confidence import p_value
 
         if alternative not in {"two-sided", "greater", "less"}:
             raise UsageError(f"alternative= must be 'two-sided', 'greater' or 'less'. Got {alternative!r} instead.")
@@ -625,7 +624,7 @@ class Estimate:
         )
 
     def _repr_html_(self) -> str:
-        from offpolicy.inference.display import estimate_html
+        from offpolicy.inference.figures import estimate_html
 
         return estimate_html(self)
 

@@ -12,9 +12,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from offpolicy._visible import printable
-from offpolicy.inference.display import interval_text
 from offpolicy.inference.family import adjusted, together
-from offpolicy.inference.figures import measured
+from offpolicy.inference.figures import interval_text, measured
 from offpolicy.policies.target import LOGGING_POLICY
 from offpolicy.scores.catalog import headline
 
@@ -107,7 +106,7 @@ class Pareto:
         return str(self)
 
     def _repr_html_(self) -> str:
-        from offpolicy.inference.display import pareto_html
+        from offpolicy.inference.figures import pareto_html
 
         return pareto_html(self)
 

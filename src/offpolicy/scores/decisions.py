@@ -345,9 +345,11 @@ def variance_emphasis(d: Decisions) -> Floats:
 
     Farajtabar et al. 2018: with them the fitted q_t minimizes the variance of the doubly robust score. Here
     they weight the recursion's own targets R_t + γ v_{t+1}, which are far less noisy than the importance-
-    weighted returns of the original. A common factor changes no weighted mean, so the largest weight is 1
+    weighted returns of the original. A common factor changes no weighted mean: of episodes the largest weight is 1,
     and no horizon overflows.
     """
+    if d.layout.is_single:
+        return np.asarray((d.pi_e / d.pi_b) ** 2 * (1 - d.pi_b))
     with np.errstate(divide="ignore"):
         logs = 2 * (d.log_rho + np.log(d.gamma)) + np.log1p(-np.minimum(d.pi_b, 1.0))
     highest = float(logs.max(initial=-np.inf))

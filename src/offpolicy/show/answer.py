@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from offpolicy.inference.change import Change, change
+from offpolicy.inference.comparison import Change, change
 from offpolicy.inference.figures import DASH, capitalized, count, level_text, percent, plain, plural_of, signed
 from offpolicy.logs.words import unit_word
 from offpolicy.policies.target import LOGGING_POLICY
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from offpolicy.evaluation.result import Evaluation
     from offpolicy.evaluation.shown import Traffic
     from offpolicy.inference.comparison import Comparison
-    from offpolicy.inference.intervals.multiple import BestPolicy
+    from offpolicy.inference.family import BestPolicy
     from offpolicy.logs.log import Log
     from offpolicy.trust import Findings
     from offpolicy.trust.finding import Finding

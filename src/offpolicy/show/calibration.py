@@ -14,6 +14,7 @@ import numpy as np
 from scipy import special
 
 from offpolicy._arrays import quantiles
+from offpolicy.evaluation.problem import behavior_calibration
 from offpolicy.show.tables import summary
 from offpolicy.trust.significance import same_but_rounding
 
@@ -78,7 +79,7 @@ def behavior(view: View, level: float = 0.95) -> list[Row]:
 
     Empty where only the probability of the logged action is known.
     """
-    sums = view.problem.behavior_calibration(view.split)
+    sums = behavior_calibration(view.problem, view.split)
     if sums is None:
         return []
     rows: list[Row] = []

@@ -13,7 +13,7 @@ from offpolicy.show.markup import table
 from offpolicy.show.sections import figure
 
 if TYPE_CHECKING:
-    from offpolicy.decide.learned import Learned
+    from offpolicy.decide.learners import Learned
     from offpolicy.decide.select import Selection
 
 

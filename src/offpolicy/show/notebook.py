@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from offpolicy._visible import esc
-from offpolicy.inference.display import small_table
-from offpolicy.inference.figures import capitalized
+from offpolicy.inference.figures import capitalized, small_table
 from offpolicy.show.answer import answers
 from offpolicy.show.markup import sentence
 from offpolicy.show.text import cells, headings, metrics_line

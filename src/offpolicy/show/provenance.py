@@ -47,7 +47,7 @@ def digest(evaluation: Evaluation) -> str:
     The same rows in any order, compressed or streamed, have the same digest on every machine; a changed
     action, reward, propensity, context, batch, cluster or weight changes it.
     """
-    return str(evaluation.problem.log_sums().digest)
+    return str(evaluation.problem.sums("log").digest)
 
 
 def settings(evaluation: Evaluation) -> dict[str, str]:

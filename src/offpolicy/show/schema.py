@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
-from offpolicy._json import write
+from offpolicy._output import write
 from offpolicy.errors import NotIdentifiedError
 from offpolicy.evaluation.shown import Origin, Traffic
 from offpolicy.scores.catalog import headline

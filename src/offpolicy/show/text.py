@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 from offpolicy._progress import track
 from offpolicy._visible import visible
 from offpolicy.errors import NotIdentifiedError
-from offpolicy.inference.change import change
-from offpolicy.inference.display import align
-from offpolicy.inference.figures import level_text, plural_of
+from offpolicy.inference.comparison import change
+from offpolicy.inference.figures import align, level_text, plural_of
 from offpolicy.logs.words import DETAIL, unit_word
 from offpolicy.policies.target import LOGGING_POLICY
 from offpolicy.show.answer import answers, best_policies

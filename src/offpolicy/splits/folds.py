@@ -102,6 +102,10 @@ class Folds:
         """Whether the half-sample split is the first of two folds."""
         return self.k == 2
 
+    def scored(self, split: Split, repeat: int) -> Ints | None:
+        """Units that a split scores; None means all."""
+        return np.flatnonzero(self.half[repeat]) if split == "half" else None
+
     def parts(self, split: Split, repeat: int) -> list[Part]:
         """The fits a split needs, each with the units it scores."""
         keys = part_keys(split, repeat, self.k)

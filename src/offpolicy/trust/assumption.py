@@ -52,7 +52,7 @@ def outcomes_of(ev: Evaluation) -> list[Settled]:
 
 def of_cells(ev: Evaluation) -> str:
     """What ratios of cells assume; empty where ratios are of actions."""
-    cells = ev.problem.source.cells
+    cells = ev.problem.cells
     if cells is None:
         return ""
     return COARSE.format(", ".join(cells.features), f"{cells.n:,} cells of {len(cells.code):,} actions")
@@ -67,7 +67,7 @@ def of_propensities(ev: Evaluation) -> str:
     gamma = ev.settings.get("gamma")
     if gamma is not None:
         return ACCEPTED.format(gamma)
-    return GIVEN if ev.problem.source.behavior_given else ASSUMES
+    return GIVEN if ev.problem.behavior_given else ASSUMES
 
 
 def of_policy(ev: Evaluation, policy: str) -> str:
@@ -119,9 +119,9 @@ def grounds(ev: Evaluation, policy: str, level: float) -> tuple[list[str], bool]
         return [*doubts, *untested(ev, policy)], False
     gamma = ev.settings.get("gamma")
     if gamma is None:
-        how = f"Propensities were {'given' if ev.problem.source.behavior_given else 'fitted'}, not logged"
+        how = f"Propensities were {'given' if ev.problem.behavior_given else 'fitted'}, not logged"
         remedy = remedy_of(ev.problem.log)
-        if ev.problem.source.cells is not None and ev.problem.log.propensity is not None:
+        if ev.problem.cells is not None and ev.problem.log.propensity is not None:
             how, remedy = OF_CELLS, f"Give the logging policy as behavior_model=. {remedy}"
         return [f"{how}, so the estimate {of_propensities(ev)}. {remedy}", *doubts, *untested(ev, policy)], False
     view = View.of(ev.problem, ev.targets[policy])
@@ -140,7 +140,7 @@ def grounds(ev: Evaluation, policy: str, level: float) -> tuple[list[str], bool]
 
 def untested(ev: Evaluation, policy: str) -> list[str]:
     """A reason for caution where ratios are of cells, and the check of them could not be made."""
-    if ev.problem.source.cells is None or ev.diagnostics[policy][NAME].ran:
+    if ev.problem.cells is None or ev.diagnostics[policy][NAME].ran:
         return []
     return [UNTESTED.format(of_cells(ev))]
 

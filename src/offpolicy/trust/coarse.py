@@ -72,10 +72,12 @@ class Comparison:
 
 def compared(view: View) -> Comparison | None:
     """Both ratios of one policy on one log; None where the exact one is not known."""
-    exact = view.problem.exact_ratio(view.target)
-    if exact is None or not view.decisions.layout.is_single:
+    columns = view.problem.columns
+    own = columns.get(("own", "pi_b"))
+    if own is None or not view.decisions.layout.is_single:
         return None
-    d, exact = view.decisions, exact[view.rows]
+    # Ratios of the logged actions themselves.
+    d, exact = view.decisions, (columns["own", "pi_e", view.target.name] / own)[view.rows]
     left: Floats
     if view.value_split is None:
         left = d.reward - view.units.mean(d.reward)
@@ -97,7 +99,7 @@ def compared(view: View) -> Comparison | None:
 
 def findings(view: View) -> list[Finding]:
     """The checks, where ratios are coarse: of the policy's own weights, or of the log where these carry no test."""
-    if view.problem.source.cells is None:
+    if view.problem.cells is None:
         return []
     both = compared(view)
     if both is None:
@@ -114,7 +116,7 @@ def _leaning(view: View) -> Finding:
     earn the same beyond the model, whatever the model gets wrong of cells. Policies are seldom made without regard to
     what the logging policy preferred: what cells lose shows here first.
     """
-    leaning = view.problem.leaning
+    leaning = view.problem.columns.get(("own", "leaning"))
     if leaning is None or not view.decisions.layout.is_single:
         return not_applicable(LEANING, UNSEEN)
     d, own = view.decisions, leaning[view.rows]

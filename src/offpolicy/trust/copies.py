@@ -22,7 +22,6 @@ import numpy as np
 from offpolicy.models.behavior.copier import copied, expected
 from offpolicy.models.fitting.encode import Encoded, encode_table
 from offpolicy.policies.blocks import blocks
-from offpolicy.policies.target import resolve
 from offpolicy.trust.draws import counts_and_weights
 from offpolicy.trust.finding import Finding, about_arms, judged, not_applicable
 from offpolicy.trust.hashes import joined, mixed, table_columns
@@ -136,18 +135,6 @@ def sampled(block: Any, target: Target) -> Sampled:
     return Sampled(len(of_rows), hashes, _taken(context.learner_table, first), total, shares, rows, of_rows[rows])
 
 
-@dataclass(frozen=True, eq=False)
-class SampleBlock:
-    """What is done with one block of a stream; plain values, so that it can be sent to other machines."""
-
-    name: str
-    policy: Any
-
-    def __call__(self, block: Any) -> Sampled:
-        """The sample of the block."""
-        return sampled(block, resolve(self.name, self.policy, block))
-
-
 @about_arms(NAME)
 def finding(view: View, *, declared: bool = False) -> Finding:
     """How much better the policy does on these rows than its copy, in standard errors."""
@@ -159,7 +146,7 @@ def finding(view: View, *, declared: bool = False) -> Finding:
         why = "the policy was refitted without the rows it is judged by."
     elif not d.layout.is_single:
         why = "looked for in single decisions only."
-    elif view.problem.source.cells is not None:
+    elif view.problem.cells is not None:
         why = "looked for where ratios are of actions, not of cells."
     if why:
         return not_applicable(NAME, why)
@@ -169,7 +156,7 @@ def finding(view: View, *, declared: bool = False) -> Finding:
             return _said(0.0, f"it earns what the reward model expects (z = {gained:.2g})")
     if np.ptp(d.ratio) < SAME:
         return _said(0.0, "it does what the logging policy did")
-    sample = view.problem.source.sampled(view.target)
+    sample = view.problem.sums("sampled", view.target.name)
     shares = sample.shares / sample.mass[:, None]
     if len(shares) < FEWEST or np.ptp(shares, axis=0).max() < SAME:
         return _said(0.0, "it does the same in every context, or contexts are few")

@@ -28,14 +28,14 @@ from offpolicy.trust.view import View
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from offpolicy.evaluation.pipeline import Pipeline
+    from offpolicy.evaluation.problem import Problem
     from offpolicy.inference.estimate import Estimate
     from offpolicy.policies.target import Target
     from offpolicy.scores.catalog import Estimator
 
 
 def diagnose(
-    problem: Pipeline,
+    problem: Problem,
     targets: Mapping[str, Target],
     estimates: Mapping[tuple[str, str], Estimate] | None = None,
     estimators: Sequence[Estimator] = (),
@@ -45,7 +45,7 @@ def diagnose(
 
     Parameters
     ----------
-    problem : Pipeline
+    problem : Problem
         The log with its nuisances; nothing is refitted.
     targets : {name: Target}
         The policies.
@@ -68,7 +68,7 @@ def diagnose(
             ]
             by_policy[name] = Findings(findings)
             advance(note=name)
-    return Diagnostics(Findings(log_findings(problem.log, problem.log_sums())), by_policy)
+    return Diagnostics(Findings(log_findings(problem.log, problem.sums("log"))), by_policy)
 
 
 def _of(estimates: Mapping[tuple[str, str], Estimate], policy: str) -> dict[str, Estimate]:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from offpolicy._visible import visible
-from offpolicy.inference.change import has_lift
+from offpolicy.inference.comparison import has_lift
 from offpolicy.inference.family import adjusted
 from offpolicy.inference.figures import level_text
 from offpolicy.inference.intervals.sample import check_level
@@ -105,7 +105,7 @@ def assumption(ev: Evaluation) -> str:
     if ev.problem.weights_known:
         rests = "This assumes the logged propensities are the ones actually used."
         return f"{rests} It {ev.assumption}. {unseen}" if ev.assumption else f"{rests} {unseen}"
-    how = "given" if ev.problem.source.behavior_given else "estimated"
+    how = "given" if ev.problem.behavior_given else "estimated"
     return f"The propensities were {how}: this {ev.assumption}. {unseen}"
 
 

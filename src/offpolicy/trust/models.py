@@ -148,8 +148,7 @@ def reward_by_batch(view: View) -> Finding:
         return not_applicable(name, NO_MODEL)
     if not view.units.has_batches:
         return not_applicable(name, "the log has no batches.")
-    fitter = getattr(view.problem.source, "nuisances", None)
-    if isinstance(getattr(fitter, "reward_model", None), np.ndarray):
+    if isinstance(view.problem.specs.model, np.ndarray):
         return not_applicable(name, "predictions were given, and may be made differently in each batch.")
     d, m = view.decisions, view.mass
     size, number = int(batch.max()) + 1, np.bincount(batch, view.count)

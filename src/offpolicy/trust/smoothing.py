@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from offpolicy.inference.bend import Bend, agreed, bend, width_of
 from offpolicy.scores import formulas as scores
 from offpolicy.scores.catalog import BEHAVIOR, BOTH, Estimator, headline
 from offpolicy.trust.finding import Finding, judged, not_applicable
@@ -12,7 +15,9 @@ from offpolicy.trust.finding import Finding, judged, not_applicable
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from offpolicy.evaluation.problem import Problem
     from offpolicy.inference.estimate import Estimate
+    from offpolicy.policies.target import Target
     from offpolicy.trust.view import View
 
 NAME = "smoothing_bias"
@@ -24,7 +29,7 @@ def break_finding(view: View) -> Finding:
     """Whether the mean reward has a corner or a jump at the policy's number, where a window never is narrow enough."""
     needs = BEHAVIOR if view.value_split is None else BOTH
     probe = Estimator("check", scores.doubly_robust, view.split, needs)
-    found = view.problem.bend(view.target, probe)
+    found = bent(view.problem, view.target, probe)
     if found is None:
         return not_applicable(BREAK, "too few rows lie on both sides of the policy's number to tell.")
     what = {
@@ -39,6 +44,28 @@ def break_finding(view: View) -> Finding:
     made = judged(BREAK, abs(found.z), f"{what}{sure}.", details)
     # One side of a jump is outside of the interval, however many rows there are.
     return replace(made, level="alarm") if found.kind == "jump" else made
+
+
+def bent(problem: Problem, target: Target, estimator: Estimator) -> Bend | None:
+    """Whether the mean reward breaks at the number that a policy names; None where that cannot be told."""
+    name = ("apart", target.values_of)
+    if name not in problem.columns:
+        return None
+    modeled = "value" in estimator.needs and estimator.emphasis is None
+    key = ("bend", target.values_of, estimator.split, modeled)
+    if key not in problem.cache:
+        d = problem.decisions(target, estimator)
+        rows = problem.folds.scored(estimator.split, 0)
+        apart = problem.columns[name] if rows is None else problem.columns[name][rows]
+        units = problem.units if rows is None else problem.units.part(rows)
+        cluster = units.cluster if units.has_clusters else None
+        width = width_of(np.asarray(problem.log.action, dtype=np.float64))
+        plain = d.reward - float(np.average(d.reward, weights=d.mass))
+        # A break is in the rewards themselves; what the model knows of contexts takes noise away.
+        rests = (plain, d.reward - d.v) if modeled else (plain,)
+        problem.cache[key] = agreed([bend(apart, rest, d.mass, cluster, width) for rest in rests])
+    made: Bend | None = problem.cache[key]
+    return made
 
 
 def finding(estimates: Mapping[str, Estimate], estimators: Sequence[Estimator]) -> Finding | None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from offpolicy._visible import printable, visible
 from offpolicy.errors import UnknownNameError, UsageError, did_you_mean
-from offpolicy.inference.change import Change
+from offpolicy.inference.comparison import Change
 from offpolicy.inference.figures import capitalized, level_text
 from offpolicy.scores.catalog import headline
 from offpolicy.trust.assumption import assumption, bounds_sentence, grounds, of_policy
@@ -116,8 +116,7 @@ def judge(ev: Evaluation, policy: str | None = None, estimator: str | None = Non
     name = policy_name(ev, policy)
     chosen = speaker(ev, estimator)
     estimate = ev[name, chosen.name]
-    products = ev.problem.products_share(name, chosen)
-    looks_back = ev.problem.look_back_share(name, chosen)
+    products, looks_back = ev.problem.blend(name, chosen)
     raised = _with_own_disagreement(ev, name, chosen, products + looks_back)
     findings = relevant(raised, chosen, products, looks_back)
     # Sorting is stable: what decides comes first, then alarms, then cautions.

@@ -23,9 +23,9 @@ from offpolicy.scores.decisions import LARGEST_LOG_WEIGHT
 
 if TYPE_CHECKING:
     from offpolicy._arrays import Array, Bools, Floats, Ints
-    from offpolicy.evaluation.pipeline import Pipeline
+    from offpolicy.evaluation.problem import Problem
     from offpolicy.inference.reach import Reach
-    from offpolicy.inference.units import Units
+    from offpolicy.inference.score_table import Units
     from offpolicy.policies.target import Target
     from offpolicy.scores.decisions import Decisions
     from offpolicy.splits.folds import Split
@@ -43,13 +43,13 @@ class View:
         Where q and v come from; None when no estimate needed them.
     """
 
-    problem: Pipeline
+    problem: Problem
     target: Target
     split: Split
     value_split: Split | None
 
     @classmethod
-    def of(cls, problem: Pipeline, target: Target) -> View:
+    def of(cls, problem: Problem, target: Target) -> View:
         """Choose the splits whose predictions exist already."""
         behavior_splits, value_splits = problem.made("pi_b"), problem.made("v")
         both = [s for s in value_splits if problem.weights_known or s in behavior_splits]
@@ -87,13 +87,13 @@ class View:
     @cached_property
     def rows(self) -> Ints:
         """Rows of the log that the decisions are."""
-        layout, units = self.log.layout, self.problem.scored_units(self.split, 0)
+        layout, units = self.log.layout, self.problem.folds.scored(self.split, 0)
         return np.arange(layout.n_steps) if units is None else layout.rows_of(units)
 
     @cached_property
     def units(self) -> Units:
         """The units scored."""
-        whole, at = self.problem.units, self.problem.scored_units(self.split, 0)
+        whole, at = self.problem.units, self.problem.folds.scored(self.split, 0)
         return whole if at is None else whole.part(at)
 
     @cached_property

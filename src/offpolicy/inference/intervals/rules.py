@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from scipy import special
 
 from offpolicy.errors import UsageError
-from offpolicy.inference.intervals.binary import clopper_pearson
-from offpolicy.inference.intervals.concentration import empirical_bernstein
+from offpolicy.inference.intervals.betting import confidence_sequence
 from offpolicy.inference.intervals.evidence import (
     Evidence,
     carried_by,
@@ -19,9 +18,9 @@ from offpolicy.inference.intervals.evidence import (
     lumps,
     weighted_spread,
 )
+from offpolicy.inference.intervals.exact import clopper_pearson, empirical_bernstein
 from offpolicy.inference.intervals.likelihood import bounded_likelihood, cautious_likelihood, empirical_likelihood
 from offpolicy.inference.intervals.sample import Interval
-from offpolicy.inference.intervals.sequence import confidence_sequence
 from offpolicy.inference.intervals.tails import HEAVY_TAIL, tail_index, tail_is_visible
 from offpolicy.inference.intervals.wald import normal, student
 from offpolicy.inference.intervals.weight_likelihood import cressie_read

@@ -10,8 +10,9 @@ import numpy as np
 from offpolicy.engines.compress import TooManyCellsError, compress
 from offpolicy.engines.facts import facts_of_rows, facts_of_units
 from offpolicy.engines.rows import Schema, codes_of
-from offpolicy.engines.stream import StreamedLog, UnitPasses, streamed
+from offpolicy.engines.stream import StreamedLog
 from offpolicy.engines.table import NEEDS_ID, levels_of, normalized, unit_rows
+from offpolicy.engines.units import UnitPasses, streamed
 from offpolicy.errors import DataError, UsageError
 from offpolicy.logs.bandit import BanditLog
 from offpolicy.logs.endings import TREATMENTS, endings, whole_steps

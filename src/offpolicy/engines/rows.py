@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from offpolicy._arrays import places
+from offpolicy._arrays import is_constant, places
 from offpolicy.errors import DataError
 from offpolicy.logs.actions import encode, label_array
 from offpolicy.logs.bandit import BanditLog
@@ -16,7 +16,7 @@ from offpolicy.logs.frame import Context
 from offpolicy.logs.reader import names_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from offpolicy._arrays import Floats, Ints
     from offpolicy.logs.action_features import ActionFeatures
@@ -203,3 +203,44 @@ def _number_types() -> set[Any]:
     import pyarrow as pa
 
     return {pa.float64(), pa.float32(), pa.int64(), pa.int32(), pa.int16(), pa.int8()}
+
+
+def joined(blocks: Iterable[BanditLog]) -> BanditLog:
+    """One log of the rows of several, which share actions, batches and levels."""
+    parts = list(blocks)
+    first = parts[0]
+    if len(parts) == 1:
+        return first
+
+    def column(name: str, axis: int = 0) -> Any:
+        if getattr(first, name) is None or is_constant(getattr(first, name)):
+            return None
+        return np.concatenate([getattr(part, name) for part in parts], axis=axis)
+
+    table: Any
+    if first.context.is_frame:
+        import pandas as pd
+
+        table = pd.concat([part.context.table for part in parts], ignore_index=True)
+    else:
+        table = np.concatenate([part.context.table for part in parts])
+    source = None
+    if first.source is not None:
+        import pandas as pd
+
+        source = pd.concat([part.source for part in parts], ignore_index=True)
+    return replace(
+        first,
+        context=Context(table, None, first.context.names, first.context.levels),
+        action=column("action"),
+        reward=column("reward"),
+        further={name: np.concatenate([part.further[name] for part in parts]) for name in first.further},
+        propensity=column("propensity"),
+        batch=column("batch"),
+        cluster=column("cluster"),
+        weight=column("weight"),
+        count=column("count"),
+        fold=column("fold", 1),
+        unit=np.concatenate([part.units for part in parts]),
+        source=source,
+    )

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from offpolicy._arguments import checks_arguments
-from offpolicy._arrays import is_constant, read_only, some_of
+from offpolicy._arrays import some_of
 from offpolicy._visible import printable
 from offpolicy.errors import DataError, UsageError
 from offpolicy.logs import checks
 from offpolicy.logs.action_features import ActionFeatures, of_frame, of_table
 from offpolicy.logs.actions import Label, label_array
-from offpolicy.logs.columns import NOT_GIVEN, HasColumns, fill
+from offpolicy.logs.columns import NOT_GIVEN, HasRows
 from offpolicy.logs.frame import Columns, Context
 from offpolicy.logs.given import check_given, own_copy, row_labels
 from offpolicy.logs.kinds import HasKinds, Logged, space_of
@@ -25,7 +25,7 @@ from offpolicy.logs.reader import Names, labelled, measured, read, settled
 from offpolicy.logs.roles import SINGLE, Roles
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from offpolicy._arguments import Rows
     from offpolicy._arrays import Array, Bools, Floats, Ints
@@ -40,7 +40,7 @@ COLUMNS = (
 
 
 @dataclass(frozen=True, eq=False)
-class BanditLog(HasMetrics, HasColumns, HasKinds):
+class BanditLog(HasMetrics, HasRows, HasKinds):
     """A log of single decisions. Build it with `from_frame`, `from_arrays` or `offpolicy.scan`.
 
     Attributes
@@ -114,11 +114,7 @@ class BanditLog(HasMetrics, HasColumns, HasKinds):
     undecided: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        fill(self, len(self.action))
-        for name in (*COLUMNS, "fold", "half", "unit", "row_order"):
-            object.__setattr__(self, name, read_only(getattr(self, name)))
-        further = {name: read_only(values) for name, values in self.further.items()}
-        object.__setattr__(self, "further", further)
+        self._keep(len(self.action), (*COLUMNS, "fold", "half", "unit", "row_order"))
 
     @property
     def n(self) -> int:
@@ -149,19 +145,9 @@ class BanditLog(HasMetrics, HasColumns, HasKinds):
         raise UsageError("horizon= is for trajectories; a bandit log has one decision per unit.")
 
     @property
-    def has_propensity(self) -> bool:
-        """Whether the probability of the logged action is known."""
-        return self.propensity is not None
-
-    @property
     def actions(self) -> tuple[Label, ...]:
         """The K actions; none where they are numbers."""
         return self.space.labels
-
-    @property
-    def rows(self) -> int:
-        """Rows held, counted or not."""
-        return len(self.action)
 
     @printable
     def __repr__(self) -> str:
@@ -205,14 +191,6 @@ class BanditLog(HasMetrics, HasColumns, HasKinds):
     def blocks(self) -> Iterator[BanditLog]:
         """The log, block by block: one, since it is in memory."""
         yield self
-
-    def opened(self, *_: Any) -> BanditLog:
-        """The log itself: it is in memory already."""
-        return self
-
-    def whole(self) -> BanditLog:
-        """The log itself: it is in memory already."""
-        return self
 
     @classmethod
     @checks_arguments
@@ -427,44 +405,3 @@ def _labels(action: Any) -> Array:
     if taken.ndim != 1:
         raise DataError(f"'action' must be one label per row. Got shape {taken.shape}.")
     return taken
-
-
-def joined(blocks: Iterable[BanditLog]) -> BanditLog:
-    """One log of the rows of several, which share actions, batches and levels."""
-    parts = list(blocks)
-    first = parts[0]
-    if len(parts) == 1:
-        return first
-
-    def column(name: str, axis: int = 0) -> Any:
-        if getattr(first, name) is None or is_constant(getattr(first, name)):
-            return None
-        return np.concatenate([getattr(part, name) for part in parts], axis=axis)
-
-    table: Any
-    if first.context.is_frame:
-        import pandas as pd
-
-        table = pd.concat([part.context.table for part in parts], ignore_index=True)
-    else:
-        table = np.concatenate([part.context.table for part in parts])
-    source = None
-    if first.source is not None:
-        import pandas as pd
-
-        source = pd.concat([part.source for part in parts], ignore_index=True)
-    return replace(
-        first,
-        context=Context(table, None, first.context.names, first.context.levels),
-        action=column("action"),
-        reward=column("reward"),
-        further={name: np.concatenate([part.further[name] for part in parts]) for name in first.further},
-        propensity=column("propensity"),
-        batch=column("batch"),
-        cluster=column("cluster"),
-        weight=column("weight"),
-        count=column("count"),
-        fold=column("fold", 1),
-        unit=np.concatenate([part.units for part in parts]),
-        source=source,
-    )

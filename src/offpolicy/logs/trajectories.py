@@ -21,7 +21,6 @@ from offpolicy.logs.frame import Context
 from offpolicy.logs.given import check_given, own_copy
 from offpolicy.logs.kinds import Logged, space_of
 from offpolicy.logs.layout import Layout
-from offpolicy.logs.metrics import named_rewards
 from offpolicy.logs.reader import Names, labelled, measured, read, settled
 from offpolicy.logs.roles import EPISODES, Roles
 from offpolicy.logs.steps import Steps, lengths_of
@@ -205,7 +204,7 @@ class Trajectories(Steps):
         >>> log
         Trajectories(2 episodes, 3 steps, at most 2 each, 2 states, 2 actions, mean return 1.5, ...)
         """
-        earned = _named_steps(rewards, metrics, actions)
+        earned = episodes.named_steps(rewards, metrics, actions)
         steps = {"actions": actions, "states": states, **earned}
         check_given({**steps, "propensities": propensities})
         check_given({"cluster": cluster, "weight": weight, "fold": fold})
@@ -250,8 +249,8 @@ class Trajectories(Steps):
             "names": Names("actions", first, "propensities"),
         }
         given = measured({"weight": weight}) | labelled({"cluster": cluster, "fold": fold})
-        flags = truncated if isinstance(truncated, str) else _flags(truncated, shape, "truncated")
-        ending = endings(shape.lengths, _flags(terminated, shape, "terminated"), flags, horizon)
+        flags = truncated if isinstance(truncated, str) else episodes.flags_of(truncated, shape, "truncated")
+        ending = endings(shape.lengths, episodes.flags_of(terminated, shape, "terminated"), flags, horizon)
         made: Trajectories = ended(cls, ending, parts, given, shape.lengths)
         return made
 
@@ -367,28 +366,6 @@ class Trajectories(Steps):
         (2, (0, 1))
         """
         return door("scan of units")(cls, source, way, given)
-
-
-def _named_steps(rewards: Any, metrics: Sequence[str] | None, actions: Any) -> dict[str, Any]:
-    """Rewards of steps by name; a list with one array an episode is cut metric by metric."""
-    listed = isinstance(rewards, list | tuple) and any(hasattr(r, "__len__") for r in rewards)
-    if metrics is not None and listed:
-        parts = [named_rewards(np.asarray(episode), metrics) for episode in rewards]
-        return {name: [part[name] for part in parts] for name in parts[0]}
-    axes = max(np.ndim(actions) if isinstance(actions, np.ndarray) else 1, 1)
-    named = named_rewards(rewards, metrics, axes)
-    return {"rewards": rewards} if list(named) == ["reward"] and metrics is None else named
-
-
-def _flags(values: Any, shape: episodes.Shape, name: str) -> Array | None:
-    """Flags of episodes, or of steps in the shape of the actions."""
-    if values is None:
-        return None
-    if isinstance(values, np.ndarray) or not any(hasattr(v, "__len__") for v in values):
-        flags = np.asarray(values)
-        if flags.shape == (len(shape.lengths),):
-            return flags
-    return shape.flat(values, name)
 
 
 def ended(

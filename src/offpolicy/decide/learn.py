@@ -32,9 +32,8 @@ from offpolicy.decide.learners import (
     default_reward_model,
 )
 from offpolicy.errors import UsageError, did_you_mean
-from offpolicy.evaluation.evaluate import evaluate
+from offpolicy.evaluation.evaluate import evaluate, rows_in
 from offpolicy.evaluation.question import Asked
-from offpolicy.evaluation.scorer import rows_in
 from offpolicy.logs.layout import in_frame_order
 from offpolicy.policies.by_preference import Greedy
 from offpolicy.policies.context import n_rows
@@ -305,7 +304,7 @@ class PolicyLearner:
     >>> import numpy as np, pandas as pd, offpolicy as op
     >>> from sklearn.dummy import DummyRegressor
     >>> from sklearn.model_selection import GridSearchCV
-    >>> from offpolicy.evaluation.scorer import policy_scorer
+    >>> from offpolicy.evaluation.evaluate import policy_scorer
     >>> rng = np.random.default_rng(0)
     >>> df = pd.DataFrame({"x": rng.normal(size=600), "a": rng.integers(2, size=600), "p": 0.5})
     >>> df["r"] = 1.0 * (df["a"] == (df["x"] > 0))

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from offpolicy._arrays import Bools, Floats, Ints
+    from offpolicy._document import Section
     from offpolicy.decide.features import Feature
     from offpolicy.evaluation.result import Evaluation
-    from offpolicy.evaluation.shown import Section
     from offpolicy.inference.estimate import Estimate
     from offpolicy.inference.intervals.sample import Interval
     from offpolicy.logs.bandit import BanditLog

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from offpolicy.logs.actions import Label
     from offpolicy.logs.bandit import BanditLog
     from offpolicy.logs.continuous import ActionKind
-    from offpolicy.logs.kinds import ActionSpace
+    from offpolicy.logs.kinds import ActionSpace, UnitKind
 
 Way: TypeAlias = Literal["auto", "rows", "cells", "stream"]
 
@@ -60,6 +60,11 @@ class LogScan(HasKinds):
     def kind(self) -> str:
         """What a unit is."""
         return self.roles.layout
+
+    @property
+    def unit_kind(self) -> UnitKind:
+        """What a unit is, and what follows from it."""
+        return super().unit_kind if self.roles.own_kind is None else self.roles.own_kind
 
     @printable
     def __repr__(self) -> str:

@@ -191,7 +191,7 @@ def streamed(passes: UnitPasses) -> Any:
         "further": {name: whole["further", name] for name in head.further},
         "propensity": whole["propensity"],
         "distribution": None,
-        "layout": Layout.ragged(whole["lengths"]),
+        "layout": Layout.ragged(whole["lengths"], head.unit_kind.link(int(whole["lengths"].max()))),
         "ended": np.ones(len(whole["lengths"]), dtype=bool),
         "cluster": cluster,
         "weight": whole["weight"],

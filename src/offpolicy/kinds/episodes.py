@@ -14,6 +14,7 @@ from offpolicy.models.values.tabular import Tabular
 from offpolicy.scores.catalog import AUTO_EPISODES, DEFAULT, DEFAULT_TRAJECTORIES
 
 if TYPE_CHECKING:
+    from offpolicy.logs.link import Link
     from offpolicy.logs.log import Log
 
 
@@ -28,6 +29,11 @@ class Episodes:
     decides_once: bool = False
     leads_on: bool = True
     shows_items: bool = False
+    column: str | None = None
+
+    def link(self, horizon: int) -> Link | None:
+        """None: a reward answers to all decisions up to its own."""
+        return None
 
     def check(self, question: Any) -> None:
         """Refuse what is for single decisions."""

@@ -11,21 +11,17 @@ import numpy as np
 from offpolicy.errors import DataError, did_you_mean
 from offpolicy.logs import checks, messages
 from offpolicy.logs.actions import Label, action_list, distribution_columns, encode, refuse_continuous
-from offpolicy.models.fitting.action_columns import ActionColumns
-from offpolicy.models.fitting.behavior_fits import BehaviorFits
-from offpolicy.models.fitting.crossfit import given_values
+from offpolicy.models.behavior.resolve import as_behavior_model
 from offpolicy.models.fitting.predictions import predict_values
+from offpolicy.models.fitting.tables import ActionColumns
 from offpolicy.policies.forms import adapted, is_constant
 from offpolicy.policies.target import resolve_labels
 from offpolicy.trust.hashes import column_hashes
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from offpolicy._arrays import Array, Floats, Ints
     from offpolicy.logs.kinds import Logged
     from offpolicy.logs.log import Log
-    from offpolicy.models.fitting.predicted import Values
     from offpolicy.policies.surface import Surface
     from offpolicy.policies.target import Target
 
@@ -48,6 +44,15 @@ class Labels:
     def labels(self) -> tuple[Label, ...]:
         """The K actions, in order."""
         return () if self.given is None else self.given
+
+    @property
+    def room(self) -> float:
+        """None: labels are not near each other."""
+        return 0.0
+
+    def ends(self, center: Floats) -> tuple[Any, Any]:
+        """Nowhere."""
+        return 0.0, 0.0
 
     def check_given(self, given: Mapping[str, Any]) -> None:
         """Nothing is refused: labels go with every argument."""
@@ -129,20 +134,13 @@ class Labels:
         """That of the kind of unit."""
         return of_units
 
-    def given_values(self, spec: Any, log: Log, targets: Sequence[Target]) -> dict[str, Values] | None:
-        """Predictions for every row and action, (n, K)."""
-        if not isinstance(spec, np.ndarray):
-            return None
-        return {t.name: given_values(spec, log, t) for t in targets}
-
     def predict(self, *asked: Any) -> tuple[Floats, dict[str, Floats]]:
         """Q at the logged actions and v of each target: Σ_a π_e(a | S) q(S, a)."""
         return predict_values(*asked)
 
-    def behaviors(self, nuisances: Any) -> BehaviorFits:
-        """Probabilities of labels."""
-        n = nuisances
-        return BehaviorFits(n.log, n.folds, n.behavior_model, n.seed, n.store, n.tables, n.targets)
+    def behavior_model(self, spec: Any) -> Any:
+        """A model of probabilities."""
+        return as_behavior_model("auto" if spec is None else spec)
 
     def beside(self, log: Log) -> ActionColumns | None:
         """The features of the actions, where the log has any."""

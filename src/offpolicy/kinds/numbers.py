@@ -10,8 +10,7 @@ import numpy as np
 from offpolicy.errors import DataError, UsageError
 from offpolicy.logs import checks, messages
 from offpolicy.logs.continuous import action_range, checked_range, outside_range
-from offpolicy.models.fitting.crossfit import given_numbers
-from offpolicy.models.fitting.density_fits import DensityFits
+from offpolicy.models.behavior.density import as_density_model
 from offpolicy.models.fitting.predictions import predict_numbers
 from offpolicy.policies.kernel import KernelRatio
 from offpolicy.policies.numbers import adapted_number
@@ -21,12 +20,11 @@ from offpolicy.trust.bins import binned
 from offpolicy.trust.hashes import column_hashes
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from offpolicy._arrays import Array, Floats, Ints
     from offpolicy.logs.kinds import Logged
     from offpolicy.logs.log import Log
-    from offpolicy.models.fitting.predicted import Values
     from offpolicy.policies.surface import Surface
     from offpolicy.policies.target import Target
 
@@ -48,6 +46,15 @@ class Numbers:
         """Smallest and largest action."""
         low, high = self.given
         return float(low), float(high)
+
+    @property
+    def room(self) -> float:
+        """How far apart actions can be that a window may hold."""
+        return self.span[1] - self.span[0]
+
+    def ends(self, center: Floats) -> tuple[Any, Any]:
+        """Where the range ends around numbers."""
+        return self.span
 
     def check_given(self, given: Mapping[str, Any]) -> None:
         """Refuse what is about labels."""
@@ -115,18 +122,13 @@ class Numbers:
         """One score, which is not blended with others."""
         return AUTO_NUMBERS
 
-    def given_values(self, spec: Any, log: Log, targets: Sequence[Target]) -> dict[str, Values] | None:
-        """Predictions under "logged" and the name of each policy."""
-        return given_numbers(spec, log, list(targets)) if isinstance(spec, dict) else None
-
     def predict(self, *asked: Any) -> tuple[Floats, dict[str, Floats]]:
         """Q at the logged numbers and v of each target, from few predictions per row."""
         return predict_numbers(*asked)
 
-    def behaviors(self, nuisances: Any) -> DensityFits:
-        """Densities."""
-        n = nuisances
-        return DensityFits(n.log, n.folds, n.behavior_model, n.seed, n.store, n.tables)
+    def behavior_model(self, spec: Any) -> Any:
+        """A model of densities."""
+        return as_density_model(spec)
 
     def beside(self, log: Log) -> None:
         """None: the number says it all."""

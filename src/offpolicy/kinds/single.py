@@ -9,6 +9,7 @@ from offpolicy.errors import UsageError
 from offpolicy.scores.catalog import DEFAULT
 
 if TYPE_CHECKING:
+    from offpolicy.logs.link import Link
     from offpolicy.logs.log import Log
 
 MARGINALS = (
@@ -28,6 +29,11 @@ class Single:
     decides_once: bool = True
     leads_on: bool = False
     shows_items: bool = False
+    column: str | None = None
+
+    def link(self, horizon: int) -> Link | None:
+        """None: there is one decision."""
+        return None
 
     def check(self, question: Any) -> None:
         """Refuse what is for episodes."""

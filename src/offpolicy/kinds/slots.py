@@ -11,6 +11,7 @@ from offpolicy.models.values.fitted_q import FittedQ
 from offpolicy.scores.catalog import DEFAULT
 
 if TYPE_CHECKING:
+    from offpolicy.logs.link import Link
     from offpolicy.logs.log import Log
 
 
@@ -25,6 +26,11 @@ class Slots:
     decides_once: bool = False
     leads_on: bool = False
     shows_items: bool = True
+    column: str | None = None
+
+    def link(self, horizon: int) -> Link | None:
+        """None: slates say themselves what their rewards depend on."""
+        return None
 
     def check(self, question: Any) -> None:
         """Refuse what is for single decisions, or for episodes."""

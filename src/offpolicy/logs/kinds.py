@@ -2,7 +2,7 @@
 
 A log holds one of each, as ``log.space`` and ``log.unit_kind``, and whoever would ask which kind it has calls them
 instead. The kinds themselves stand in `offpolicy.kinds`, one file each, to the right of all that they hand over;
-`KINDS` says where. An action space of your own is given as ``actions=``; a unit of your own is declared with `declare`.
+`KINDS` says where. An action space of your own is given as ``actions=``, a unit of your own as ``episode=``.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from offpolicy.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from offpolicy._arrays import Array, Floats, Ints
     from offpolicy.logs.actions import Label
+    from offpolicy.logs.link import Link
     from offpolicy.logs.log import Log
 
 #: Where each kind stands: a class of action spaces by ``action_kind=``, an object by ``log.kind``.
@@ -41,11 +42,6 @@ def kind_called(name: str) -> Any:
         module, _, attribute = entry.partition(":")
         entry = KINDS[name] = getattr(import_module(module), attribute)
     return entry
-
-
-def declare(name: str, kind: Any) -> None:
-    """Add a kind of your own to the table."""
-    KINDS[name] = kind
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,6 +80,15 @@ class ActionSpace(Protocol):
     @property
     def why_not(self) -> str:
         """Why what is said of each of K actions does not apply; empty where actions can be listed."""
+        ...
+
+    @property
+    def room(self) -> float:
+        """How far apart actions can be that a window around one of them may hold; 0: there are no windows."""
+        ...
+
+    def ends(self, center: Floats) -> tuple[Any, Any]:
+        """Where windows around some actions end, whatever their width."""
         ...
 
     def check_given(self, given: Mapping[str, Any]) -> None:
@@ -153,16 +158,12 @@ class ActionSpace(Protocol):
         """What the estimator "auto" is here; ``of_units`` is what it is for the kind of unit."""
         ...
 
-    def given_values(self, spec: Any, log: Log, targets: Sequence[Any]) -> Any:
-        """Predictions that were made elsewhere, by target; None where ``spec`` is a model."""
-        ...
-
     def predict(self, *asked: Any) -> tuple[Floats, dict[str, Floats]]:
         """Q at the logged actions and v of each target, from a fitted reward model."""
         ...
 
-    def behaviors(self, nuisances: Any) -> Any:
-        """π_b in every split: of labels, or densities."""
+    def behavior_model(self, spec: Any) -> Any:
+        """What is fitted where π_b was not logged: a model of probabilities, or of densities."""
         ...
 
     def beside(self, log: Log) -> Any:
@@ -184,8 +185,13 @@ class ActionSpace(Protocol):
         ...
 
 
+@runtime_checkable
 class UnitKind(Protocol):
-    """What a unit is: `Single`, `Episodes`, `Slots`, or your own."""
+    """What a unit is: `Single`, `Episodes`, `Slots`, or your own.
+
+    Your own stands where the column of episodes is named, which it names itself:
+    ``Trajectories.from_frame(frame, episode=Visits(column="visit"), …)``.
+    """
 
     name: str
     unit: str  # one of them, in words
@@ -194,6 +200,11 @@ class UnitKind(Protocol):
     decides_once: bool  # whether a unit is one decision, whatever the log
     leads_on: bool  # whether one decision leads to the next
     shows_items: bool  # whether the decisions of a unit are items shown together
+    column: str | None  # of the units, where a kind is given in place of its name
+
+    def link(self, horizon: int) -> Link | None:
+        """Which decisions a reward answers to; None: all up to its own, and one leads to the next."""
+        ...
 
     def check(self, question: Any) -> None:
         """Refuse arguments of a question that make no sense for these units."""
@@ -219,12 +230,21 @@ class UnitKind(Protocol):
         ...
 
 
-def units(log: Any, *, plural: bool = True) -> str:
+def own_kind(given: str | UnitKind) -> tuple[str, UnitKind | None]:
+    """The column of units, and the kind that was given in its place."""
+    if isinstance(given, str):
+        return given, None
+    if not isinstance(given, UnitKind) or given.column is None:
+        raise UsageError(f"the column of units must be named, or a kind of unit that names it. Got {given!r} instead.")
+    return given.column, given
+
+
+def unit_word(log: Any, *, plural: bool = False) -> str:
     """The units of a log in words."""
     return f"{log.unit_kind.unit}{'s' if plural else ''}"
 
 
-def decisions(log: Any, *, plural: bool = True) -> str:
+def decision_word(log: Any, *, plural: bool = False) -> str:
     """The decisions of its units in words."""
     return f"{log.unit_kind.decision}{'s' if plural else ''}"
 

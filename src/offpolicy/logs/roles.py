@@ -11,11 +11,11 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any, Literal
 
 from offpolicy.errors import DataError, UsageError, did_you_mean
-from offpolicy.logs.kinds import space_of
+from offpolicy.logs.kinds import own_kind, space_of
 from offpolicy.logs.metrics import check_metric, reward_names
 
 if TYPE_CHECKING:
-    from offpolicy.logs.kinds import ActionSpace
+    from offpolicy.logs.kinds import ActionSpace, UnitKind
 
 Sort = Literal["seen", "key", "measured"]
 
@@ -128,6 +128,7 @@ class Roles:
     terminated: str | None = None
     truncated: str | None = None
     space: ActionSpace = field(default_factory=lambda: space_of(None))
+    own_kind: UnitKind | None = None  # a kind of unit that is not the library's
 
     @classmethod
     def of(cls, layout: str, given: Mapping[str, Any], space: ActionSpace | None = None) -> Roles:
@@ -141,12 +142,16 @@ class Roles:
         context, propensity = named.pop("context", None), named.pop("propensity", None)
         if isinstance(propensity, Sequence) and not isinstance(propensity, str):
             propensity = tuple(propensity)
+        own_unit = None
+        if "unit" in named:
+            named["unit"], own_unit = own_kind(named["unit"])
         return cls(
             layout,
             (context,) if isinstance(context, str) else tuple(() if context is None else context),
             rewards=reward_names(named.pop("reward")),
             propensity=propensity,
             space=space_of(None) if space is None else space,
+            own_kind=own_unit,
             **named,
         )
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from offpolicy._arrays import Array, Bools, Floats, Ints
     from offpolicy.logs.actions import Label
-    from offpolicy.logs.kinds import ActionSpace
+    from offpolicy.logs.kinds import ActionSpace, UnitKind
 
 ARRAYS = (
     "action", "reward", "ended", "propensity", "distribution", "cluster", "weight", "fold", "unit", "row_order",
@@ -89,6 +89,7 @@ class Steps(HasMetrics, HasRows, HasKinds):
     about: Mapping[str, Any] = field(default_factory=dict, repr=False)  # where it was read
     undecided: bool = False
     passes: Passes | None = field(default=None, repr=False)  # over contexts that are elsewhere
+    own_kind: UnitKind | None = field(default=None, repr=False)  # a kind of unit that is not the library's
     chosen: Ints | None = field(default=None, repr=False)  # which units of the passes these are; None: all
 
     half: ClassVar[None] = None
@@ -96,6 +97,11 @@ class Steps(HasMetrics, HasRows, HasKinds):
 
     def __post_init__(self) -> None:
         self._keep(self.layout.n_units, ARRAYS)
+
+    @property
+    def unit_kind(self) -> UnitKind:
+        """What a unit is, and what follows from it."""
+        return super().unit_kind if self.own_kind is None else self.own_kind
 
     @property
     def space(self) -> ActionSpace:

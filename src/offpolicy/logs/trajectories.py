@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from offpolicy._arrays import Array, Ints
     from offpolicy.logs.actions import Label
     from offpolicy.logs.endings import Ending
+    from offpolicy.logs.kinds import UnitKind
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,7 +135,7 @@ class Trajectories(Steps):
             steps = min(self.horizon, steps)
         kept = np.minimum(lengths, steps)
         rows = np.flatnonzero(self.layout.step < steps)
-        cut = self._pick(np.arange(self.n), rows, Layout.ragged(kept))
+        cut = self._pick(np.arange(self.n), rows, Layout.ragged(kept, self.layout.link))
         return replace(cut, horizon=steps, unbounded=False, ended=self.ended & (lengths <= steps))
 
     def _as_this(self, block: Any) -> Any:
@@ -260,7 +261,7 @@ class Trajectories(Steps):
         cls,
         frame: Any,
         *,
-        episode: str,
+        episode: str | UnitKind,
         state: Sequence[str] | str | None,
         action: str,
         reward: str | Sequence[str],
@@ -336,7 +337,7 @@ class Trajectories(Steps):
         rows = read(frame, roles, discrete=discrete)
         cut = rows.flags(roles.truncated)
         ending = endings(rows.lengths, rows.flags(roles.terminated), treatment if cut is None else cut, horizon)
-        parts = {**rows.parts, "actions": rows.space.labels}
+        parts = {**rows.parts, "actions": rows.space.labels, "own_kind": roles.own_kind}
         made: Trajectories = ended(cls, ending, parts, rows.given, rows.lengths, roles)
         return made
 
@@ -372,10 +373,11 @@ def ended(
     cls: Any, ending: Ending, parts: dict[str, Any], given: dict[str, Array], lengths: Ints, called: Any = None
 ) -> Any:
     """The log of parts that were read, for the value that follows from how its episodes end."""
+    own: UnitKind | None = parts.get("own_kind")
     log = settled(
         cls(
             **parts,
-            layout=Layout.ragged(lengths),
+            layout=Layout.ragged(lengths, None if own is None else own.link(int(lengths.max()))),
             horizon=ending.horizon if ending.cut is None else int(lengths.max()),
             ended=ending.ended,
             unbounded=ending.unbounded,

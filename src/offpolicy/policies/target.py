@@ -225,7 +225,7 @@ def resolve_numbers(name: str, policy: Any, log: Log) -> Target:
     center = named_numbers(policy.values_of or name, policy.inner, log)
 
     def made(each: str, smoothed: Smoothed) -> Target:
-        numbers = kernel_numbers(center, smoothed.ratio, log.action_range)
+        numbers = kernel_numbers(center, smoothed.ratio, log.space)
         return replace(blank_target(each, smoothed), numbers=numbers)
 
     return with_variants(name, policy, made)

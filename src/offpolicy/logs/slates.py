@@ -118,7 +118,8 @@ class Slates(Steps):
 
     def sent(self, passes: Any) -> Slates:
         """As any log, without what slots earned."""
-        return replace(super().sent(passes), slot_reward=np.empty(0), bare=self.context, allowed=None)
+        made = super().sent(passes)
+        return replace(made, slot_reward=np.empty(0), bare=made.context, allowed=None)
 
     def with_levels(self, levels: dict[str, list[Any]]) -> Slates:
         """The same slates with all values of their text columns."""

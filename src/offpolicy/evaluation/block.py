@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from offpolicy._arrays import is_constant
-from offpolicy.columns.names import APART, EMPHASIZED, GIVEN, LEANING, OWN, SUMS, kind_of
+from offpolicy.columns.names import APART, EMPHASIZED, GIVEN, LEANING, OWN
 from offpolicy.columns.store import Columns
 from offpolicy.errors import ModelError
 from offpolicy.inference.reach import calibration_sums, masses, reach
@@ -47,25 +47,23 @@ def as_array(model: Any) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """A piece of a log with its folds and models; `make` puts what has a name into ``columns`` and ``said``."""
+    """A piece of a log with its folds and models; `make` puts what has a name into ``columns`` and ``sums``."""
 
     log: Log
     folds: Folds
     nuisances: Any
     policies: Mapping[str, Target]
     columns: Columns
-    said: Any  # by name: sums, and what models say of columns
+    sums: Any  # by name: what adds up over blocks
+    said: Any  # by name: what models say of columns
     specs: Specs
     rows: float | None = None  # decisions of the whole log, where this is a part of it
 
     def make(self, names: Sequence[Name]) -> None:
         """Every column and sum of these names that is not there."""
         for name in names:
-            if not self._has(name):
-                self._makers[kind_of(name)](self, name, names)
-
-    def _has(self, name: Any) -> bool:
-        return name in self.said if kind_of(name) in SUMS else name in self.columns
+            if name not in self.columns and name not in self.sums:
+                self._makers[name if isinstance(name, str) else name[0]](self, name, names)  # type: ignore[index]
 
     def _made(self, name: Any) -> Array:
         self.make([name])
@@ -173,7 +171,7 @@ class Block:
         scored: Any = self.folds.half[0] if name[1] == "half" else 1.0
         mass, square = ((each * scored)[unit] for each in self._masses())
         seen = target if cells is None else cells.target(target)
-        self.said[name] = reach(self.nuisances.behaviors.log, seen, mass, square)
+        self.sums[name] = reach(self.nuisances.behaviors.log, seen, mass, square)
 
     def _calibration(self, name: Any, _: Any) -> None:
         """π_b of all actions against those taken; None where only the logged action's is known."""
@@ -182,13 +180,13 @@ class Block:
             at = log.layout.unit[rows]
             part = calibration_sums(matrix, log.action[rows], mass[at], square[at], self.log.count[at])
             sums = part if sums is None else sums + part
-        self.said[name] = sums
+        self.sums[name] = sums
 
     def _sampled(self, name: Any, _: Any) -> None:
-        self.said[name] = sampled(self.log, self._target(name[1]))
+        self.sums[name] = sampled(self.log, self._target(name[1]))
 
     def _log(self, name: Any, _: Any) -> None:
-        self.said[name] = log_sums(self.log, rows=self.rows)
+        self.sums[name] = log_sums(self.log, rows=self.rows)
 
     _makers: ClassVar[dict[Any, Any]] = {
         "action": _base,
@@ -220,7 +218,6 @@ class Task:
         folds = self.plan.block(log.units, labels=log.fold) if folds is None else folds
         found = {name: resolve(name, policy, log) for name, policy in self.policies.items()}
         fits = Nuisances(log, folds, self.specs.in_order(log), self.fits, tuple(found.values()))
-        columns, said = Columns(limit=2**62), dict[Any, Any]()
-        Block(log, folds, fits, found, columns, said, self.specs, self.rows).make(self.names)
-        sums = {name: said.pop(name) for name in self.names if kind_of(name) in SUMS}
-        return {name: columns[name] for name in columns}, sums, said
+        block = Block(log, folds, fits, found, Columns(limit=2**62), {}, {}, self.specs, self.rows)
+        block.make(self.names)
+        return {name: block.columns[name] for name in block.columns}, block.sums, block.said

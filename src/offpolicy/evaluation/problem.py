@@ -96,7 +96,7 @@ class Problem:
     def __post_init__(self) -> None:
         log, specs, cells = self.store.log, self.specs, self.specs.cells
         self.columns: Columns = self.store.columns.under(self.keys)
-        self.said = Said(self.store.said, self.keys)
+        self.said, self.summed = (Said(each, self.keys) for each in (self.store.said, self.store.sums))
         self.streams: bool = not log.in_memory
         # Blocks may be all there is: not even what is narrow is held before the first pass.
         self.by_rows = self.streams and self.drawn is None
@@ -133,7 +133,7 @@ class Problem:
 
     def __getstate__(self) -> dict[str, Any]:
         """Without what follows from the rest."""
-        made = {"columns", "said", "fits", "names", "block", "ratio_log"}
+        made = {"columns", "said", "summed", "fits", "names", "block", "ratio_log"}
         return {**{name: value for name, value in vars(self).items() if name not in made}, "cache": {}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -189,7 +189,7 @@ class Problem:
         """A log in memory as a block."""
         fits = Nuisances(self.opened, self.folds, self.specs.in_order(self.opened), self.fits, self.told)
         vars(fits)["tables"] = self.store.tables_of(fits)
-        return Block(self.opened, self.folds, fits, self.targets, self.columns, self.said, self.specs)
+        return Block(self.opened, self.folds, fits, self.targets, self.columns, self.summed, self.said, self.specs)
 
     def facets(self, split: Split) -> tuple[Any, ...]:
         """All that an estimate of one split depends on besides its policy and score."""
@@ -233,7 +233,7 @@ class Problem:
         if self.parts and short == "log":
             return self.parts[0][1].sums("log")
         self.need([short])
-        return self.said.pop(short) if short == "log" and not self.is_first else self.said[short]
+        return self.summed.pop(short) if short == "log" and not self.is_first else self.summed[short]
 
     def reach(self, target: Target, split: Split = "full") -> Reach:
         """Where a target puts its mass, over the units that a split scores."""
@@ -253,13 +253,15 @@ class Problem:
             mass = self.columns.block("weight", block) if "weight" in self.columns else count
             fold, half = (self.columns.block((name, repeat), block) for name in ("fold", "half"))
         pi_e = self.column(("pi_e", target.name), block)
-        pi_b = undeclared("pi_b", "behavior", len(pi_e))
         if "behavior" in estimator.needs:
             pi_b = self.column(self.names.behavior(split, repeat), block)
-        q, v = (undeclared(name, "value", len(pi_e)) for name in ("q", "v"))
+        else:
+            pi_b = undeclared("pi_b", "behavior", len(pi_e))
         if "value" in estimator.needs:
             name = self.names.values(target, estimator, repeat)
             q, v = self.column(self.names.q(name), block), self.column(name, block)
+        else:
+            q, v = (undeclared(name, "value", len(pi_e)) for name in ("q", "v"))
         marginal = None
         if "marginal" in estimator.needs:
             marginal = self.column(("marginal", split, repeat, target.name), block)

@@ -40,7 +40,7 @@ def test_a_multiple_has_the_same_multiple_of_every_interval(factor: float):
 def test_multiples_of_multiples_and_terms_that_cancel():
     ev = evaluation()
     a, b = ev["one", "DML"], ev["two", "DML"]
-    assert (2 * (3 * a)).factors == (6.0,)
+    assert (2 * (3 * a)).of.factors == (6.0,)
     assert 1 * a is a
     assert a + b - b is a
     assert (a + a).interval() == (2 * a).interval()

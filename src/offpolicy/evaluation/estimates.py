@@ -24,6 +24,7 @@ from offpolicy.evaluation.evidence import (
     spread_note,
 )
 from offpolicy.inference.estimate import EDGE, INTERIOR, Estimate, embedded
+from offpolicy.inference.expression import Smoothed
 from offpolicy.inference.score_table import Affine, EvidenceColumns, ScoreTable
 from offpolicy.scores import catalog
 from offpolicy.scores.decisions import Ledger
@@ -202,9 +203,11 @@ class Estimates:
         cornered = broken is not None and broken.kind == "corner"
         estimate = replace(
             estimate,
-            finer=finer,
-            extrapolation=EDGE if cornered or cut > CUT else INTERIOR,
-            corner=broken.size / 2 * target.mean_distance if broken and cornered else 0.0,
+            smoothed=Smoothed(
+                finer,
+                EDGE if cornered or cut > CUT else INTERIOR,
+                broken.size / 2 * target.mean_distance if broken and cornered else 0.0,
+            ),
         )
         notes = [*notes, smoothing_note(estimate, target, cut)]
         return replace(estimate, notes=tuple(dict.fromkeys(notes)))

@@ -23,7 +23,7 @@ from offpolicy.errors import NotIdentifiedError
 from offpolicy.inference.confidence import no_base
 from offpolicy.inference.family import BestPolicy, adjusted, covariance, largest_gap, together, units
 from offpolicy.inference.intervals.rules import MANY_UNITS, of_few
-from offpolicy.inference.registry import is_balanced
+from offpolicy.inference.registry import declared
 from offpolicy.policies.target import LOGGING_POLICY
 from offpolicy.scores.catalog import headline
 
@@ -195,7 +195,7 @@ def _advantages(judged: dict[str, Estimate], leader: str, level: float, *, minim
         return -own[n].high if minimize else own[n].low
 
     leads = {n: lead(n) for n in gaps}
-    plentiful = all(is_balanced(i) for i in own.values())
+    plentiful = all(declared(i).balanced for i in own.values())
     if number < 3 or not own or not plentiful:
         return leads
     size = units(list(judged.values()))

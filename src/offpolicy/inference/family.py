@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from offpolicy.errors import UsageError
-from offpolicy.inference.arithmetic import widened
-from offpolicy.inference.confidence import fieller
+from offpolicy.inference.confidence import widened
+from offpolicy.inference.expression import Lift
 from offpolicy.inference.intervals.evidence import effective_units
 from offpolicy.inference.intervals.rules import MANY_UNITS, critical, of_few
 from offpolicy.inference.intervals.sample import Floats
-from offpolicy.inference.registry import may_share
+from offpolicy.inference.methods import fieller
+from offpolicy.inference.registry import declared
 from offpolicy.inference.score_table import Affine
 from offpolicy.policies.target import LOGGING_POLICY
 
@@ -68,7 +69,7 @@ def together(estimates: Sequence[Estimate], level: float = 0.95, *, tested: bool
     """
     number = len(estimates)
     own = [e.interval(adjusted(level, number)) for e in estimates]
-    plentiful = [k for k, i in enumerate(own) if number > 1 and may_share(i)]
+    plentiful = [k for k, i in enumerate(own) if number > 1 and declared(i).shares]
     note = f"holds together with {number - 1} others" if number > 1 else ""
     intervals = [replace(i, level=level, note="; ".join(filter(None, (note, i.note)))) for i in own]
     p = [_p_value(e, number) if tested and i.sufficient else np.nan for e, i in zip(estimates, own, strict=True)]
@@ -145,7 +146,7 @@ def _influence(estimates: Sequence[Estimate]) -> tuple[Floats, Floats | None]:
 
 def _around(e: Estimate, level: float, factor: float) -> tuple[float, float]:
     """Ends at ``factor`` standard errors: of a lift those of the linear combination that it makes 0 (Fieller)."""
-    if e.relation == "lift":
+    if isinstance(e.of, Lift):
         return tuple(widened(fieller(e, level, factor), e))  # type: ignore[return-value]
     half = factor * e.score_error + e.allowance
     return e.value - half, e.value + half

@@ -74,7 +74,7 @@ def finding(estimates: Mapping[str, Estimate], estimators: Sequence[Estimator]) 
     smooth = [
         e
         for e in estimators
-        if e.name in estimates and estimates[e.name].finer is not None and estimates[e.name].is_defined
+        if e.name in estimates and estimates[e.name].smoothed is not None and estimates[e.name].is_defined
     ]
     if not smooth:
         return None

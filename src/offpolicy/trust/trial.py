@@ -34,7 +34,7 @@ from offpolicy.inference.figures import count, percent, plain, plural_of
 from offpolicy.inference.intervals.evidence import two_values
 from offpolicy.inference.intervals.rules import NORMAL_QUANTILE
 from offpolicy.inference.intervals.wald import trial_for_means
-from offpolicy.inference.registry import is_balanced
+from offpolicy.inference.registry import declared
 from offpolicy.logs.words import unit_word
 from offpolicy.trust.significance import ROUNDING
 
@@ -185,7 +185,7 @@ def _standing_out(change: Change) -> tuple[float, float]:
     if not min(near, alone, gap.std_error) > 0:
         return MOST, NORMAL_QUANTILE
     error = gap.std_error
-    if own.sufficient and not is_balanced(own):
+    if own.sufficient and not declared(own).balanced:
         error = alone / float(special.ndtri(0.5 + interval.level / 2))
     return min(abs(gap.value) / error, MOST), near / error
 

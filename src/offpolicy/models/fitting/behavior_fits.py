@@ -203,9 +203,11 @@ class BehaviorFits:
 
     def _predicted(self, part: Part, rows: Ints) -> tuple[Floats, Any]:
         fit = self.fit(part)
+        if self.log.is_continuous:
+            return self._density(fit, rows), False
         groups = groups_of(self.model, self.log, rows)
         with few_threads(len(rows)):
-            p = self._density(fit, rows) if self.log.is_continuous else self._probability(fit, rows, groups)
+            p = self._probability(fit, rows, groups)
         logged = self.fine.propensity
         if self.cells is not None and self.spec is None and logged is not None:
             # A cell is at least as likely as the action of it that was logged, and as likely where it is alone.
@@ -271,9 +273,10 @@ class BehaviorFits:
 
     def _density(self, fit: FittedDensity, rows: Ints) -> Floats:
         model, out = self.model, np.empty(len(rows))
-        for start in range(0, len(rows), ROWS):
-            at = rows[start : start + ROWS]
-            out[start : start + ROWS] = fit.density(self._table(model, at), self.log.action[at])
+        with few_threads(len(rows)):
+            for start in range(0, len(rows), ROWS):
+                at = rows[start : start + ROWS]
+                out[start : start + ROWS] = fit.density(self._table(model, at), self.log.action[at])
         bad = ~(np.isfinite(out) & (out > 0))
         if bad.any():
             raise ModelError(

@@ -84,7 +84,7 @@ def answer(question: Question, store: Store | None = None) -> Answer:
         "repeats": problem.repeats,
         "repeats_rule": "mean of the scores over repetitions; standard error of that mean",
         "discount": question.discount,
-        **_estimand(log, float(question.discount)),
+        **log.unit_kind.settings(log, float(question.discount)),
         "seed": question.seed,
         "minimize": metric in question.asked.minimized,
         **({"metric": metric} if several else {}),
@@ -241,14 +241,6 @@ def _for_targets(resolved: Mapping[str, Any], chosen: list[Estimator], *, asked:
     return [e for e in chosen if "value" not in e.needs]
 
 
-def _estimand(log: Log, discount: float) -> dict[str, Any]:
-    """Which value a log of episodes speaks of, for the settings of the result."""
-    if log.decides_once:
-        return {}
-    limit = None if log.unbounded else log.horizon
-    return {"horizon": limit, "estimand": log.estimand(discount)}
-
-
 def _folds(log: Log, plan: Plan, asked: Any) -> Folds:
     """Folds of a log whose units are known: its own labels, the ones given, or drawn."""
     drawn = isinstance(asked, int | np.integer | KFold)
@@ -273,7 +265,7 @@ def _folds(log: Log, plan: Plan, asked: Any) -> Folds:
             raise UsageError("stratify= is for bandit logs.")
         if log.has_clusters:
             raise UsageError("folds cannot be stratified and clustered at once. Leave stratify out.")
-        if log.is_continuous and plan.stratify == "action":
+        if plan.stratify == "action" and not log.space.finite:
             raise UsageError("stratify='action' is for actions that are labels.")
         by = log.action if plan.stratify == "action" else log.reward
         strata = np.unique(by, return_inverse=True)[1]

@@ -232,23 +232,13 @@ def named(name: str) -> Estimator:
 
 def sensible(log: Log) -> tuple[str, ...]:
     """Names of the estimators to use when none are asked for."""
-    if log.is_continuous:
-        return DEFAULT_NUMBERS
-    if log.layout.is_single:
-        return DEFAULT
-    if log.leads_on:
-        return DEFAULT_TRAJECTORIES
-    link = log.layout.link
-    return tuple(e for e in DEFAULT if e != "DM" or link is None or link.is_single)
+    return log.space.estimators(log.unit_kind.estimators(log))
 
 
 def for_log(estimators: Iterable[Estimator], log: Log) -> list[Estimator]:
     """The same estimators as a log needs them: in its cross-fitted default, `auto` blends other scores for episodes."""
-    if log.is_continuous:
-        return [AUTO_NUMBERS if e is FAMILIES["auto"] else e for e in estimators]
-    if log.layout.is_single or not log.leads_on:
-        return list(estimators)
-    return [AUTO_EPISODES if e is FAMILIES["auto"] else e for e in estimators]
+    auto = log.space.auto(log.unit_kind.auto(log))
+    return [auto if auto is not None and e is FAMILIES["auto"] else e for e in estimators]
 
 
 def headline(estimators: Iterable[Estimator]) -> Estimator:

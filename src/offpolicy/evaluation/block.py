@@ -93,12 +93,10 @@ class Block:
 
     def _pi_e(self, name: Any, _: Any) -> None:
         """(S,) π_e of the logged actions, or of their cells where ratios are of these."""
-        log, target, cells = self.log, self._target(name[1]), self.specs.cells
-        if cells is None:
-            self.columns.put(name, 0, target.of_actions(log.context, log.action))
-        else:
-            own, cell = cells.of_logged(target, log.context, log.action)
-            self.columns.put(name, 0, cell)
+        log, target, ratios = self.log, self._target(name[1]), self.specs.ratios
+        own, weighted = ratios.of_logged(target, log.context, log.action)
+        self.columns.put(name, 0, weighted)
+        if ratios.is_coarse:
             self.columns.put((OWN, *name), 0, own)
         if target.numbers is not None and target.numbers.apart is not None:
             apart, action = target.numbers.apart, np.asarray(log.action, dtype=np.float64)
@@ -113,7 +111,7 @@ class Block:
             self.said["behavior", *name[1:]] = made.note
         if made.raised is not None:
             self.columns.put(("raised", *name[1:]), 0, made.raised)
-        if self.specs.cells is not None and (OWN, "pi_b") not in self.columns:
+        if self.specs.ratios.is_coarse and (OWN, "pi_b") not in self.columns:
             for own, values in (((OWN, "pi_b"), behaviors.of_actions), (LEANING, behaviors.leaning)):
                 if values is not None:
                     self.columns.put(own, 0, values)
@@ -167,11 +165,10 @@ class Block:
 
     def _reach(self, name: Any, _: Any) -> None:
         """Where a target puts its mass: over all units, or the scored half."""
-        target, unit, cells = self._target(name[2]), self.log.layout.unit, self.specs.cells
+        target, unit = self.specs.ratios.target(self._target(name[2])), self.log.layout.unit
         scored: Any = self.folds.half[0] if name[1] == "half" else 1.0
         mass, square = ((each * scored)[unit] for each in self._masses())
-        seen = target if cells is None else cells.target(target)
-        self.sums[name] = reach(self.nuisances.behaviors.log, seen, mass, square)
+        self.sums[name] = reach(self.nuisances.behaviors.log, target, mass, square)
 
     def _calibration(self, name: Any, _: Any) -> None:
         """π_b of all actions against those taken; None where only the logged action's is known."""

@@ -28,6 +28,7 @@ from offpolicy.models.fitting.policy_fits import learned_target
 from offpolicy.models.fitting.store import Behavior, FitStore
 from offpolicy.models.fitting.tables import abilities
 from offpolicy.models.values.resolve import as_value_model
+from offpolicy.policies.coarse import Cells
 from offpolicy.policies.learned import CrossFitted, needs_rows
 from offpolicy.policies.numbers import Smoothed
 from offpolicy.policies.target import Target, adapted_policies, blank_target, note_of, resolve, with_variants
@@ -94,22 +95,24 @@ class Problem:
     cache: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        log, specs, cells = self.store.log, self.specs, self.specs.cells
+        log, specs, ratios = self.store.log, self.specs, self.specs.ratios
+        #: Cells of actions that the ratios are of; None where they are of actions.
+        self.cells = ratios if isinstance(ratios, Cells) else None
         self.columns: Columns = self.store.columns.under(self.keys)
         self.said, self.summed = (Said(each, self.keys) for each in (self.store.said, self.store.sums))
         self.streams: bool = not log.in_memory
         # Blocks may be all there is: not even what is narrow is held before the first pass.
         self.by_rows = self.streams and self.drawn is None
         self.fits = FitStore(self.store.fits, None if self.streams else specs.n_jobs, key=self.keys)
-        self.cells, self.discount = cells, specs.discount
+        self.discount = specs.discount
         self.k, self.repeats = (self.plan.k, self.plan.repeats) if self.drawn is None else (
             self.drawn.k, self.drawn.repeats
         )  # fmt: skip
         #: Whether each policy has value models of its own.
-        self.fits_by_policy: bool = not log.decides_once
+        self.fits_by_policy: bool = not log.unit_kind.decides_once
         whole = log.logs_distribution if self.streams else log.distribution is not None
         logged, spec = bool(log.has_propensity), specs.behavior_model
-        of_cells = cells is None or whole or bool(cells.single.all())
+        of_cells = self.cells is None or whole or bool(self.cells.single.all())
         #: Whether the logged propensities are used as they are, and whether no behavior model is fitted.
         self.weights_known = is_known(spec, of_ratios=logged and of_cells, of_actions=logged)
         self.behavior_given = is_given(spec, known=self.weights_known)

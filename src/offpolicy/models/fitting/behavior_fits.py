@@ -18,6 +18,7 @@ from offpolicy.models.fitting.store import BEHAVIOR, Behavior, FitStore, note_of
 from offpolicy.models.fitting.tables import abilities, merged
 from offpolicy.models.values.fitted_q import with_time
 from offpolicy.policies.blocks import blocks
+from offpolicy.policies.coarse import Cells, Exact
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from offpolicy.logs.log import Log
     from offpolicy.models.behavior.density import DensityModel, FittedDensity
     from offpolicy.models.fitting.tables import Tables
-    from offpolicy.policies.coarse import Cells
     from offpolicy.policies.target import Target
     from offpolicy.splits.folds import Folds, Part, Split
 
@@ -50,7 +50,7 @@ class BehaviorFits:
     tables: Tables
     targets: tuple[Target, ...]
     fine: Log
-    cells: Cells | None = None
+    cells: Cells | Exact
 
     @property
     def is_known(self) -> bool:
@@ -87,7 +87,7 @@ class BehaviorFits:
         log, cells = self.fine, self.cells
         given = log.distribution if self.spec is None else self.spec
         known = isinstance(given, np.ndarray | LoggingPolicy)
-        if cells is None or not known or len(log.actions) > LEANING:
+        if isinstance(cells, Exact) or not known or len(log.actions) > LEANING:
             return None
         out = np.empty(len(log.action))
         for rows in blocks(len(out), len(log.actions)):
@@ -100,12 +100,12 @@ class BehaviorFits:
         if isinstance(self.spec, LoggingPolicy):
             # What was logged is data; the policy says the same, and more where ratios are of cells.
             asked = self._asked[1]
-            return Behavior(log.propensity if self.cells is None and self.is_known else asked)
+            return Behavior(asked if self.cells.is_coarse or not self.is_known else log.propensity)
         if self.is_known:
             return Behavior(log.propensity)
         if isinstance(self.spec, np.ndarray):
             own = given_behavior(self.spec, self.fine)
-            return Behavior(own if self.cells is None else self._of_cells(self.spec))
+            return Behavior(self._of_cells(self.spec) if self.cells.is_coarse else own)
         out = np.full(len(log.action), np.nan)
         raised = np.zeros(len(log.action), dtype=bool)
         said: dict[str, None] = {}
@@ -120,7 +120,6 @@ class BehaviorFits:
 
     def _of_cells(self, matrix: Floats) -> Floats:
         """π_b of the logged cells out of an (n, K) array."""
-        assert self.cells is not None
         action = self.log.action
         out = np.empty(len(action))
         for rows in blocks(len(action), matrix.shape[1]):
@@ -160,8 +159,7 @@ class BehaviorFits:
             rows = np.sort(np.concatenate(scored))
             for block in blocks(len(rows), len(self.fine.actions)):
                 matrix = self._matrix(given, rows[block])
-                coarse = self.cells is not None and self.spec is not None
-                yield rows[block], self.cells.sums(matrix) if coarse and self.cells else matrix
+                yield rows[block], matrix if self.spec is None else self.cells.sums(matrix)
         elif not self.is_known:
             for part in self.folds.parts(split, 0):
                 yield from self._matrices(part, log.layout.rows_of(part.score))
@@ -199,7 +197,7 @@ class BehaviorFits:
         with few_threads(len(rows)):
             p = self._probability(fit, rows, groups)
         logged = self.fine.propensity
-        if self.cells is not None and self.spec is None and logged is not None:
+        if isinstance(self.cells, Cells) and self.spec is None and logged is not None:
             # A cell is at least as likely as the action of it that was logged, and as likely where it is alone.
             alone = self.cells.single[self.log.action[rows]]
             p = np.where(alone, logged[rows], np.maximum(p, logged[rows]))

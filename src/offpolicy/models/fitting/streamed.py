@@ -24,7 +24,6 @@ from offpolicy.models.fitting.tables import ActionColumns, unit_of
 from offpolicy.models.rewards import boosted
 from offpolicy.models.rewards.resolve import as_reward_model
 from offpolicy.models.rewards.reward import ConstantReward
-from offpolicy.policies.coarse import modeled_cells
 from offpolicy.splits.folds import part_keys
 from offpolicy.splits.hashing import drawn
 
@@ -134,7 +133,7 @@ def _where_rows_are(source: Any, splits: list[tuple[Split, int]]) -> list[tuple[
     frame = source.opened.spark_frame()
     if not splits or frame is None or not hasattr(model, "fit_on_spark"):
         return splits
-    if modeled_cells(source.cells) is not None:  # executors encode actions: fitted here, on cells
+    if not source.specs.ratios.models_actions:  # executors encode actions: fitted here, on cells
         return splits
     seeds = {key: seed_of(source.plan.seed, REWARD, key) for key in _keys(source, splits)}
     made = model.fit_on_spark(frame, source.opened.schema, source.plan, seeds)
@@ -189,7 +188,7 @@ def trains(key: Key, folds: Folds) -> Bools:
 
 
 def _fit_boosted(source: Any, model: boosted.BoostedReward, keys: list[Key]) -> None:
-    scan, plan, modeled = source.opened, source.plan, modeled_cells(source.cells)
+    scan, plan, ratios = source.opened, source.plan, source.specs.ratios
     workspace = Workspace()
     rewards, weights, folds, numbers = [], [], [], []
     categories: list[int] = []
@@ -199,8 +198,7 @@ def _fit_boosted(source: Any, model: boosted.BoostedReward, keys: list[Key]) -> 
             table = encode_table(block.context.coded_table)
             if block.action_features is not None:
                 table = ActionColumns(block.action_features).beside(table, block.action)
-            action = block.action if modeled is None else modeled.code[block.action]
-            matrix, categories = boosted.joined(table, action)
+            matrix, categories = boosted.joined(table, ratios.told(block.action))
             paths.append(workspace.path(".bin"))
             np.ascontiguousarray(matrix).tofile(paths[-1])
             rewards.append(block.reward)

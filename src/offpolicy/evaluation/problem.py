@@ -245,8 +245,13 @@ class Problem:
 
     def decisions(self, target: Target, estimator: Estimator, repeat: int = 0, block: int | None = None) -> Decisions:
         """What the score of one estimator looks at, on the units its split scores; of one block or of all."""
-        target, split = smoothed_for(target, estimator), estimator.split
+        target = smoothed_for(target, estimator)
         self.need(self.names.of([target], [estimator], repeat))
+        return self.gathered(target, estimator, repeat, block)
+
+    def gathered(self, target: Target, estimator: Estimator, repeat: int, block: int | None = None) -> Decisions:
+        """The same, where all columns are there and the policy is smoothed as the estimator takes it."""
+        split = estimator.split
         repeat = 0 if split == "full" else repeat
         layout, reward, mass, count = self.log.layout, self.log.reward, self.units.mass, self.units.count
         fold, half = self.folds.labels[repeat], self.folds.half[repeat]

@@ -16,11 +16,11 @@ import numpy as np
 from offpolicy._arrays import is_constant
 from offpolicy._progress import FITTING, tick, track
 from offpolicy._workspace import Workspace
-from offpolicy.models.behavior.behavior import BehaviorData, Shares
+from offpolicy.models.behavior.behavior import BehaviorData
 from offpolicy.models.behavior.resolve import as_behavior_model
 from offpolicy.models.fitting.encode import encode_table
 from offpolicy.models.fitting.store import BEHAVIOR, MRDR, REWARD, seed_of
-from offpolicy.models.fitting.tables import ActionColumns, unit_of
+from offpolicy.models.fitting.tables import ActionColumns, abilities, unit_of
 from offpolicy.models.rewards import boosted
 from offpolicy.models.rewards.resolve import as_reward_model
 from offpolicy.models.rewards.reward import ConstantReward
@@ -119,9 +119,9 @@ def _read(scan: Any) -> Iterator[Any]:
 
 def _large_rewards(source: Any, splits: list[tuple[Split, int]]) -> list[tuple[Split, int]]:
     """Fit reward models that can be fitted block by block; the splits that are left."""
-    model = as_reward_model(source.specs.model)
+    model: Any = as_reward_model(source.specs.model)
     keys = [key for key in _keys(source, splits) if (REWARD, "", *key) not in source.fits]
-    if keys and isinstance(model, boosted.BoostedReward):
+    if keys and abilities(model).bins_blocks:
         _fit_boosted(source, model, keys)
         return []
     return splits
@@ -131,14 +131,15 @@ def _where_rows_are(source: Any, splits: list[tuple[Split, int]]) -> list[tuple[
     """Fit a reward model that Spark's executors fit together, on Spark; the splits that are left."""
     model = as_reward_model(source.specs.model)
     frame = source.opened.spark_frame()
-    if not splits or frame is None or not hasattr(model, "fit_on_spark"):
+    fit = abilities(model).fit_on_spark
+    if not splits or frame is None or fit is None:
         return splits
     if not source.specs.ratios.models_actions:  # executors encode actions: fitted here, on cells
         return splits
     seeds = {key: seed_of(source.plan.seed, REWARD, key) for key in _keys(source, splits)}
-    made = model.fit_on_spark(frame, source.opened.schema, source.plan, seeds)
-    for key, fit in made.items():
-        source.fits.put((REWARD, "", *key), fit)
+    made = fit(frame, source.opened.schema, source.plan, seeds)
+    for key, each in made.items():
+        source.fits.put((REWARD, "", *key), each)
     return []
 
 
@@ -148,7 +149,7 @@ def _large_behaviors(source: Any, splits: list[tuple[Split, int]]) -> list[tuple
         return splits
     spec = source.specs.behavior_model
     model = as_behavior_model("auto" if spec is None else spec)
-    if not splits or not isinstance(model, Shares):
+    if not splits or not abilities(model).counts_blocks:
         return splits
     plan = source.plan
     cells = source.cells

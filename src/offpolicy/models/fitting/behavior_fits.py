@@ -65,18 +65,20 @@ class BehaviorFits:
         return is_given(self.spec, known=self.is_known)
 
     @cached_property
-    def _asked(self) -> tuple[Floats, Floats]:
-        assert isinstance(self.spec, LoggingPolicy)
-        return self.spec.of_logged(self.fine, self.cells)
+    def _given(self) -> tuple[Any, Any]:
+        """(S,) π_b of the logged actions, and of what ratios are of; None where it has to be fitted."""
+        if isinstance(self.spec, LoggingPolicy):
+            return self.spec.of_logged(self.fine, self.cells)
+        if isinstance(self.spec, np.ndarray):
+            own = given_behavior(self.spec, self.fine)
+            return own, self._of_cells(self.spec) if self.cells.is_coarse else own
+        return (self.fine.propensity, self.log.propensity) if self.spec is None else (None, None)
 
-    @cached_property
+    @property
     def of_actions(self) -> Floats | None:
         """(S,) π_b of the logged actions themselves, where nothing has to be fitted for it; else None."""
-        if isinstance(self.spec, LoggingPolicy):
-            return self._asked[0]
-        if isinstance(self.spec, np.ndarray):
-            return given_behavior(self.spec, self.fine)
-        return self.fine.propensity if self.spec is None else None
+        own: Floats | None = self._given[0]
+        return own
 
     @cached_property
     def leaning(self) -> Floats | None:
@@ -97,15 +99,10 @@ class BehaviorFits:
     def of_split(self, split: Split, repeat: int) -> Behavior:
         """π_b of the logged actions in one split."""
         log = self.log
-        if isinstance(self.spec, LoggingPolicy):
-            # What was logged is data; the policy says the same, and more where ratios are of cells.
-            asked = self._asked[1]
-            return Behavior(asked if self.cells.is_coarse or not self.is_known else log.propensity)
-        if self.is_known:
-            return Behavior(log.propensity)
-        if isinstance(self.spec, np.ndarray):
-            own = given_behavior(self.spec, self.fine)
-            return Behavior(self._of_cells(self.spec) if self.cells.is_coarse else own)
+        if self.is_given:
+            # What was logged is data; a policy says the same, and more where ratios are of cells.
+            given = self._given[1]
+            return Behavior(log.propensity if self.is_known and not self.cells.is_coarse else given)
         out = np.full(len(log.action), np.nan)
         raised = np.zeros(len(log.action), dtype=bool)
         said: dict[str, None] = {}

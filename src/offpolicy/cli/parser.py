@@ -96,6 +96,9 @@ def build_parser() -> argparse.ArgumentParser:
     # Studies are looked up, and imported, only when they are asked for: for the list and to run one.
     reproduce.add_argument("-h", "--help", action="store_true", help="list the installed studies")
     reproduce.add_argument("words", nargs=argparse.REMAINDER, metavar="STUDY …")
+    bench = verb(verbs, "bench", studies.run_command, "the scoreboard, where it is installed", add_help=False)
+    bench.add_argument("-h", "--help", action="store_true", help="the verbs of the scoreboard")
+    bench.add_argument("words", nargs=argparse.REMAINDER, metavar="VERB …")
     return parser
 
 

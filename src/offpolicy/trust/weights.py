@@ -26,16 +26,6 @@ LIKELY_NONE = 3.0  # rows of an action expected where that none comes is still l
 LARGEST_TABLE = 50_000_000
 
 
-def mean(view: View) -> Finding:
-    """The mean weight, which should be 1."""
-    return _mean(view)[0]
-
-
-def mean_in_errors(view: View) -> Finding:
-    """The same in standard errors."""
-    return _mean(view)[1]
-
-
 @once
 def _mean(view: View) -> list[Finding]:
     sample, limits = view.weight_sample, ALL["mean_weight_z"].limits
@@ -187,11 +177,11 @@ CHECKS = (
         Threshold(
             0.02, 0.1, "above", PROPENSITIES, decides=True, about_products=True, false_alarms=0.001, about_reach=True
         ),
-        policy=mean, topic=WRONG, value="distance of the mean weight from 1, beyond its noise",
+        policy=lambda view: _mean(view)[0], topic=WRONG, value="distance of the mean weight from 1, beyond its noise",
     ),
     Check(
         "mean_weight_z", Threshold(3.3, 5.0, "above", PROPENSITIES, about_products=True, false_alarms=0.001),
-        policy=mean_in_errors, topic=WRONG, value="the same in standard errors",
+        policy=lambda view: _mean(view)[1], topic=WRONG, value="the same in standard errors",
     ),
     Check(
         "mean_weight_by_action", Threshold(4.0, 6.0, "above", PROPENSITIES, false_alarms=0.001),

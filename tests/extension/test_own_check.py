@@ -32,7 +32,7 @@ CHECK = Check(
     ),
     applies=lambda view: "" if view.value_split else "no estimate needed a reward model.",
 )
-ROLES = {"context": ["x", "device"], "action": "a", "reward": "r", "propensity": "p"}
+ROLES = {"context": ["x", "device"], "action": "a", "reward": "r", "propensity": "p", "id": "i"}
 
 
 @pytest.fixture(autouse=True)
@@ -47,7 +47,7 @@ def frame(*, broken: bool, n: int = 6000) -> pd.DataFrame:
     device = rng.choice(["phone", "tablet", "desk"], n, p=[0.5, 0.1, 0.4])
     x, a = rng.normal(size=n), rng.integers(2, size=n)
     r = 0.5 * x + a + rng.normal(size=n) + 3.0 * broken * (device == "tablet")
-    return pd.DataFrame({"x": x, "device": device, "a": a, "r": r, "p": 0.5})
+    return pd.DataFrame({"i": np.arange(n), "x": x, "device": device, "a": a, "r": r, "p": 0.5})
 
 
 class Blind(Ridge):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -9,10 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from offpolicy.cli import changes, terminal
 from offpolicy.cli.files import SUFFIXES, kind_of, read_table
+from offpolicy.cli.settings import given
 from offpolicy.engines.files import REMOTE, is_pattern, listed
 from offpolicy.errors import UsageError
 from offpolicy.logs.bandit import BanditLog
 from offpolicy.logs.formats.parquet import row_bytes
+from offpolicy.policies.numbers import adapted_number
+from offpolicy.policies.surface import Surface
+from offpolicy.policies.words import from_words, names_module
 
 if TYPE_CHECKING:
     import argparse
@@ -30,6 +35,7 @@ OF_EPISODES = ("step", "state", "terminated", "truncated", "horizon")
 IN_PART = ("proxies", "label_probability", "delay_time", "age", "window")  # rewards seen in part
 BANDIT = ("batch", "keep_probability", "id")  # columns of bandit logs only
 MOST_LINES = 10
+TREE_FILES = (".json",)
 NO_LOG = (
     "which log? Give a CSV, Parquet, JSON-lines or dsjson file (or `log = …` in the run file). "
     "To begin with one: offpolicy init LOG."
@@ -324,3 +330,65 @@ def _as_kind(labels: list[str], kind: str, column: str) -> list[Any]:
         raise UsageError(
             f"--actions: {','.join(labels)} does not fit the column {column!r}, which holds {NAMES[kind]}."
         ) from error
+
+
+# -- models and policies ----------------------------------------------------------------------------------------------
+
+
+def models(log: Any, options: argparse.Namespace) -> dict[str, Any]:
+    """The models that were asked for, under the names `evaluate` gives them."""
+    argument, wrong = ("reward_model", "value_model") if log.kind == "bandit" else ("value_model", "reward_model")
+    if getattr(options, argument) is None and getattr(options, wrong) is not None:
+        kind = "trajectories" if log.kind == "bandit" else "bandit logs"
+        raise UsageError(f"--{wrong.replace('_', '-')} is for {kind}.")
+    return {**given(options, argument), "behavior_model": behavior(log, options)}
+
+
+def behavior(log: Any, options: argparse.Namespace) -> str | None:
+    """The behavior model that was asked for; None for the logged propensities."""
+    asked: str | None = options.behavior_model
+    if asked != "logged":
+        return asked
+    if not log.has_propensity:
+        raise UsageError("--behavior-model logged: the log has no propensities. Name them: --propensity.")
+    return None
+
+
+def parse_policies(options: argparse.Namespace, log: Any) -> dict[str, Any]:
+    """Resolve every ``--policy name=SPEC``; the words are those of `offpolicy.policies.words`.
+
+    A module that a policy names is looked for where modules are, then beside the run file, then here.
+    """
+    if not options.policy:
+        raise UsageError("which policy? Give --policy name=SPEC (see offpolicy evaluate --help).")
+    surface = Surface.of(log)
+    policies: dict[str, Any] = {}
+    for text in options.policy:
+        name, separator, spec = text.partition("=")
+        if not separator or not name.strip() or not spec.strip():  # a label keeps its blanks
+            raise UsageError(f"--policy {text!r}: write name=SPEC, for example new=recommended_ad.")
+        if not name.isprintable():
+            raise UsageError(f"--policy {text!r}: a name is plain text, without control characters.")
+        if name.strip() in policies:
+            raise UsageError(f"--policy: the name {name.strip()!r} is used twice.")
+        if names_module(spec, surface):
+            # None in these folders takes the place of one that is installed.
+            folders = [*([Path(options.config).resolve().parent] if options.config else []), Path.cwd()]
+            sys.path += [str(folder) for folder in folders if str(folder) not in sys.path]
+            importlib.invalidate_caches()
+        policies[name.strip()] = _policy(name.strip(), spec, surface)
+    return policies
+
+
+def _policy(name: str, spec: str, surface: Surface) -> Any:
+    """A tree that `learn_policy` left as JSON, or what the library's words say."""
+    if surface.is_continuous:
+        return adapted_number(name, spec, surface)
+    if not spec.lower().endswith(TREE_FILES):
+        return from_words(spec, surface)
+    from offpolicy.decide.policies import TreePolicy
+
+    path = Path(spec)
+    if not path.is_file():
+        raise UsageError(f"there is no file {spec!r} with a policy tree.")
+    return TreePolicy.from_json(path.read_text(encoding="utf-8"))

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from offpolicy._output import OPEN_STREAM, write_text
+from offpolicy.cli import runfile, terminal
 from offpolicy.engines.files import REMOTE, matching
 from offpolicy.errors import OffPolicyError, UsageError
 
@@ -21,6 +22,12 @@ if TYPE_CHECKING:
 
 FILES = ("json", "report", "summary", "sql", "output")
 STEP_SUMMARY = "GITHUB_STEP_SUMMARY"  # CI systems name a file for each step's summary here
+
+
+def prepare(options: argparse.Namespace) -> None:
+    """What every command begins with: its run file, and whether what is asked for can be written."""
+    runfile.apply(options)
+    check(options)
 
 
 def check(options: argparse.Namespace) -> None:
@@ -126,3 +133,11 @@ def _report(ev: Evaluation, options: argparse.Namespace, level: float, gates: Se
 def _append(path: str, text: str) -> None:
     with Path(path).open("a", encoding="utf-8") as file:
         file.write(f"{text}\n")
+
+
+def schema(_: argparse.Namespace) -> int:
+    """Print the JSON Schema of a result."""
+    from offpolicy.show.schema import published
+
+    terminal.say(published().rstrip())
+    return 0

@@ -19,7 +19,8 @@ from offpolicy.inference.intervals.tails import Moments, Pool
 from offpolicy.inference.intervals.weight_likelihood import cressie_read
 from offpolicy.inference.score_table import Affine, ScoreTable, Units
 from offpolicy.logs.layout import Layout
-from offpolicy.scores import control_variates, magic
+from offpolicy.scores import control_variates
+from offpolicy.scores import tuning as magic
 from offpolicy.scores.decisions import Decisions
 
 RNG = np.random.default_rng(61)

@@ -19,9 +19,10 @@ from offpolicy.evaluation.passes import prepare
 from offpolicy.evaluation.problem import Problem
 from offpolicy.evaluation.store import Store
 from offpolicy.logs.outcome import settle
-from offpolicy.models.behavior.logging_policy import as_logging_policy
+from offpolicy.models.behavior.logging_policy import as_logging_policy, fits_contexts
 from offpolicy.models.fitting.store import Specs
 from offpolicy.models.fitting.tables import abilities
+from offpolicy.models.rewards.resolve import beside_behavior
 from offpolicy.policies import target as targets
 from offpolicy.policies.coarse import CoarseRatio
 from offpolicy.policies.learned import aimed
@@ -54,7 +55,8 @@ def answer(question: Question, store: Store | None = None) -> Answer:
     asked = _Asked.of(question, store)
     store, log, asked_of = asked.store, asked.store.log, question.metrics
     named_estimators = catalog.sensible(log) if question.estimators is None else question.estimators
-    chosen = catalog.for_log(catalog.resolve(named_estimators, log.kind), log)
+    fitted = fits_contexts(asked.behavior, log)
+    chosen = catalog.for_log(catalog.resolve(named_estimators, log.kind), log, fitted=fitted)
     # What the log decides by itself it decides by its first metric, so that all metrics have one answer.
     first = asked.problem(asked_of.names[0])
     named = choose.smoothed(first, asked.named, chosen)
@@ -84,7 +86,7 @@ def answer(question: Question, store: Store | None = None) -> Answer:
         "repeats": problem.repeats,
         "repeats_rule": "mean of the scores over repetitions; standard error of that mean",
         "discount": question.discount,
-        **_estimand(log, float(question.discount)),
+        **log.unit_kind.settings(log, float(question.discount)),
         "seed": question.seed,
         "minimize": metric in question.asked.minimized,
         **({"metric": metric} if several else {}),
@@ -145,7 +147,7 @@ class _Asked:
     def problem(self, metric: str, found: tuple[Target, ...] = ()) -> Problem:
         """The columns of one metric."""
         question, store = self.question, self.store
-        model = question.metrics.models[metric]
+        model = beside_behavior(question.metrics.models[metric], store.log, self.behavior)
         specs = Specs(
             as_array(model),
             as_array(self.behavior),
@@ -241,14 +243,6 @@ def _for_targets(resolved: Mapping[str, Any], chosen: list[Estimator], *, asked:
     return [e for e in chosen if "value" not in e.needs]
 
 
-def _estimand(log: Log, discount: float) -> dict[str, Any]:
-    """Which value a log of episodes speaks of, for the settings of the result."""
-    if log.decides_once:
-        return {}
-    limit = None if log.unbounded else log.horizon
-    return {"horizon": limit, "estimand": log.estimand(discount)}
-
-
 def _folds(log: Log, plan: Plan, asked: Any) -> Folds:
     """Folds of a log whose units are known: its own labels, the ones given, or drawn."""
     drawn = isinstance(asked, int | np.integer | KFold)
@@ -273,7 +267,7 @@ def _folds(log: Log, plan: Plan, asked: Any) -> Folds:
             raise UsageError("stratify= is for bandit logs.")
         if log.has_clusters:
             raise UsageError("folds cannot be stratified and clustered at once. Leave stratify out.")
-        if log.is_continuous and plan.stratify == "action":
+        if plan.stratify == "action" and not log.space.finite:
             raise UsageError("stratify='action' is for actions that are labels.")
         by = log.action if plan.stratify == "action" else log.reward
         strata = np.unique(by, return_inverse=True)[1]

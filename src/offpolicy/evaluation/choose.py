@@ -69,9 +69,7 @@ def as_ratio(ratio: Any, log: Log | Scan) -> Any:
 
     An object with ``for_log(log)`` is asked once, before any model is fitted, and refuses logs it is not for.
     """
-    if isinstance(ratio, str) and ratio in {EXACT, AUTO} and log.is_continuous:
-        # A policy that names a number has no density by itself: a kernel gives it one.
-        return KernelRatio()
+    ratio = log.space.ratio(ratio)
     if isinstance(ratio, str) and ratio == EXACT:
         return None
     if is_auto(ratio):
@@ -144,9 +142,9 @@ def described(ratio: Any) -> str:
 
 def smoothed(source: Problem, named: dict[str, Any], estimators: Sequence[Estimator]) -> dict[str, Any]:
     """Policies with what `ratio=` makes of them: those that name a number get a kernel and its bandwidth."""
-    if not source.store.log.is_continuous:
+    ratio = source.specs.ratio
+    if not isinstance(ratio, KernelRatio):
         return named
-    ratio: KernelRatio = source.specs.ratio
     points = {
         name: policy for name, policy in named.items() if not has_density(policy) and not isinstance(policy, Smoothed)
     }
@@ -187,17 +185,17 @@ def _probes(estimators: Sequence[Estimator]) -> list[Estimator]:
     return probes
 
 
-def candidates(span: tuple[float, float]) -> list[float]:
+def candidates(room: float) -> list[float]:
     """Bandwidths to choose from, widest first; two steps halve one."""
-    return [WIDEST * (span[1] - span[0]) * STEP**j for j in range(CANDIDATES)]
+    return [WIDEST * room * STEP**j for j in range(CANDIDATES)]
 
 
 def _chosen(
     source: Problem, points: dict[str, Any], ratio: KernelRatio, probes: list[Estimator]
 ) -> list[tuple[str, Smoothed]]:
     """Each policy with its bandwidth by Lepski's rule, one for each probe."""
-    span = source.store.log.action_range
-    widths = candidates(span)
+    room = source.store.log.space.room
+    widths = candidates(room)
     first = replace(ratio, bandwidth=widths[0])
     trials = {
         trial_name(name, widths[0]): Smoothed(
@@ -214,7 +212,7 @@ def _chosen(
     made = Estimates(source, ScoreTable(source.units)).run(resolved, probes, closes=False)
     sizes = {name: effective_size(source.columns["pi_e", name], None) for name in resolved}
     cut = {t.name: source.reach(t).cut_share > CUT for t in resolved.values()}
-    most = CUT_WIDEST * (span[1] - span[0])
+    most = CUT_WIDEST * room
     out, renamed = [], {}
     for name, policy in points.items():
         own = []

@@ -312,7 +312,7 @@ class Problem:
 def behavior_calibration(p: Problem, split: Split) -> CalibrationSums | None:
     """π_b of all actions against those taken; None where only the logged action's is known."""
     alone = p.specs.behavior_model is None and p.weights_known and not p.logs_distribution
-    if alone or p.store.log.is_continuous:
+    if alone or not p.store.log.space.finite:
         return None
     made: CalibrationSums | None = p.sums("calibration", split)
     return made
@@ -340,7 +340,7 @@ def _rows(p: Problem) -> BanditLog:
         weight: Any = columns.get("weight")
         p.store.rows = BanditLog(
             context=Context(np.empty((scan.n, 0)), names=scan.schema.roles.context, load=scan.column),
-            actions=scan.actions,
+            space=scan.space,
             action=columns["action"],
             reward=reward,
             propensity=columns.get("propensity"),
@@ -350,7 +350,6 @@ def _rows(p: Problem) -> BanditLog:
             weight=weight,
             names=scan.names,
             action_features=scan.schema.features,
-            action_range=scan.action_range,
         )
     made: BanditLog = replace(p.store.rows, reward=reward, names=scan.names)
     return made

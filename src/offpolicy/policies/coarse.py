@@ -19,6 +19,7 @@ import numpy as np
 from offpolicy._arguments import checks_arguments
 from offpolicy.errors import UsageError, did_you_mean
 from offpolicy.logs.actions import is_missing
+from offpolicy.logs.kinds import space_of
 from offpolicy.policies.blocks import blocks
 
 if TYPE_CHECKING:
@@ -151,7 +152,7 @@ class Cells:
                 able[rows] = self.sums(log.eligible[rows]) > 0
         return replace(
             log,
-            actions=self.labels,
+            space=space_of(self.labels),
             action=action,
             propensity=propensity,
             distribution=whole,

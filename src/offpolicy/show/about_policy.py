@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from offpolicy._document import Axis, Figure, Figures, Mark, Paragraph, Picture, Table
 from offpolicy.inference.figures import DASH, count, level_text, measured, percent, plain
-from offpolicy.logs.words import decision_word, unit_word
+from offpolicy.logs.kinds import decision_word, unit_word
 from offpolicy.show import evidence, segments, tables
 from offpolicy.show.parts import BESIDE, BETWEEN, ORDERS, PAGE, Part, between, gap, interval_rows, per_unit, span
 
@@ -114,7 +114,7 @@ def horizon(s: Subject) -> list[Block]:
     rows = evidence.horizon(s.view)
     if not rows:
         return []
-    step, units = decision_word(s.view.log.kind), unit_word(s.view.log.kind, plural=True)
+    step, units = decision_word(s.view.log), unit_word(s.view.log, plural=True)
     series = [
         ("effective", "Effective sample size", "accent"),
         ("surviving", "Weight above 0", "logged"),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from offpolicy._document import Figure
 from offpolicy.inference.comparison import Change, change
 from offpolicy.inference.figures import DASH, capitalized, count, level_text, percent, plain, plural_of, signed
-from offpolicy.logs.words import unit_word
+from offpolicy.logs.kinds import unit_word
 from offpolicy.policies.target import LOGGING_POLICY
 from offpolicy.scores.catalog import headline
 from offpolicy.show.words import SUPPORT, TOPICS, ChangeWords, Measure
@@ -92,7 +92,7 @@ class Answer:
 
 def decision(log: Log) -> str:
     """What one unit of a log is called."""
-    return unit_word(log.kind)
+    return unit_word(log)
 
 
 def actions_of(log: Log) -> str:

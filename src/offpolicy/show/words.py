@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from offpolicy.inference.figures import DASH, decimals, measured, percent
 from offpolicy.inference.intervals.evidence import two_values
-from offpolicy.logs.words import unit_word
+from offpolicy.logs.kinds import unit_word
 
 if TYPE_CHECKING:
     from offpolicy.evaluation.result import Evaluation
@@ -56,7 +56,7 @@ class Measure:
         single = log.layout.is_single
         ends = two_values(ev.problem.table.columns[ev.problem.earning])
         rate = single and ends is not None and set(ends) <= {0.0, 1.0}
-        return cls(ev.metric_name, unit_word(log.kind), rate, not single)
+        return cls(ev.metric_name, unit_word(log), rate, not single)
 
     def text(self, value: float, std_error: float) -> str:
         """A value with the digits that its standard error supports.

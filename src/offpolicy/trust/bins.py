@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from offpolicy.logs.kinds import space_of
+
 if TYPE_CHECKING:
     from offpolicy.logs.bandit import BanditLog
 
@@ -34,9 +36,8 @@ def binned(log: BanditLog) -> BanditLog:
     return replace(
         log,
         action=np.where(inside, place, 0).astype(np.int64),
-        actions=tuple(f"{a:.4g} to {b:.4g}" for a, b in pairwise(edges)),
+        space=space_of(tuple(f"{a:.4g} to {b:.4g}" for a, b in pairwise(edges))),
         # An infinite propensity has the inverse 0: the row is of no interval.
         propensity=np.where(inside, log.propensity * width, np.inf),
-        action_range=None,
         action_features=None,
     )

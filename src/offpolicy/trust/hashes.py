@@ -176,10 +176,7 @@ def row_hashes(block: Any, contexts: Hashes | None = None) -> Hashes:
 
 def labels_of(block: Any) -> Hashes:
     """(S,) hash of the action of each decision."""
-    if block.is_continuous:
-        return column_hashes(block.action)
-    labels = np.array([_value_hash(label) for label in block.actions], dtype=np.uint64)
-    return np.asarray(labels[block.action])
+    return np.asarray(block.space.hashed(block.action))
 
 
 def _reward_hashes(block: Any) -> Hashes:

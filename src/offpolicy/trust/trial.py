@@ -35,7 +35,7 @@ from offpolicy.inference.intervals.evidence import two_values
 from offpolicy.inference.intervals.rules import NORMAL_QUANTILE
 from offpolicy.inference.intervals.wald import trial_for_means
 from offpolicy.inference.registry import declared
-from offpolicy.logs.words import unit_word
+from offpolicy.logs.kinds import unit_word
 from offpolicy.trust.significance import ROUNDING
 
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ def ab_test(ev: Evaluation, estimate: Estimate | None, change: Change | None) ->
         return None
     treated = _variance(ev, estimate, base + difference)
     units, own = ev.problem.units, float(ev.logged.n)
-    unit = unit_word(ev.problem.log.kind, plural=True)
+    unit = unit_word(ev.problem.log, plural=True)
     if units.has_clusters:
         unit = plural_of(ev.problem.log.names.cluster)
         own = ev.logged.sample().total

@@ -10,14 +10,10 @@ import numpy as np
 
 from offpolicy._threads import few_threads
 from offpolicy.errors import ModelError, first_rows
-from offpolicy.models.behavior.auto_behavior import AutoBehavior
 from offpolicy.models.behavior.behavior import BehaviorData, BehaviorModel, FittedBehavior, floor_at
-from offpolicy.models.behavior.density import DensityData, as_density_model
-from offpolicy.models.behavior.exploring import ExploringLogit
+from offpolicy.models.behavior.density import DensityData
 from offpolicy.models.behavior.logging_policy import LoggingPolicy, is_given, is_known
-from offpolicy.models.behavior.resolve import as_behavior_model
 from offpolicy.models.behavior.sees_targets import with_targets
-from offpolicy.models.behavior.state_shares import StateShares
 from offpolicy.models.fitting.store import BEHAVIOR, Behavior, FitStore, note_of, seed_of
 from offpolicy.models.fitting.tables import abilities, merged
 from offpolicy.models.values.fitted_q import with_time
@@ -120,7 +116,7 @@ class BehaviorFits:
             basis = self._basis(part)
             out[scored], raised[scored] = self._predicted(basis, scored)
             said[note_of(self.fit(basis))] = None
-        return Behavior(out, None if log.is_continuous else raised, "; ".join(filter(None, said)))
+        return Behavior(out, raised if log.space.finite else None, "; ".join(filter(None, said)))
 
     def _of_cells(self, matrix: Floats) -> Floats:
         """π_b of the logged cells out of an (n, K) array."""
@@ -149,21 +145,15 @@ class BehaviorFits:
     def model(self) -> BehaviorModel | DensityModel:
         """What is fitted; for episodes shares per discrete state, or an agent that explores."""
         log, spec = self.log, self.spec
-        if log.is_continuous:
-            return as_density_model(spec)
-        episodes = log.leads_on and not log.layout.is_single
-        if episodes and log.is_discrete:
-            if spec is None or (isinstance(spec, str) and spec == "shares"):
-                return StateShares()
-        elif episodes and (spec is None or (isinstance(spec, str) and spec == "auto")):
-            return AutoBehavior(regression=ExploringLogit())
-        return as_behavior_model("auto" if spec is None else spec)
+        own = log.unit_kind.behavior_model(log, spec)
+        model: BehaviorModel | DensityModel = log.space.behavior_model(spec if own is None else own)
+        return model
 
     def distributions(self, split: Split) -> Iterator[tuple[Ints, Floats]]:
         """Decisions that a split scores with π_b of all their actions, block by block, where that is known."""
         log = self.log
         given = log.distribution if self.spec is None else self.spec
-        if log.is_continuous:
+        if not log.space.finite:
             return  # numbers have no table of probabilities
         if isinstance(given, np.ndarray | LoggingPolicy):
             scored = [log.layout.rows_of(part.score) for part in self.folds.parts(split, 0)]
@@ -205,7 +195,9 @@ class BehaviorFits:
         fit = self.fit(part)
         groups = groups_of(self.model, self.log, rows)
         with few_threads(len(rows)):
-            p = self._density(fit, rows) if self.log.is_continuous else self._probability(fit, rows, groups)
+            if not self.log.space.finite:
+                return self._density(fit, rows), False  # a density is never 0
+            p = self._probability(fit, rows, groups)
         logged = self.fine.propensity
         if self.cells is not None and self.spec is None and logged is not None:
             # A cell is at least as likely as the action of it that was logged, and as likely where it is alone.
@@ -220,7 +212,7 @@ class BehaviorFits:
         log, seed = self.log, seed_of(self.seed, BEHAVIOR, part.key)
         rows = log.layout.rows_of(part.training)
         weight, count = self.tables.mass(rows), self.tables.count(rows)
-        if log.is_continuous:
+        if not log.space.finite:
             density = DensityData(self._table(model, rows), log.action[rows], weight, log.action_range)
             with few_threads(len(rows)):
                 return model.fit_density(density, seed)
@@ -294,7 +286,7 @@ def groups_of(model: Any, log: Log, rows: Ints) -> Ints | None:
 
 def given_behavior(array: Floats, log: Log) -> Floats:
     """π_b of the logged actions out of an array made elsewhere: (n, K), or (n,) densities of numbers."""
-    if log.is_continuous:
+    if not log.space.finite:
         return _given_density(array, log)
     n, k = len(log.action), len(log.actions)
     if array.shape != (n, k):

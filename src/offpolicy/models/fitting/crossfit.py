@@ -21,7 +21,7 @@ from offpolicy.errors import ModelError, did_you_mean
 from offpolicy.logs.given import plain_numbers
 from offpolicy.logs.outcome import learned
 from offpolicy.models.fitting.behavior_fits import BehaviorFits
-from offpolicy.models.fitting.predictions import OfCells, given_numbers, given_values, predict_numbers, predict_values
+from offpolicy.models.fitting.predictions import OfCells, given_numbers, given_values
 from offpolicy.models.fitting.store import MRDR, RATIO, REWARD, FitStore, Ratios, Specs, Values, note_of, seed_of
 from offpolicy.models.fitting.tables import Tables, abilities, merged, part_of, sorted_rows
 from offpolicy.models.rewards.resolve import as_reward_model
@@ -151,14 +151,15 @@ class Nuisances:
         log, model = self.log, self._model[0]
         q = np.full(len(log.action), np.nan)
         v = {t.name: np.full(len(log.action), np.nan) for t in targets}
-        predict = predict_numbers if log.is_continuous else predict_values
         for _part, rows, made in fits:
             if len(rows) == 0:  # a block of a larger log may hold none of a fold
                 continue
             fit = made if self._cells is None else OfCells(made, self._cells.code)
             features, taken = self.tables.for_model(model), part_of(log.action, rows)
             with few_threads(len(rows)):
-                q[rows], values = predict(fit, features, log.context, rows, taken, targets, self.tables.of_action)
+                q[rows], values = log.space.predict(
+                    fit, features, log.context, rows, taken, targets, self.tables.of_action
+                )
             for name, value in values.items():
                 v[name][rows] = value
         return {name: Values(q, value) for name, value in v.items()}
@@ -328,7 +329,7 @@ class Nuisances:
 
     def _given_values(self, targets: list[Target], emphasis: Floats | None) -> dict[str, Values]:
         if self.log.decides_once and isinstance(self.specs.model, Mapping):
-            if not self.log.is_continuous:
+            if self.log.space.finite:
                 as_reward_model(self.specs.model)  # refuses it
             return given_numbers(self.specs.model, self.log, targets)
         note = "" if emphasis is None else "predictions are given, so MRDR is DR here"

@@ -145,7 +145,7 @@ def _where_rows_are(source: Any, splits: list[tuple[Split, int]]) -> list[tuple[
 
 def _large_behaviors(source: Any, splits: list[tuple[Split, int]]) -> list[tuple[Split, int]]:
     """Count shares block by block; the splits that are left."""
-    if source.store.log.is_continuous:
+    if not source.store.log.space.finite:
         return splits
     spec = source.specs.behavior_model
     model = as_behavior_model("auto" if spec is None else spec)

@@ -108,8 +108,8 @@ class Tables:
     @cached_property
     def of_action(self) -> ActionColumns | None:
         """Columns of the actions' features, where the log has any."""
-        features = getattr(self.log, "action_features", None)
-        return None if features is None else ActionColumns(features)
+        own: ActionColumns | None = self.log.space.beside(self.log)
+        return own
 
     def pairs(self, model: Any, positions: Ints, codes: Ints) -> Any:
         """Rows of the table for some pairs of a context and an action, with the features of the action."""
@@ -156,7 +156,7 @@ class Tables:
         """Whether a model is fitted on distinct rows with counts: it says so, and contexts are coarse."""
         able = abilities(model).merges_rows and self._single
         # Numbers seldom repeat: there is nothing to merge.
-        return able and not self.log.is_continuous and self._coarse
+        return able and self.log.space.finite and self._coarse
 
     @cached_property
     def _coarse(self) -> bool:

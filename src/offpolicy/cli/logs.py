@@ -15,9 +15,8 @@ from offpolicy.engines.files import REMOTE, is_pattern, listed
 from offpolicy.errors import UsageError
 from offpolicy.logs.bandit import BanditLog
 from offpolicy.logs.formats.parquet import row_bytes
-from offpolicy.policies.numbers import adapted_number
 from offpolicy.policies.surface import Surface
-from offpolicy.policies.words import from_words, names_module
+from offpolicy.policies.words import names_module
 
 if TYPE_CHECKING:
     import argparse
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
 
     from offpolicy.cli.files import Table
     from offpolicy.logs.formats.lines import Reading
+    from offpolicy.logs.log import Log, Scan
 
 BOOLEANS = {"True": True, "true": True, "1": True, "False": False, "false": False, "0": False}
 NAMES = {"i": "integers", "u": "integers", "f": "numbers", "b": "true and false"}
@@ -335,16 +335,17 @@ def _as_kind(labels: list[str], kind: str, column: str) -> list[Any]:
 # -- models and policies ----------------------------------------------------------------------------------------------
 
 
-def models(log: Any, options: argparse.Namespace) -> dict[str, Any]:
+def models(log: Log | Scan, options: argparse.Namespace) -> dict[str, Any]:
     """The models that were asked for, under the names `evaluate` gives them."""
-    argument, wrong = ("reward_model", "value_model") if log.kind == "bandit" else ("value_model", "reward_model")
-    if getattr(options, argument) is None and getattr(options, wrong) is not None:
-        kind = "trajectories" if log.kind == "bandit" else "bandit logs"
-        raise UsageError(f"--{wrong.replace('_', '-')} is for {kind}.")
-    return {**given(options, argument), "behavior_model": behavior(log, options)}
+    own = log.unit_kind.argument
+    asked = given(options, "reward_model", "value_model")
+    for wrong, kind in (("reward_model", "bandit logs"), ("value_model", "trajectories")):
+        if wrong in asked and wrong != own and own not in asked:
+            raise UsageError(f"--{wrong.replace('_', '-')} is for {kind}.")
+    return {**given(options, own), "behavior_model": behavior(log, options)}
 
 
-def behavior(log: Any, options: argparse.Namespace) -> str | None:
+def behavior(log: Log | Scan, options: argparse.Namespace) -> str | None:
     """The behavior model that was asked for; None for the logged propensities."""
     asked: str | None = options.behavior_model
     if asked != "logged":
@@ -354,7 +355,7 @@ def behavior(log: Any, options: argparse.Namespace) -> str | None:
     return None
 
 
-def parse_policies(options: argparse.Namespace, log: Any) -> dict[str, Any]:
+def parse_policies(options: argparse.Namespace, log: Log | Scan) -> dict[str, Any]:
     """Resolve every ``--policy name=SPEC``; the words are those of `offpolicy.policies.words`.
 
     A module that a policy names is looked for where modules are, then beside the run file, then here.
@@ -376,19 +377,17 @@ def parse_policies(options: argparse.Namespace, log: Any) -> dict[str, Any]:
             folders = [*([Path(options.config).resolve().parent] if options.config else []), Path.cwd()]
             sys.path += [str(folder) for folder in folders if str(folder) not in sys.path]
             importlib.invalidate_caches()
-        policies[name.strip()] = _policy(name.strip(), spec, surface)
+        if spec.lower().endswith(TREE_FILES):
+            policies[name.strip()] = _tree(Path(spec))
+        else:
+            policies[name.strip()] = log.space.adapted(name.strip(), spec, surface)
     return policies
 
 
-def _policy(name: str, spec: str, surface: Surface) -> Any:
-    """A tree that `learn_policy` left as JSON, or what the library's words say."""
-    if surface.is_continuous:
-        return adapted_number(name, spec, surface)
-    if not spec.lower().endswith(TREE_FILES):
-        return from_words(spec, surface)
+def _tree(path: Path) -> Any:
+    """A tree that `learn_policy` left as JSON."""
     from offpolicy.decide.policies import TreePolicy
 
-    path = Path(spec)
     if not path.is_file():
-        raise UsageError(f"there is no file {spec!r} with a policy tree.")
+        raise UsageError(f"there is no file {str(path)!r} with a policy tree.")
     return TreePolicy.from_json(path.read_text(encoding="utf-8"))

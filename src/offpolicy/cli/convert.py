@@ -29,7 +29,7 @@ def run(options: argparse.Namespace) -> int:
     if options.source in READERS:
         return _to_table(options)
     if options.target in WRITERS:
-        log = logs.bandit_log(logs.frame_of(options), options)
+        log = logs.log_of(logs.frame_of(options), options)
         n = WRITERS[options.target](log, options.output)
         terminal.say(f"{n:,} lines written to {options.output}")
         return 0

@@ -179,7 +179,7 @@ def trained_before(options: argparse.Namespace) -> tuple[Any, dict[str, Floats]]
         raise UsageError("--train-before is for tables. Convert the trace first: offpolicy convert.")
     frame = changes.apply(table.frame, options)
     early = is_early(frame[options.time], options.train_before)
-    whole = logs.bandit_log(frame, options)
+    whole = logs.log_of(frame, options)
     order = np.arange(len(frame)) if whole.row_order is None else np.asarray(whole.row_order)
     predicted = {}
     for metric in whole.metrics:
@@ -190,7 +190,7 @@ def trained_before(options: argparse.Namespace) -> tuple[Any, dict[str, Floats]]
         predicted[metric] = in_frame[~early]
     _say(frame, early, options)
     later = frame[~early].reset_index(drop=True)
-    return logs.bandit_log(later, options, whole.actions), predicted
+    return logs.log_of(later, options, whole.actions), predicted
 
 
 def is_early(values: Any, date: str) -> Bools:

@@ -13,9 +13,8 @@ from offpolicy._threads import prepare_threads
 from offpolicy.columns.keys import Keys, Same, key_of
 from offpolicy.errors import DataError, UsageError
 from offpolicy.evaluation import choose
-from offpolicy.evaluation.block import as_array
 from offpolicy.evaluation.estimates import Estimates
-from offpolicy.evaluation.passes import prepare
+from offpolicy.evaluation.passes import as_array, prepare
 from offpolicy.evaluation.problem import Problem
 from offpolicy.evaluation.store import Store
 from offpolicy.logs.outcome import settle

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from offpolicy._progress import FITTING, track
-from offpolicy.columns.names import smoothed_for
+from offpolicy.columns.keys import smoothed_for
 from offpolicy.errors import NotIdentifiedError
 from offpolicy.evaluation import passes
 from offpolicy.evaluation.evidence import (

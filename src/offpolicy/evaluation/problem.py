@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from offpolicy._arrays import constant
-from offpolicy.columns.names import GIVEN, Names, smoothed_for
+from offpolicy.columns.keys import GIVEN, Names, smoothed_for
 from offpolicy.errors import UsageError
 from offpolicy.evaluation import passes
-from offpolicy.evaluation.block import Block
+from offpolicy.evaluation.passes import Block
 from offpolicy.evaluation.store import Said
 from offpolicy.inference.score_table import Units
 from offpolicy.logs.bandit import BanditLog

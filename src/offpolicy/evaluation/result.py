@@ -11,7 +11,7 @@ from offpolicy._arguments import checks_arguments
 from offpolicy._doors import door
 from offpolicy._visible import printable
 from offpolicy.errors import PolicyError, UnknownNameError, UsageError, did_you_mean
-from offpolicy.evaluation import choose, curves, readings
+from offpolicy.evaluation import choose, curves, readings, shown
 from offpolicy.evaluation import returns as distributions
 from offpolicy.evaluation.answer import answer
 from offpolicy.evaluation.estimates import Estimates
@@ -276,7 +276,7 @@ class Evaluation:
     gate = readings.gate
     compare = readings.compare
     pareto = readings.pareto
-    rows = readings.rows
+    rows = shown.rows
     frame = readings.frame
     summary = readings.summary
     segments = readings.segments

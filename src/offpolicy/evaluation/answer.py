@@ -164,10 +164,9 @@ class _Asked:
             "ratio": store.tokens.of(None if self.ratio is None else _spelled(question.ratio)),
         }
         keys = Keys(facets, self.keys.policies)
-        told = abilities(self.behavior).sees_targets
         return Problem(
             store, self.plan, self.folds, specs, metric, keys,
-            sees_targets=told, told=found, policies=self.policies, targets=self.targets,
+            told=found, policies=self.policies, targets=self.targets,
         )  # fmt: skip
 
     def whole(self, found: tuple[Target, ...]) -> Problem:

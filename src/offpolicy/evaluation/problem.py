@@ -87,7 +87,6 @@ class Problem:
     metric: str
     keys: Keys
     parts: tuple[tuple[float, Problem], ...] = ()
-    sees_targets: bool = False
     told: tuple[Target, ...] = ()
     policies: dict[str, Any] = field(default_factory=dict)
     targets: dict[str, Target] = field(default_factory=dict)
@@ -108,6 +107,8 @@ class Problem:
         self.k, self.repeats = (self.plan.k, self.plan.repeats) if self.drawn is None else (
             self.drawn.k, self.drawn.repeats
         )  # fmt: skip
+        #: Whether models of π_b are told what the policies would do.
+        self.sees_targets = abilities(specs.behavior_model).sees_targets
         #: Whether each policy has value models of its own.
         self.fits_by_policy: bool = not log.unit_kind.decides_once
         whole = log.logs_distribution if self.streams else log.distribution is not None

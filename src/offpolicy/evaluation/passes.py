@@ -24,7 +24,6 @@ from offpolicy.models.fitting import streamed as fitting
 from offpolicy.models.fitting.crossfit import Nuisances
 from offpolicy.policies.target import resolve
 from offpolicy.scores.decisions import Decisions, variance_emphasis
-from offpolicy.splits.folds import Folds
 from offpolicy.trust.copies import sampled
 from offpolicy.trust.sums import log_sums
 
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
     from offpolicy.models.fitting.store import FitStore, Specs, Values
     from offpolicy.policies.target import Target
     from offpolicy.scores.catalog import Estimator
-    from offpolicy.splits.folds import Plan
+    from offpolicy.splits.folds import Folds, Plan
 
 
 def need(p: Problem, names: Sequence[Name]) -> None:
@@ -123,14 +122,10 @@ def _named(p: Problem, names: Sequence[Any], *, told: bool) -> list[str]:
 
 def _training(p: Problem, log: Log, at: Ints, names: Sequence[Name]) -> Block:
     """Some units in memory as a block whose fits are the log's; ``at`` says which they are."""
-    folds = p.plan.block(log.units, labels=log.fold) if p.by_rows else _part_of(p.folds, at)
+    folds = p.plan.block(log.units, labels=log.fold) if p.by_rows else p.folds.at(at)
     found = {name: resolve(name, p.policies[name], log) for name in _named(p, names, told=True)}
     fits = Nuisances(log, folds, p.specs.in_order(log), p.fits, tuple(found.values()))
     return Block(log, folds, fits, found, Columns(), {}, {}, p.specs)
-
-
-def _part_of(folds: Folds, units: Any) -> Folds:
-    return Folds(folds.labels[:, units], folds.half[:, units], folds.k)
 
 
 def _over_blocks(p: Problem, names: Sequence[Name]) -> None:
@@ -161,13 +156,7 @@ def _over_blocks(p: Problem, names: Sequence[Name]) -> None:
 
 def _run(p: Problem, task: Task) -> Iterator[Any]:
     """What a task makes of each block, in order."""
-    if p.by_rows:
-        yield from p.opened.run(task)
-        return
-    first = 0
-    for block in p.opened.blocks():
-        yield task(block, _part_of(p.folds, slice(first, first + block.n)))
-        first += block.n
+    yield from p.opened.run(task) if p.by_rows else p.opened.run(task, p.folds)
 
 
 def _put_later(p: Problem, later: dict[Any, list[Any]]) -> None:

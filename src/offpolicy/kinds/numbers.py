@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from offpolicy.errors import DataError, UsageError
-from offpolicy.logs import checks, messages
+from offpolicy.logs import checks
+from offpolicy.logs.actions import one_density
 from offpolicy.logs.continuous import action_range, checked_range, outside_range
 from offpolicy.models.behavior.density import as_density_model
 from offpolicy.models.fitting.predictions import predict_numbers
@@ -83,11 +84,11 @@ class Numbers:
 
     def whole_columns(self, propensity: Any) -> list[str]:
         """Refused: a density is one column."""
-        raise DataError(messages.one_density(propensity))
+        raise DataError(one_density(propensity))
 
     def whole(self, propensity: Array, n: int) -> Array:
         """Refused: a density is one number per row."""
-        raise DataError(messages.one_density(propensity.shape))
+        raise DataError(one_density(propensity.shape))
 
     def logged_propensity(self, values: Any, action: Any, name: str) -> tuple[Any, Any]:
         """Densities of the logged actions."""

@@ -134,6 +134,6 @@ def test_names_of_policies():
 
 
 def test_a_policy_sees_blocks_and_answers_as_if_whole(log, monkeypatch):
-    monkeypatch.setattr("offpolicy.policies.blocks.BLOCK_CELLS", 4)
+    monkeypatch.setattr("offpolicy.policies.distribution.BLOCK_CELLS", 4)
     target = resolve("new", WithMethod(), log)
     np.testing.assert_array_equal(target.of_actions(log.context, log.action), ONE_HOT[np.arange(4), log.action])

@@ -111,7 +111,7 @@ def _ratio(options: argparse.Namespace) -> dict[str, Any]:
     """The window around a policy's number, where one was asked for."""
     if options.bandwidth is None:
         return {}
-    from offpolicy.policies.kernel import KernelRatio
+    from offpolicy.policies.densities import KernelRatio
 
     return {"ratio": KernelRatio(options.bandwidth)}
 

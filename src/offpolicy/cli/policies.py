@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from offpolicy.errors import UsageError
+from offpolicy.policies.forms import from_words, names_module
 from offpolicy.policies.numbers import adapted_number
-from offpolicy.policies.surface import Surface
-from offpolicy.policies.words import from_words, names_module
+from offpolicy.policies.protocol import Surface
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

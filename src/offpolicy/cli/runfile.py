@@ -23,7 +23,7 @@ from offpolicy.cli.arguments import file_path, names
 from offpolicy.cli.policies import TREE_FILES
 from offpolicy.errors import UsageError, did_you_mean
 from offpolicy.logs.formats.lines import plain_file
-from offpolicy.policies.words import TABLE_FILES
+from offpolicy.policies.forms import TABLE_FILES
 
 if TYPE_CHECKING:
     import argparse

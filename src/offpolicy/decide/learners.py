@@ -17,11 +17,9 @@ from offpolicy.errors import PolicyError, doing
 from offpolicy.evaluation.shown import Tracked
 from offpolicy.inference.figures import plain, signed
 from offpolicy.models.rewards.boosted import BoostedReward, small_regression
-from offpolicy.policies.context import n_rows
 from offpolicy.policies.distribution import as_rows
 from offpolicy.policies.forms import adapted
-from offpolicy.policies.protocol import bind, member_probabilities
-from offpolicy.policies.surface import Surface
+from offpolicy.policies.protocol import Surface, bind, member_probabilities, n_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable

@@ -32,7 +32,7 @@ from offpolicy.inference.intervals.tails import effective_size
 from offpolicy.inference.score_table import ScoreTable
 from offpolicy.models.behavior.logging_policy import LoggingPolicy
 from offpolicy.policies.coarse import Cells, CoarseRatio
-from offpolicy.policies.kernel import KernelRatio
+from offpolicy.policies.densities import KernelRatio
 from offpolicy.policies.numbers import Smoothed, has_density, trial_stem
 from offpolicy.scores import catalog
 from offpolicy.trust.coarse import compared

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from offpolicy._arrays import Array, Floats, Ints
     from offpolicy.logs.kinds import Logged
     from offpolicy.logs.log import Log
-    from offpolicy.policies.surface import Surface
+    from offpolicy.policies.protocol import Surface
     from offpolicy.policies.target import Target
 
 EXAMPLES = 3

@@ -12,7 +12,7 @@ from offpolicy.logs import checks, messages
 from offpolicy.logs.continuous import action_range, checked_range, outside_range
 from offpolicy.models.behavior.density import as_density_model
 from offpolicy.models.fitting.predictions import predict_numbers
-from offpolicy.policies.kernel import KernelRatio
+from offpolicy.policies.densities import KernelRatio
 from offpolicy.policies.numbers import adapted_number
 from offpolicy.policies.target import resolve_numbers
 from offpolicy.scores.catalog import AUTO_NUMBERS, DEFAULT_NUMBERS
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from offpolicy._arrays import Array, Floats, Ints
     from offpolicy.logs.kinds import Logged
     from offpolicy.logs.log import Log
-    from offpolicy.policies.surface import Surface
+    from offpolicy.policies.protocol import Surface
     from offpolicy.policies.target import Target
 
 

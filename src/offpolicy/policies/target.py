@@ -18,16 +18,30 @@ from offpolicy.errors import DataError, OffPolicyError, PolicyError, did_you_mea
 from offpolicy.logs.actions import encode, is_missing, plain
 from offpolicy.logs.frame import Columns, is_frame
 from offpolicy.logs.given import refuse_masked, refuse_other_rows
-from offpolicy.policies.blocks import blocks, fit_together
-from offpolicy.policies.distribution import check_rows, one_hot
+from offpolicy.policies.distribution import (
+    FEW,
+    blocks,
+    check_rows,
+    failing_row,
+    fit_together,
+    one_hot,
+    probe,
+    same_alone,
+    some_rows,
+)
+from offpolicy.policies.fitted import needs_rows
 from offpolicy.policies.forms import adapted
-from offpolicy.policies.learned import needs_rows
-from offpolicy.policies.number_rows import Numbers, distribution_numbers, kernel_numbers, named_numbers
-from offpolicy.policies.numbers import Smoothed, adapted_number, has_density
+from offpolicy.policies.numbers import (
+    Numbers,
+    Smoothed,
+    adapted_number,
+    distribution_numbers,
+    has_density,
+    kernel_numbers,
+    named_numbers,
+)
 from offpolicy.policies.on_rows import as_shown
-from offpolicy.policies.probe import FEW, failing_row, probe, same_alone, some_rows
-from offpolicy.policies.protocol import bind
-from offpolicy.policies.surface import Surface
+from offpolicy.policies.protocol import Surface, bind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from scipy import special
 
-from offpolicy.policies.blocks import blocks
+from offpolicy.policies.distribution import blocks
 from offpolicy.trust.bins import binned
 from offpolicy.trust.draws import counts_and_weights
 from offpolicy.trust.finding import Finding, judged, not_applicable

@@ -21,7 +21,7 @@ import numpy as np
 
 from offpolicy.models.behavior.copier import copied, expected
 from offpolicy.models.fitting.encode import Encoded, encode_table
-from offpolicy.policies.blocks import blocks
+from offpolicy.policies.distribution import blocks
 from offpolicy.trust.draws import counts_and_weights
 from offpolicy.trust.finding import Finding, about_arms, judged, not_applicable
 from offpolicy.trust.hashes import joined, mixed, table_columns

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from scipy import special
 
-from offpolicy.policies.blocks import blocks
+from offpolicy.policies.distribution import blocks
 from offpolicy.trust.balance import TAIL, design_effects
 from offpolicy.trust.bins import binned
 from offpolicy.trust.draws import decision_mass

@@ -12,9 +12,8 @@ from offpolicy.decide.online.own import Labels, as_pandas, check_positive, check
 from offpolicy.errors import PolicyError, UsageError
 from offpolicy.logs.frame import is_frame
 from offpolicy.models.fitting.encode import PlainTable
-from offpolicy.policies.context import n_rows
 from offpolicy.policies.distribution import eligibility, uniform
-from offpolicy.policies.protocol import bound
+from offpolicy.policies.protocol import bound, n_rows
 from offpolicy.policies.thompson import gaussian_thompson_probabilities
 
 if TYPE_CHECKING:

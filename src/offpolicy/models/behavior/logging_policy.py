@@ -10,7 +10,7 @@ import numpy as np
 
 from offpolicy.errors import DataError, ModelError, first_rows
 from offpolicy.policies.forms import adapted, is_constant
-from offpolicy.policies.surface import Surface
+from offpolicy.policies.protocol import Surface
 from offpolicy.policies.target import resolve
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from offpolicy.models.behavior.sees_targets import with_targets
 from offpolicy.models.fitting.store import BEHAVIOR, Behavior, FitStore, note_of, seed_of
 from offpolicy.models.fitting.tables import abilities, merged
 from offpolicy.models.values.fitted_q import with_time
-from offpolicy.policies.blocks import blocks
+from offpolicy.policies.distribution import blocks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -195,7 +195,9 @@ class BehaviorFits:
         fit = self.fit(part)
         groups = groups_of(self.model, self.log, rows)
         with few_threads(len(rows)):
-            p = self._probability(fit, rows, groups) if self.log.space.finite else self._density(fit, rows)
+            if not self.log.space.finite:
+                return self._density(fit, rows), False  # a density is never 0
+            p = self._probability(fit, rows, groups)
         logged = self.fine.propensity
         if self.cells is not None and self.spec is None and logged is not None:
             # A cell is at least as likely as the action of it that was logged, and as likely where it is alone.

@@ -13,8 +13,7 @@ from offpolicy.logs.continuous import action_range, checked_range, outside_range
 from offpolicy.models.behavior.density import as_density_model
 from offpolicy.models.fitting.predictions import predict_numbers
 from offpolicy.policies.densities import KernelRatio
-from offpolicy.policies.numbers import adapted_number
-from offpolicy.policies.target import resolve_numbers
+from offpolicy.policies.numbers import adapted_number, resolve_numbers
 from offpolicy.scores.catalog import AUTO_NUMBERS, DEFAULT_NUMBERS
 from offpolicy.trust.bins import binned
 from offpolicy.trust.hashes import column_hashes

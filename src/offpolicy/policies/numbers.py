@@ -13,13 +13,15 @@ import numpy as np
 
 from offpolicy._arrays import detached
 from offpolicy.errors import OffPolicyError, PolicyError, doing, first_rows
-from offpolicy.logs.given import differing, refuse_masked, refuse_other_rows, row_labels
+from offpolicy.logs.given import differing, refuse_masked, row_labels
 from offpolicy.logs.layout import in_log_order
+from offpolicy.policies.asked import Asked, probe, some_rows
 from offpolicy.policies.densities import UniformRange, nodes_of
-from offpolicy.policies.distribution import blocks, failing_row, probe, some_rows
+from offpolicy.policies.distribution import blocks
 from offpolicy.policies.forms import imported, unknown_words
 from offpolicy.policies.on_rows import LabelColumn
-from offpolicy.policies.protocol import n_rows
+from offpolicy.policies.protocol import Surface, n_rows
+from offpolicy.policies.target import Smoothing, Target
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,7 +30,6 @@ if TYPE_CHECKING:
     from offpolicy.logs.kinds import ActionSpace
     from offpolicy.logs.log import Log
     from offpolicy.policies.densities import KernelRatio
-    from offpolicy.policies.protocol import Surface
 
 
 @dataclass(frozen=True)
@@ -234,36 +235,17 @@ def _numbers(name: str, policy: Any, log: Log) -> Floats:
     if hasattr(policy, "on_rows"):
         with doing(f"reading policy {name!r}", PolicyError):
             return _finite(name, np.asarray(policy.on_rows(log)), np.arange(n))
-    asked = _Asked(name, policy, log)
+    asked = Asked(name, policy, log, timed=False, shares=False)
+
+    def numbers(rows: Ints) -> Floats:
+        return _finite(name, asked.answer(rows), rows)
+
     out = np.empty(n)
     for block in blocks(n, 1):
-        out[block] = asked.numbers(block)
+        out[block] = numbers(block)
     rows = some_rows(n)
-    probe(asked.numbers, rows, f"policy {name!r}", reference=out[rows])
+    probe(numbers, rows, f"policy {name!r}", reference=out[rows])
     return out
-
-
-@dataclass(frozen=True, eq=False)
-class _Asked:
-    name: str
-    policy: Any
-    log: Log
-
-    def numbers(self, rows: Ints) -> Floats:
-        """One number per row, checked."""
-        context = self.log.context
-        try:
-            given = context.native(context.positions(rows))
-            answer = self.policy(given)
-        except OffPolicyError:
-            raise
-        except (Exception, SystemExit) as error:  # the user's own code: say whose, and keep its traceback
-            row = failing_row(lambda at: self.policy(context.native(context.positions(at))), rows)
-            where = f"{len(rows):,} rows together" if row is None else f"row {row:,}"
-            raise PolicyError(f"policy {self.name!r} failed on {where} with {type(error).__name__}: {error}") from error
-        refuse_other_rows(answer, given, f"policy {self.name!r}", PolicyError)
-        refuse_masked(answer, f"policy {self.name}", PolicyError)
-        return _finite(self.name, np.asarray(detached(answer)), rows)
 
 
 def _finite(name: str, values: Array, rows: Ints) -> Floats:
@@ -340,3 +322,35 @@ def _check_mass(name: str, ask: Callable[[Ints, Floats], Floats], rows: Ints, sp
             "says nothing about the rest: cut the distribution off (low=, high=), and see that its density integrates "
             "to 1."
         )
+
+
+def resolve_numbers(name: str, policy: Any, log: Log) -> Target:
+    """A policy over numbers: a distribution, or one number per row with its kernel."""
+    policy = adapted_number(name, policy, Surface.of(log))
+    if has_density(policy):
+        numbers = distribution_numbers(name, policy, log)
+        return Target(name, 0, False, None, None, numbers=numbers)
+    assert isinstance(policy, Smoothed)  # every number has been given its kernel
+    center = named_numbers(policy.values_of or name, policy.inner, log)
+
+    def made(each: str, smoothed: Smoothed) -> Target:
+        numbers = kernel_numbers(center, smoothed.ratio, log.space)
+        return replace(blank_target(each, smoothed), numbers=numbers)
+
+    return with_variants(name, policy, made)
+
+
+def blank_target(name: str, policy: Smoothed) -> Target:
+    """What is known of a smoothed policy before any row is looked at."""
+    smoothing = Smoothing(policy.ratio.words, policy.ratio.mean_distance, policy.values_of)
+    return Target(name, 0, False, None, None, smoothing=smoothing)
+
+
+def with_variants(name: str, policy: Smoothed, make: Callable[[str, Smoothed], Target]) -> Target:
+    """A target with its other bandwidths, each made by ``make``."""
+    others: dict[str, Any] = {
+        what: with_variants(other, each, make) for what, (other, each) in policy.variants(name).items()
+    }
+    tried = tuple(make(other, each) for other, each in policy.trials())
+    made = make(name, policy)
+    return replace(made, smoothing=replace(made.smoothing, tried=tried, **others))

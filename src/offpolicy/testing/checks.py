@@ -15,7 +15,8 @@ from offpolicy.logs.actions import action_list
 from offpolicy.logs.layout import Layout
 from offpolicy.models.rewards.resolve import as_reward_model
 from offpolicy.models.rewards.reward import RewardData
-from offpolicy.policies.distribution import AGREEMENT, as_rows, check_rows, probe
+from offpolicy.policies.asked import AGREEMENT, probe
+from offpolicy.policies.distribution import as_rows, check_rows
 from offpolicy.policies.forms import adapted
 from offpolicy.policies.protocol import Surface, bind, n_rows, take
 from offpolicy.scores.catalog import Estimator, apply

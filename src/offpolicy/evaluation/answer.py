@@ -19,9 +19,10 @@ from offpolicy.evaluation.passes import prepare
 from offpolicy.evaluation.problem import Problem
 from offpolicy.evaluation.store import Store
 from offpolicy.logs.outcome import settle
-from offpolicy.models.behavior.logging_policy import as_logging_policy
+from offpolicy.models.behavior.logging_policy import as_logging_policy, fits_contexts
 from offpolicy.models.fitting.store import Specs
 from offpolicy.models.fitting.tables import abilities
+from offpolicy.models.rewards.resolve import beside_behavior
 from offpolicy.policies import target as targets
 from offpolicy.policies.coarse import CoarseRatio
 from offpolicy.policies.fitted import aimed
@@ -54,7 +55,8 @@ def answer(question: Question, store: Store | None = None) -> Answer:
     asked = _Asked.of(question, store)
     store, log, asked_of = asked.store, asked.store.log, question.metrics
     named_estimators = catalog.sensible(log) if question.estimators is None else question.estimators
-    chosen = catalog.for_log(catalog.resolve(named_estimators, log.kind), log)
+    fitted = fits_contexts(asked.behavior, log)
+    chosen = catalog.for_log(catalog.resolve(named_estimators, log.kind), log, fitted=fitted)
     # What the log decides by itself it decides by its first metric, so that all metrics have one answer.
     first = asked.problem(asked_of.names[0])
     named = choose.smoothed(first, asked.named, chosen)
@@ -145,7 +147,7 @@ class _Asked:
     def problem(self, metric: str, found: tuple[Target, ...] = ()) -> Problem:
         """The columns of one metric."""
         question, store = self.question, self.store
-        model = question.metrics.models[metric]
+        model = beside_behavior(question.metrics.models[metric], store.log, self.behavior)
         specs = Specs(
             as_array(model),
             as_array(self.behavior),

@@ -190,6 +190,8 @@ FAMILIES: dict[str, Estimator] = {
 SPECIAL: dict[str, Estimator] = {"DML": replace(FAMILIES["DR"], name="DML", split="crossfit", rank=2)}
 # Kernels smooth what a model leaves of the reward less than the reward itself: `auto` does not blend the two.
 AUTO_NUMBERS = replace(FAMILIES["auto"], score=scores.self_normalized_dr, whole_log_means=True, is_robust=True)
+# A fitted π_b is never exact: `auto` keeps to the score that a good reward model mends, whatever its variance.
+AUTO_FITTED = replace(FAMILIES["SNDR"], name="auto", rank=1)
 # For episodes `auto` looks at ratios of marginals as well.
 AUTO_EPISODES = replace(FAMILIES["auto"], score=blended, needs=ALL)
 OWN = (*FAMILIES.values(), *SPECIAL.values())
@@ -235,9 +237,12 @@ def sensible(log: Log) -> tuple[str, ...]:
     return log.space.estimators(log.unit_kind.estimators(log))
 
 
-def for_log(estimators: Iterable[Estimator], log: Log) -> list[Estimator]:
-    """The same estimators as a log needs them: in its cross-fitted default, `auto` blends other scores for episodes."""
-    auto = log.space.auto(log.unit_kind.auto(log))
+def for_log(estimators: Iterable[Estimator], log: Log, *, fitted: bool = False) -> list[Estimator]:
+    """The same estimators as a log needs them: in its cross-fitted default, `auto` blends other scores for episodes.
+
+    ``fitted``: π_b of single decisions is fitted to their contexts.
+    """
+    auto = AUTO_FITTED if fitted else log.space.auto(log.unit_kind.auto(log))
     return [auto if auto is not None and e is FAMILIES["auto"] else e for e in estimators]
 
 

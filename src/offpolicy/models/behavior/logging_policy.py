@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from offpolicy.errors import DataError, ModelError, first_rows
+from offpolicy.models.fitting.tables import abilities
 from offpolicy.policies.forms import adapted, is_constant
 from offpolicy.policies.protocol import Surface
 from offpolicy.policies.target import resolve
@@ -74,6 +75,14 @@ def is_given(spec: Any, *, known: bool) -> bool:
     (False, True)
     """
     return known or isinstance(spec, np.ndarray | LoggingPolicy)
+
+
+def fits_contexts(spec: Any, log: Log | Scan) -> bool:
+    """Whether π_b(a | s) of single decisions, each one of several actions, is fitted to their contexts."""
+    logged = bool(log.has_propensity)
+    given = is_given(spec, known=is_known(spec, of_ratios=logged, of_actions=logged))
+    counted = spec == "shares" if isinstance(spec, str) else abilities(spec).ignores_context
+    return log.decides_once and not (log.is_continuous or given or counted)
 
 
 def _check_possible(own: Floats, rows: Ints) -> None:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from offpolicy.errors import UsageError
 from offpolicy.policies.forms import from_words, names_module
-from offpolicy.policies.numbers import adapted_number
 from offpolicy.policies.protocol import Surface
 
 if TYPE_CHECKING:
@@ -52,8 +51,8 @@ def _look_last_in(folders: Sequence[Path]) -> None:
 
 def _policy(name: str, spec: str, surface: Surface) -> Any:
     """A tree that `learn_policy` left as JSON, or what the library's words say."""
-    if surface.is_continuous:
-        return adapted_number(name, spec, surface)
+    if not surface.space.finite:
+        return surface.space.adapted(name, spec, surface)
     if not spec.lower().endswith(TREE_FILES):
         return from_words(spec, surface)
     from offpolicy.decide.policies import TreePolicy

@@ -241,15 +241,15 @@ class Rows:
             ) from error
         return self.coded(log)
 
-    def coded(self, log: Any) -> Any:
+    def coded(self, block: Any) -> Any:
         """Units whose text columns know all their values, also those of other rows."""
         levels = self.scan.facts.levels
         if not levels:
-            return log
-        changed = {"context": replace(log.context, levels=levels)}
-        if getattr(log, "bare", None) is not None:
-            changed["bare"] = replace(log.bare, levels=levels)
-        return replace(log, **changed)
+            return block
+        changed = {"context": replace(block.context, levels=levels)}
+        if getattr(block, "bare", None) is not None:
+            changed["bare"] = replace(block.bare, levels=levels)
+        return replace(block, **changed)
 
     def blocks(self) -> Iterator[Any]:
         """Logs of whole units, as `log` makes them."""

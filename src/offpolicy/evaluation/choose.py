@@ -194,7 +194,8 @@ def _chosen(
     source: Problem, points: dict[str, Any], ratio: KernelRatio, probes: list[Estimator]
 ) -> list[tuple[str, Smoothed]]:
     """Each policy with its bandwidth by Lepski's rule, one for each probe."""
-    room = source.store.log.space.room
+    low, high = source.store.log.space.ends(np.zeros(1))
+    room = float(np.max(high) - np.max(low))
     widths = candidates(room)
     first = replace(ratio, bandwidth=widths[0])
     trials = {

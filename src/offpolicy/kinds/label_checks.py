@@ -91,7 +91,7 @@ def _columns(settled: PseudoRewards) -> tuple[Any, list[str]]:
         table = design.transform(encoded.rows(context.positions(rows)))
         parts.append(sparse.csr_array(table))
         names += [_named(context, design, role, j) for j in range(table.shape[1])]
-    if not log.is_continuous:
+    if log.space.finite:
         k = len(log.actions)
         parts.append(sparse.csr_array((np.ones(len(rows)), (rows, log.action)), shape=(len(rows), k)))
         names += [f"{log.names.action} = {label}" for label in log.actions]
@@ -135,8 +135,8 @@ def preference(settled: PseudoRewards) -> Finding:
     log, proxies = settled.log, settled.held.proxies
     if proxies is None:
         return not_applicable(name, NO_PROXIES)
-    if log.is_continuous:
-        return not_applicable(name, "actions are numbers, and the check is about labels.")
+    if not log.space.finite:
+        return not_applicable(name, log.space.why_not)
     at = np.flatnonzero(settled.seen)
     encoded = encode_table(proxies.coded_table).rows(proxies.positions(at))
     X = LinearDesign.learn(encoded).transform(encoded)

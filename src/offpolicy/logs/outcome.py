@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from offpolicy._arrays import Array, Bools, Floats, Ints
+    from offpolicy.logs.bandit import BanditLog
+    from offpolicy.logs.log import Log
 
 
 class Outcome(Protocol):
@@ -42,7 +44,7 @@ class Held(Protocol):
         """The same for some rows."""
         ...
 
-    def settled(self, log: Any, folds: Any, model: Any, seed: int) -> Settled:
+    def settled(self, log: BanditLog, folds: Any, model: Any, seed: int) -> Settled:
         """Pseudo-rewards of all rows; models of a row are fitted outside its fold."""
         ...
 
@@ -173,7 +175,7 @@ def held_outcomes(outcome: Any, metrics: Mapping[str, Floats], given: Given) -> 
     return {name: each.held(given, metrics[name], name) for name, each in outcome.items()}
 
 
-def settle(log: Any, folds: Callable[[], Any], models: Mapping[str, Any], seed: int) -> Any:
+def settle(log: BanditLog, folds: Callable[[], Any], models: Mapping[str, Any], seed: int) -> Any:
     """The log with pseudo-rewards in place of rewards that are seen in part."""
     if not getattr(log, "outcomes", None):
         return log
@@ -195,7 +197,7 @@ def settle(log: Any, folds: Callable[[], Any], models: Mapping[str, Any], seed: 
     )
 
 
-def settled_of(log: Any, metrics: Iterable[str] | None = None) -> list[Settled]:
+def settled_of(log: Log, metrics: Iterable[str] | None = None) -> list[Settled]:
     """Pseudo-rewards of a log's reward, or of some of its metrics; empty where they are seen."""
     outcomes: Mapping[str, Settled] = getattr(log, "outcomes", {})
     return [outcomes[name] for name in metrics or (log.names.reward,) if name in outcomes]
@@ -207,7 +209,7 @@ def learned(log: Any, part: Any) -> Any:
     return log if own is None else replace(log, reward=own.training(part), outcomes={})
 
 
-def need_seen(log: Any, what: str) -> None:
+def need_seen(log: Log, what: str) -> None:
     """Refuse a log whose rewards are seen in part, where each is needed as it is."""
     held = getattr(log, "outcomes", {}).get(log.names.reward)
     if held is not None and not held.seen.all():

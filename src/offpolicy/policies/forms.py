@@ -65,7 +65,8 @@ def adapted(name: str, given: Any, log: Surface) -> Any:
     """The policy that ``given`` stands for; a policy already adapted comes back as it is.
 
     >>> from offpolicy.policies.protocol import Surface
-    >>> adapted("new", {"a": 0.2, "b": 0.8}, Surface(actions=("a", "b")))
+    >>> from offpolicy.logs.kinds import space_of
+    >>> adapted("new", {"a": 0.2, "b": 0.8}, Surface(space_of(("a", "b"))))
     Constant(shares={'a': 0.2, 'b': 0.8})
     """
     if inspect.isclass(given):
@@ -187,7 +188,8 @@ def from_words(text: str, log: Surface) -> Any:
     """The policy that a text stands for; a column of the log comes before anything else.
 
     >>> from offpolicy.policies.protocol import Surface
-    >>> from_words("always:b", Surface(actions=("a", "b")))
+    >>> from offpolicy.logs.kinds import space_of
+    >>> from_words("always:b", Surface(space_of(("a", "b"))))
     Fixed(action='b')
     """
     for word in WORDS:

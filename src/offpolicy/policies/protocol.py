@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
     from offpolicy._arrays import Array, Bools, Floats, Ints
+    from offpolicy.logs.kinds import ActionSpace
     from offpolicy.logs.log import Log, Scan
 
 
@@ -251,8 +252,8 @@ class Surface:
 
     Attributes
     ----------
-    actions : tuple
-        The log's actions, in order.
+    space : ActionSpace
+        What an action is.
     columns : tuple of str
         Columns that a policy may name; those of the frame or the table, not of the context only.
     context : tuple of str
@@ -263,20 +264,22 @@ class Surface:
         Rows that an array can be matched with; None where rows are not held in memory.
     integer_states : bool
         Whether rows are decisions of episodes in states that are whole numbers.
-    is_continuous : bool
-        Whether actions are numbers, and not labels.
     of_slates : bool
         Whether units are slates, of items at positions.
     """
 
-    actions: tuple[Hashable, ...]
+    space: ActionSpace
     columns: tuple[str, ...] = ()
     context: tuple[str, ...] = ()
     action: str = "action"
     rows: int | None = None
     integer_states: bool = False
-    is_continuous: bool = False
     of_slates: bool = False
+
+    @property
+    def actions(self) -> tuple[Hashable, ...]:
+        """The log's actions, in order."""
+        return self.space.labels
 
     @classmethod
     def of(cls, given: Log | Scan) -> Surface:
@@ -285,18 +288,15 @@ class Surface:
             log = cast("Log", given)
             columns = () if log.source is None else tuple(Columns(log.source).names)
             rows, names = len(log.action), log.context.names or ()
-            states = log.leads_on and _are_integers(log.context)
-            return cls(
-                log.actions, columns, tuple(names), log.names.action, rows, states, log.is_continuous, log.shows_items
-            )
+            states = log.unit_kind.leads_on and _are_integers(log.context)
+            return cls(log.space, columns, tuple(names), log.names.action, rows, states, log.unit_kind.shows_items)
         scan = cast("Scan", given)
         return cls(
-            scan.actions,
+            scan.space,
             scan.nameable,
             tuple(scan.roles.context),
             scan.roles.action,
-            is_continuous=scan.is_continuous,
-            of_slates=scan.kind == "slates",
+            of_slates=scan.unit_kind.shows_items,
         )
 
 

@@ -82,7 +82,7 @@ def fits_contexts(spec: Any, log: Log | Scan) -> bool:
     logged = bool(log.has_propensity)
     given = is_given(spec, known=is_known(spec, of_ratios=logged, of_actions=logged))
     counted = spec == "shares" if isinstance(spec, str) else abilities(spec).ignores_context
-    return log.decides_once and not (log.is_continuous or given or counted)
+    return log.decides_once and log.space.finite and not (given or counted)
 
 
 def _check_possible(own: Floats, rows: Ints) -> None:

@@ -13,7 +13,7 @@ from offpolicy.evaluation.choose import best_width, candidates, lepski
 from offpolicy.models.behavior.density import AutoDensity, DensityData, LocationScale, MarginalDensity
 from offpolicy.models.fitting.encode import encode_table
 from offpolicy.policies.densities import KERNELS, nodes_of
-from offpolicy.trust.log_side import check_log
+from offpolicy.trust.diagnose import check_log
 
 ROLES = {
     "context": ["x", "kind"],

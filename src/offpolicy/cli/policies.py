@@ -20,7 +20,7 @@ TREE_FILES = (".json",)
 
 
 def parse_policies(specs: Sequence[str] | None, log: Log, config: str | None = None) -> dict[str, Any]:
-    """Resolve every ``name=SPEC``; the words are those of `offpolicy.policies.words`.
+    """Resolve every ``name=SPEC``; the words are those of `offpolicy.policies.forms`.
 
     A module that a policy names is looked for where modules are, then beside the run file ``config``, then here.
     """

@@ -16,7 +16,7 @@ from offpolicy.models.fitting.predictions import predict_numbers
 from offpolicy.policies.densities import KernelRatio
 from offpolicy.policies.numbers import adapted_number, resolve_numbers
 from offpolicy.scores.catalog import AUTO_NUMBERS, DEFAULT_NUMBERS
-from offpolicy.trust.bins import binned
+from offpolicy.trust.balance import binned
 from offpolicy.trust.hashes import column_hashes
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
 
@@ -175,8 +175,9 @@ def held_outcomes(outcome: Any, metrics: Mapping[str, Floats], given: Given) -> 
     return {name: each.held(given, metrics[name], name) for name, each in outcome.items()}
 
 
-def settle(log: BanditLog, folds: Callable[[], Any], models: Mapping[str, Any], seed: int) -> Any:
+def settle(given: Log, folds: Callable[[], Any], models: Mapping[str, Any], seed: int) -> Any:
     """The log with pseudo-rewards in place of rewards that are seen in part."""
+    log = cast("BanditLog", given)
     if not getattr(log, "outcomes", None):
         return log
     drawn = folds()
@@ -203,8 +204,9 @@ def settled_of(log: Log, metrics: Iterable[str] | None = None) -> list[Settled]:
     return [outcomes[name] for name in metrics or (log.names.reward,) if name in outcomes]
 
 
-def learned(log: Any, part: Any) -> Any:
+def learned(given: Log, part: Any) -> Any:
     """The log whose rewards the reward model of one part learns from."""
+    log = cast("BanditLog", given)
     own = next(iter(settled_of(log)), None)
     return log if own is None else replace(log, reward=own.training(part), outcomes={})
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 
-from offpolicy.errors import DataError, UsageError
+from offpolicy.errors import DataError, UsageError, first_rows
 from offpolicy.logs import checks, messages
-from offpolicy.logs.continuous import action_range, checked_range, outside_range
+from offpolicy.logs.checks import LARGEST
 from offpolicy.logs.kinds import ActionSpace
 from offpolicy.models.behavior.density import as_density_model
 from offpolicy.models.fitting.predictions import predict_numbers
@@ -118,3 +118,50 @@ class Numbers(ActionSpace):
     def hashed(self, action: Any) -> Any:
         """Hashes of the numbers."""
         return column_hashes(action)
+
+
+def action_range(values: Floats, given: Any, column: str) -> tuple[float, float]:
+    """Smallest and largest action: those logged, or the declared (low, high) that must hold them.
+
+    >>> action_range(np.array([2.0, 5.0]), None, "price"), action_range(np.array([2.0]), (0, 9), "price")
+    ((2.0, 5.0), (0.0, 9.0))
+    """
+    bad = ~np.isfinite(values)
+    if bad.any():
+        raise DataError(messages.not_finite(column, "action", first_rows(bad, values)))
+    low, high = checked_range(float(values.min()), float(values.max()), given, column)
+    outside = (values < low) | (values > high)
+    if outside.any():
+        raise DataError(outside_range(column, first_rows(outside, values), (low, high)))
+    return low, high
+
+
+def checked_range(low: float, high: float, given: Any, column: str) -> tuple[float, float]:
+    """The declared range where there is one, else that of the logged numbers."""
+    if given is not None:
+        try:
+            low, high = (float(end) for end in given)
+        except (TypeError, ValueError) as error:
+            raise DataError(
+                f"column {column!r}: of actions that are numbers, actions= is their range (low, high). "
+                f"Got {given!r:.60} instead."
+            ) from error
+    if max(abs(low), abs(high)) > LARGEST:
+        raise DataError(
+            f"column {column!r}: actions from {low:g} to {high:g} are beyond 1e30 in size, where distances between "
+            "actions are no longer numbers. Give them in another unit."
+        )
+    if not (np.isfinite([low, high]).all() and low < high):
+        raise DataError(
+            f"column {column!r}: actions from {low:g} to {high:g} do not differ. A log of numbers needs several "
+            "of them to say anything of others."
+        )
+    return low, high
+
+
+def outside_range(column: str, where: str, span: tuple[float, float]) -> str:
+    """Logged actions are not in the declared range."""
+    return (
+        f"column {column!r}: {where} are outside of the declared range {span[0]:g} to {span[1]:g}. Give "
+        "actions=(low, high) that holds every logged action, or leave it out."
+    )

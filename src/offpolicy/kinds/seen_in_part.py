@@ -33,7 +33,7 @@ import numpy as np
 from offpolicy._threads import few_threads
 from offpolicy.errors import DataError, ModelError
 from offpolicy.kinds import label_checks
-from offpolicy.kinds.label_plan import label_plan
+from offpolicy.kinds.label_checks import label_plan
 from offpolicy.logs.frame import Context
 from offpolicy.models.fitting.learners import is_classifier, is_learner
 from offpolicy.models.fitting.store import REWARD, seed_of
@@ -43,7 +43,7 @@ from offpolicy.models.rewards.reward import RewardData
 
 if TYPE_CHECKING:
     from offpolicy._arrays import Bools, Floats, Ints
-    from offpolicy.kinds.label_plan import LabelPlan
+    from offpolicy.kinds.label_checks import LabelPlan
     from offpolicy.logs.bandit import BanditLog
     from offpolicy.splits.folds import Folds, Part
     from offpolicy.trust.finding import Finding

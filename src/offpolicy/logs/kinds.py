@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeAlias, get_args, runtime_checkable
 
 import numpy as np
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from offpolicy.logs.actions import Label
     from offpolicy.logs.link import Link
     from offpolicy.logs.log import Log, Scan
+
+ActionKind: TypeAlias = Literal["discrete", "continuous"]
 
 #: Where each kind stands: a class of action spaces by ``action_kind=``, an object by ``log.kind``.
 KINDS: dict[str, Any] = {
@@ -273,7 +275,7 @@ def space_of(actions: Any, action_kind: Any = "discrete") -> ActionSpace:
     """The space that ``actions=`` and ``action_kind=`` stand for, before any row is read."""
     if isinstance(actions, ActionSpace):
         return actions
-    if action_kind not in {"discrete", "continuous"}:
+    if action_kind not in get_args(ActionKind):
         raise UsageError(f"action_kind= must be 'discrete' or 'continuous'. Got {action_kind!r} instead.")
     made: ActionSpace = kind_called(action_kind)(actions)
     return made

@@ -89,7 +89,7 @@ class Numbers(ActionSpace):
     def described(self, name: str) -> str:
         """The range."""
         low, high = self.span
-        return f"{name} from {low:g} to {high:g}"
+        return f"{name} from {low:.4g} to {high:.4g}"
 
     def adapted(self, name: str, policy: Any, surface: Surface) -> Any:
         """A policy over numbers."""

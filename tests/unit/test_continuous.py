@@ -14,7 +14,7 @@ from offpolicy.models.behavior.density import AutoDensity, DensityData, Location
 from offpolicy.models.fitting.encode import encode_table
 from offpolicy.policies.densities import nodes_of
 from offpolicy.policies.kernel import KERNELS
-from offpolicy.trust.log_side import check_log
+from offpolicy.trust.diagnose import check_log
 
 ROLES = {
     "context": ["x", "kind"],

@@ -3,7 +3,7 @@
 Both compare questions that differ in one thing, by paired differences of estimates on the same units.
 
 ``ratio="auto"`` takes ratios of cells where they make an estimate clearly more precise and nothing speaks against them:
-not where the paired test of both (`offpolicy.trust.coarse`) rejects them for any policy, and not for the sake of a few
+not where the paired test of both (`offpolicy.trust.ratios`) rejects them for any policy, and not for the sake of a few
 percent of a standard error.
 
 A bandwidth is as given, or chosen by Lepski's rule from the estimates themselves. A wide window has little noise and
@@ -35,7 +35,7 @@ from offpolicy.policies.coarse import Cells, CoarseRatio
 from offpolicy.policies.kernel import KernelRatio
 from offpolicy.policies.numbers import Smoothed, has_density, trial_stem
 from offpolicy.scores import catalog
-from offpolicy.trust.coarse import compared
+from offpolicy.trust.ratios import compared
 from offpolicy.trust.view import View
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ from offpolicy.inference.expression import Smoothed
 from offpolicy.inference.score_table import Affine, EvidenceColumns, ScoreTable
 from offpolicy.scores import catalog
 from offpolicy.scores.decisions import Ledger
-from offpolicy.trust.smoothing import bent
+from offpolicy.trust.ratios import bent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -16,7 +16,7 @@ from offpolicy.policies.kernel import KernelRatio
 from offpolicy.policies.numbers import adapted_number
 from offpolicy.policies.target import resolve_numbers
 from offpolicy.scores.catalog import AUTO_NUMBERS, DEFAULT_NUMBERS
-from offpolicy.trust.bins import binned
+from offpolicy.trust.balance import binned
 from offpolicy.trust.hashes import column_hashes
 
 if TYPE_CHECKING:

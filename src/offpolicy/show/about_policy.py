@@ -189,7 +189,7 @@ def reward_model(s: Subject) -> list[Block]:
         return []
     single = s.view.decisions.layout.is_single
     what = "reward" if single else "value to come"
-    where = "for rows that the model had not seen" if s.view.out_of_fold else "for the rows it was fitted to"
+    where = "for rows that the model had not seen" if s.view.split != "full" else "for the rows it was fitted to"
     against = "" if single else " They are held against the reward plus the predicted value of the next step."
     about = f"Calibration of the model: observed against predicted {what}."
     return [Paragraph(f"Predictions {where}.{against}", "about"), _calibration(s, "reward", rows, what, about)]

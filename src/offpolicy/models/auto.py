@@ -57,7 +57,9 @@ def mean_loss(losses: Floats, weight: Floats | None) -> float:
     return float(np.average(losses, weights=weight))
 
 
-def resolved(argument: str, spec: Any, method: str, words: Mapping[str, Callable[[], Any]]) -> Any:
+def resolved(
+    argument: str, spec: Any, method: str, words: Mapping[str, Callable[[], Any]], error: type[Exception] = ModelError
+) -> Any:
     """The model that a word names, or a model that has ``method``; None for anything else, which may be a learner.
 
     >>> resolved("reward_model=", "one", "fit_reward", {"one": lambda: 1})
@@ -66,7 +68,7 @@ def resolved(argument: str, spec: Any, method: str, words: Mapping[str, Callable
     if isinstance(spec, str):
         if spec not in words:
             known = ", ".join(map(repr, words))
-            raise ModelError(f"{argument} as a word is one of {known}. Got {spec!r}.{did_you_mean(spec, words)}")
+            raise error(f"{argument} as a word is one of {known}. Got {spec!r}.{did_you_mean(spec, words)}")
         return words[spec]()
     if isinstance(spec, type):
         raise ModelError(f"{argument} is the class {spec.__name__}. Give an instance: {spec.__name__}().")

@@ -23,6 +23,7 @@ from offpolicy.trust import (
     overlap,
     propensities,
     ratios,
+    remainder,
     rewards,
     slots,
     stability,
@@ -48,8 +49,8 @@ if TYPE_CHECKING:
 
 # The order in which findings are listed.
 for _topic in (
-    mismatch, propensities, balance, leaks, duplicates, weights, overlap, ratios, models, stability, rewards,
-    confounding, horizon, slots, interaction, marginals, copies,
+    mismatch, propensities, balance, leaks, duplicates, weights, overlap, ratios, models, remainder, stability,
+    rewards, confounding, horizon, slots, interaction, marginals, copies,
 ):  # fmt: skip
     declare(*_topic.CHECKS)
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from offpolicy._arguments import checks_arguments
-from offpolicy.errors import ModelError
+from offpolicy.errors import ModelError, UsageError
 from offpolicy.models.auto import resolved
 from offpolicy.models.behavior.auto_behavior import AutoBehavior
 from offpolicy.models.behavior.behavior import ClassifierBehavior, Shares
@@ -35,7 +35,7 @@ BEHAVIOR_WORDS: dict[str, Callable[[], Any]] = {"shares": Shares, "auto": AutoBe
 
 def as_behavior_model(spec: Any) -> BehaviorModel:
     """Resolve ``behavior_model=``: "shares", "auto", a classifier or an object with ``fit_behavior``."""
-    model: BehaviorModel | None = resolved("behavior_model=", spec, "fit_behavior", BEHAVIOR_WORDS)
+    model: BehaviorModel | None = resolved("behavior_model=", spec, "fit_behavior", BEHAVIOR_WORDS, UsageError)
     if model is not None:
         return model
     if hasattr(spec, "predict_proba"):

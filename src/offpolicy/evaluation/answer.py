@@ -74,11 +74,12 @@ def answer(question: Question, store: Store | None = None) -> Answer:
     prepare(problem, list(resolved.values()), chosen)
     metric, model = question.reward, asked_of.models[asked_of.names[0]]
     model = asked_of.models.get(metric, model)
-    bandit, several = log.decides_once, asked_of.are_several
+    several = asked_of.are_several
     settings = {
         "estimators": [e.name for e in chosen],
-        "reward_model": describe(model) if bandit else None,
-        "value_model": None if bandit else describe(model),
+        "reward_model": None,
+        "value_model": None,
+        question.argument: describe(model),
         "behavior_model": describe(question.behavior_model, log),
         "ratio": choose.described(decided),
         **({} if choice is None else {"ratio_chosen": choice.why}),
@@ -138,7 +139,7 @@ class _Asked:
         if store is None or store.opening != opening:
             store = Store(_opened(question, plan, named, behavior), opening, log, policies=known)
         opened = store.log
-        by_rows = not opened.in_memory and opened.kind == "bandit"
+        by_rows = not opened.in_memory and opened.unit_kind.decides_once
         if by_rows and opened.schema.folds is not None:
             plan = replace(plan, k=len(opened.schema.folds), repeats=1)
         folds = None if by_rows else _folds(opened, plan, question.folds)
@@ -191,7 +192,7 @@ def _keys(question: Question, store: Store) -> Keys:
         "behavior": of(behavior),
         "marginal": of((question.of_marginals, abilities(question.value_model).time)),
         "discount": of(discount),
-        "weighting": of(None if store.log.decides_once else (behavior, discount)),
+        "weighting": of(None if store.log.unit_kind.decides_once else (behavior, discount)),
         "targets": of(question.policies if told else None),
     }
     return Keys(facets)
@@ -247,7 +248,7 @@ def _folds(log: Log, plan: Plan, asked: Any) -> Folds:
     """Folds of a log whose units are known: its own labels, the ones given, or drawn."""
     drawn = isinstance(asked, int | np.integer | KFold)
     labels = log.fold if drawn else None
-    order = log.row_order if log.decides_once else None
+    order = log.row_order if log.unit_kind.decides_once else None
     if not drawn and order is not None and plan.labels is not None:
         plan = replace(plan, labels=plan.labels[:, order])  # given in the order of the frame
     if labels is not None and plan.repeats not in {1, len(labels)}:
@@ -263,7 +264,7 @@ def _folds(log: Log, plan: Plan, asked: Any) -> Folds:
         )
     strata = None
     if plan.stratify is not None:
-        if not log.decides_once:
+        if not log.unit_kind.decides_once:
             raise UsageError("stratify= is for bandit logs.")
         if log.has_clusters:
             raise UsageError("folds cannot be stratified and clustered at once. Leave stratify out.")

@@ -237,18 +237,18 @@ def _chosen(
 
 def _adopt(source: Problem, renamed: dict[str, str], trials: set[str]) -> None:
     """Keep what a stream predicted for some trials under {new: old} names, and let go of all trials."""
-    said, reaches, known = source.said, ("full", "half"), source.store.targets
+    sums, reaches, known = source.summed, ("full", "half"), source.store.targets
     if source.streams:  # no further pass is needed for these
         for new, old in renamed.items():
             for name in list(source.columns):
                 if isinstance(name, tuple) and name[-1] == old:
                     source.columns.alias((*name[:-1], new), name)
             for which in reaches:
-                said["reach", which, new] = said["reach", which, old]
+                sums["reach", which, new] = sums["reach", which, old]
     source.columns.drop(lambda name: isinstance(name, tuple) and name[-1] in trials)
     for trial in trials:
         for which in reaches:
-            said.pop(("reach", which, trial))
+            sums.pop(("reach", which, trial))
         source.policies.pop(trial, None)
         source.targets.pop(trial, None)
     for key in [key for key in known if key[0] in trials]:

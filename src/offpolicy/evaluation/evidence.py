@@ -139,7 +139,6 @@ def evidence_columns(
         return None
     p, table = made.problem, made.table
     pi_b = p.names.behavior(estimator.split, repeat)
-    made.logged()
     # The column of importance weights: of one π_e and one π_b, whatever the reward is.
     name = ("weight", p.keys(("pi_e", target.name)), p.keys(pi_b), p.discount)
     if not p.log.layout.is_single:

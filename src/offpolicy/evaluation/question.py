@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -158,17 +159,17 @@ class Question:
         """Policies that were declared not to be learned from these rows."""
         return check_learned_elsewhere(self.learned_elsewhere, list(self.policies))
 
-    @property
+    @cached_property
     def argument(self) -> str:
         """What the models of the reward are called among the arguments."""
         return self.log.unit_kind.argument
 
-    @property
+    @cached_property
     def metrics(self) -> Asked:
         """The metrics of the log, which are better low, and their models."""
         return Asked.of(self.log.metrics, self.minimize, getattr(self, self.argument), self.argument)
 
-    @property
+    @cached_property
     def asked(self) -> Asked:
         """The metrics that the answer has: those of the log, or the combination alone."""
         chosen = self.combination
@@ -177,14 +178,14 @@ class Question:
         name = chosen.name
         return Asked((name,), (name,) if chosen.minimize else (), {name: None})
 
-    @property
+    @cached_property
     def reward(self) -> str:
         """The metric that the answer speaks of."""
         if self.combination is not None:
             return self.combination.name
         return self.metrics.names[0] if self.metric is None else self.metric
 
-    @property
+    @cached_property
     def of_marginals(self) -> Any:
         """What ``ratio=`` says of ratios of state-action marginals; None where it speaks of other ratios."""
         ratio = self.ratio

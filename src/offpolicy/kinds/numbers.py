@@ -69,7 +69,7 @@ class Numbers:
 
     def scanned(self, values: Array, times: list[int], name: str) -> Numbers:
         """The declared range, or that of the logged numbers, which it must hold."""
-        checks.computable(values, name, "action")
+        checks.check(values, name, "action")
         low, high = map(float, values)
         span = checked_range(low, high, self.given, name)
         outside = [end for end in (low, high) if not span[0] <= end <= span[1]]
@@ -91,7 +91,7 @@ class Numbers:
 
     def logged_propensity(self, values: Any, action: Any, name: str) -> tuple[Any, Any]:
         """Densities of the logged actions."""
-        return None if values is None else checks.density(values, name), None
+        return None if values is None else checks.check(values, name, "propensity", "density"), None
 
     def described(self, name: str) -> str:
         """The range."""

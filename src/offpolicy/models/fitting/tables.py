@@ -47,6 +47,10 @@ class Abilities:
         What it is where an episode is one decision.
     time : {"pooled", "step"}
         Whether steps have models of their own.
+    bins_blocks, counts_blocks : bool
+        Whether blocks are binned into one dataset that all fits share; whether actions are counted block by block.
+    fit_on_spark : callable or None
+        Fits where Spark holds the rows.
     """
 
     wants_encoded: bool = False
@@ -60,6 +64,9 @@ class Abilities:
     moves: bool = False
     one_step: Any = None
     time: str = "pooled"
+    bins_blocks: bool = False
+    counts_blocks: bool = False
+    fit_on_spark: Any = None
 
 
 def abilities(model: Any) -> Abilities:

@@ -121,7 +121,9 @@ def advise(
         for policy in ev.policies
     )
     random = randomness(ev) if is_single else None
-    return Advice(n, _unit(ev.problem.log), random, advice, _labels(ev, width, level))
+    unit = "rows" if is_single else unit_word(ev.problem.log, plural=True)
+    unit = "clusters" if ev.problem.log.has_clusters else unit
+    return Advice(n, unit, random, advice, _labels(ev, width, level))
 
 
 def _labels(ev: Evaluation, width: float | None, level: float) -> dict[str, Any]:
@@ -138,13 +140,6 @@ def _labels(ev: Evaluation, width: float | None, level: float) -> dict[str, Any]
             if plan is not None:
                 plans[policy] = plan
     return plans
-
-
-def _unit(log: Log) -> str:
-    """What independent units are called here, in the plural."""
-    if log.has_clusters:
-        return "clusters"
-    return "rows" if log.decides_once else unit_word(log, plural=True)
 
 
 def _advice(

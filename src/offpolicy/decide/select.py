@@ -5,7 +5,7 @@ together. Policies whose bound is above 0 are shown to be better; of these the o
 (the promise holds for whichever), and where there is none the logging policy is kept. Where the rules of intervals find
 many units with balanced scores behind the difference, the bound is the lower end of its own interval. Elsewhere, with
 logged propensities and independent units, it needs no large sample: a bet on w − 1 and r, paired row by row, where r is
-the reward scaled by its range (of the logged ones, where none is declared); see `inference.intervals.joint_bets`. Where
+the reward scaled by its range (of the logged ones, where none is declared); see `inference.intervals.betting`. Where
 propensities are estimated, or units are clusters or carry weights, it is the end of the interval whatever made that.
 """
 

@@ -23,9 +23,9 @@ from offpolicy.evaluation.evidence import (
     smoothing_note,
     spread_note,
 )
-from offpolicy.inference.estimate import EDGE, INTERIOR, Estimate, embedded
+from offpolicy.inference.estimate import EDGE, INTERIOR, Estimate
 from offpolicy.inference.expression import Smoothed
-from offpolicy.inference.score_table import Affine, EvidenceColumns, ScoreTable
+from offpolicy.inference.score_table import Affine, EvidenceColumns, ScoreTable, embedded
 from offpolicy.scores import catalog
 from offpolicy.scores.decisions import Ledger
 from offpolicy.trust.ratios import bent

@@ -5,6 +5,7 @@ Pages and pictures stand in rooms to the right, behind doors (`offpolicy._doors`
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from offpolicy._arguments import checks_arguments
@@ -126,7 +127,9 @@ def pareto(ev: Evaluation, level: float = 0.95, estimator: str | None = None) ->
 
     if not ev.is_whole:
         return ev.metric(ev.question.metrics.names[0]).pareto(level, estimator)
-    return cast("Pareto", _once(ev, ("front", level, estimator), lambda: pareto(ev, level, estimator)))
+    by_metric = {metric: ev.metric(metric) for metric in ev.metrics}
+    make = partial(pareto, by_metric, ev.asked.minimized, level, estimator)
+    return cast("Pareto", _once(ev, ("front", level, estimator), make))
 
 
 @checks_arguments

@@ -28,7 +28,7 @@ bettors have not refuted; the upper limit mirrors r to 1 − r. (Waudby-Smith & 
 Waudby-Smith, Wu, Ramdas, Karampatziakis & Mineiro 2022, who note that no upper bound on w is
 needed.) The fractions are a fixed grid, so the result does not depend on the order of the units
 and counts enter as powers. Very many different values stand as fewer points against which nobody wins more
-(`quadrature.lower_points`), so that the limits can only move outwards, by less than 10⁻⁶ of the width.
+(`cells.lower_points`), so that the limits can only move outwards, by less than 10⁻⁶ of the width.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ from scipy import special
 from scipy.optimize import brentq
 
 from offpolicy.errors import DataError
+from offpolicy.inference.intervals.cells import bins, lower_points
 from offpolicy.inference.intervals.likelihood import increasing_root
-from offpolicy.inference.intervals.quadrature import bins, lower_points
 from offpolicy.inference.intervals.sample import Floats, Interval, check_level
 from offpolicy.inference.intervals.weight_likelihood import check_weight_high, weighted_rewards
 

@@ -10,7 +10,7 @@ import sys
 from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Protocol
 
-from offpolicy.cli.arguments import Parser
+from offpolicy.cli.commands import Parser
 from offpolicy.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:

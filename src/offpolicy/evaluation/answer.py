@@ -28,7 +28,7 @@ from offpolicy.policies.coarse import CoarseRatio
 from offpolicy.policies.learned import aimed
 from offpolicy.scores import catalog
 from offpolicy.splits.folds import Folds, KFold, Plan
-from offpolicy.trust.interaction import settled
+from offpolicy.trust.slots import settled
 
 if TYPE_CHECKING:
     from offpolicy.evaluation.question import Question

@@ -108,7 +108,7 @@ class Labels:
 
     def described(self, name: str) -> str:
         """How many there are."""
-        return f"{len(self.labels)} actions"
+        return f"{len(self.labels):,} actions"
 
     def is_one_policy(self, given: Any) -> bool:
         """A mapping from actions to probabilities is one policy."""

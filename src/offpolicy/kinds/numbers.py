@@ -96,7 +96,7 @@ class Numbers:
     def described(self, name: str) -> str:
         """The range."""
         low, high = self.span
-        return f"{name} from {low:g} to {high:g}"
+        return f"{name} from {low:.4g} to {high:.4g}"
 
     def is_one_policy(self, given: Any) -> bool:
         """Never: a mapping to numbers is of policies that name one each."""

@@ -30,8 +30,7 @@ if TYPE_CHECKING:
     from offpolicy._arrays import Floats
     from offpolicy.policies.target import Target
     from offpolicy.scores.catalog import Estimator
-    from offpolicy.trust.asked import Problem
-    from offpolicy.trust.check import Level
+    from offpolicy.trust.check import Level, Problem
     from offpolicy.trust.view import View
 
 COARSE = "coarse_ratio"

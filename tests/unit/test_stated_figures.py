@@ -9,9 +9,7 @@ import pytest
 FIGURES = {
     "scores.blend": {
         "LARGEST_SHARE": 0.1, "MEAN_WITHIN": 0.2, "BARELY": (8.0, 0.5, 0.5), "CONTRADICTED": 5.0, "NOISE": 1.0,
-    },
-    "scores.look_back": {
-        "FEWEST_EPISODES": 20.0, "ENOUGH_EPISODES": 100.0, "ENOUGH_SHARE": 0.1, "LARGEST_SHARE": 0.1,
+        "FEWEST_EPISODES": 20.0, "ENOUGH_EPISODES": 100.0, "ENOUGH_SHARE": 0.1,
         "LEFT_OVER": 0.05, "FEWEST_RUNNING": 50, "MOST_LOG": 200.0,
     },
     "scores.tuning": {"RULE_OF_THREE": 3.0, "QUARTILE": 0.6744897501960817, "MOST_RETURNS": 30},

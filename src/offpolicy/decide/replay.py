@@ -314,7 +314,7 @@ def _named(learners: Any) -> dict[str, Any]:
 
 
 def _check_log(log: Log, method: str) -> None:
-    if not log.decides_once or log.is_continuous:
+    if not (log.unit_kind.decides_once and log.space.finite):
         raise UsageError(
             "replay() takes logs of single decisions whose actions are labels: learners choose among K actions."
         )

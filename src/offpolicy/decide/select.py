@@ -249,7 +249,7 @@ def _is_sound(ev: Evaluation, policy: str, estimator: str, *, by_interval: bool)
 def _is_exact(ev: Evaluation, e: Estimate) -> bool:
     """Whether weights are known, not estimated, and units are independent and alike."""
     problem = ev.problem
-    return problem.log.decides_once and problem.weights_known and e.known() is not None
+    return problem.log.unit_kind.decides_once and problem.weights_known and e.known() is not None
 
 
 def _bound(evidence: Any, rate: float, method: str, sign: float, *, less_logged: bool) -> tuple[float, str]:

@@ -153,6 +153,7 @@ learner would have chosen itself (--method rejection); the first block trains an
     ),
     Command("schema", "print the JSON Schema of what --json writes", "outputs:schema"),
     Command("reproduce", "run an installed study, or list them", "studies:run", takes_words=True),
+    Command("bench", "the scoreboard of estimators, where it is installed", "studies:run_command", takes_words=True),
 )
 
 

@@ -14,9 +14,8 @@ import numpy as np
 from offpolicy.engines.engine import Engine, ibis_module
 from offpolicy.engines.table import levels_of, number
 from offpolicy.errors import DataError
-from offpolicy.logs import messages
 from offpolicy.logs.actions import distribution_columns
-from offpolicy.logs.checks import COLUMN, Finding, check_ends, distributions, probabilities
+from offpolicy.logs.checks import COLUMN, EMPTY, Finding, check_ends, distributions, probabilities
 from offpolicy.logs.reader import name_of
 
 if TYPE_CHECKING:
@@ -94,7 +93,7 @@ def facts_of_rows(engine: Engine, table: Any, roles: Roles) -> Facts:
     row = engine.table(table.aggregate(**queries)).to_pylist()[0]
     n = int(row["rows"])
     if n == 0:
-        raise DataError(messages.EMPTY)
+        raise DataError(EMPTY)
     bounds = {name: (row[f"min{j}"], row[f"max{j}"]) for j, name in enumerate(ends)}
     for i, (name, each) in enumerate(findings):
         if row[f"bad{i}"]:
@@ -132,7 +131,7 @@ def facts_of_units(engine: Engine, table: Any, roles: Roles, *, repeats: bool) -
         counts.aggregate(n=counts.count(), rows=counts.rows.sum(), longest=counts.rows.max())
     ).to_pylist()[0]
     if not found["n"]:
-        raise DataError(messages.EMPTY)
+        raise DataError(EMPTY)
     known, logged = _listed(engine, table, roles)
     twice = True
     if repeats:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from offpolicy._progress import FITTING, track
-from offpolicy.columns.names import smoothed_for
+from offpolicy.columns.keys import smoothed_for
 from offpolicy.errors import NotIdentifiedError
 from offpolicy.evaluation import passes
 from offpolicy.evaluation.evidence import (
@@ -106,9 +106,7 @@ class Estimates:
         p, table = self.problem, self.table
         if p.earning not in table.columns:
             layout, reward = p.log.layout, p.log.reward
-            total = np.asarray(reward)
-            if not layout.is_single:
-                total = layout.sum(np.power(p.discount, layout.step) * reward) + layout.surplus(reward)
+            total = layout.sum(np.power(p.discount, layout.step) * reward) + layout.surplus(reward)
             table.put(p.earning, np.asarray(total))
         if "one" not in table.columns:
             table.put("one", np.ones(p.units.n_rows))
@@ -186,8 +184,8 @@ class Estimates:
             shares_means=not estimator.linear_in_reward,
             models=tuple(models) if len(models) == repeats else (),
         )
-        if target.finer is not None and "behavior" in estimator.needs:
-            estimate = self._with_finer(estimate, target, target.finer, estimator, notes)
+        if target.smoothing.finer is not None and "behavior" in estimator.needs:
+            estimate = self._with_finer(estimate, target, target.smoothing.finer, estimator, notes)
         said_last = spread_note(estimate)
         if "value" in estimator.needs and not p.log.layout.is_single and is_constant(estimate):
             said_last.append(NO_SPREAD)
@@ -207,7 +205,7 @@ class Estimates:
             smoothed=Smoothed(
                 finer,
                 EDGE if cornered or cut > CUT else INTERIOR,
-                broken.size / 2 * target.mean_distance if broken and cornered else 0.0,
+                broken.size / 2 * target.smoothing.mean_distance if broken and cornered else 0.0,
             ),
         )
         notes = [*notes, smoothing_note(estimate, target, cut)]

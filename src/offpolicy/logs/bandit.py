@@ -13,7 +13,6 @@ from offpolicy._visible import printable
 from offpolicy.errors import DataError, UsageError
 from offpolicy.logs import checks
 from offpolicy.logs.action_features import ActionFeatures, of_frame, of_table
-from offpolicy.logs.actions import Label, label_array
 from offpolicy.logs.columns import NOT_GIVEN, HasRows
 from offpolicy.logs.frame import Columns, Context
 from offpolicy.logs.given import check_given, own_copy, row_labels
@@ -29,11 +28,10 @@ if TYPE_CHECKING:
 
     from offpolicy._arguments import Rows
     from offpolicy._arrays import Array, Bools, Floats, Ints
-    from offpolicy.logs.continuous import ActionKind
-    from offpolicy.logs.kinds import ActionSpace
+    from offpolicy.logs.actions import Label
+    from offpolicy.logs.kinds import ActionKind, ActionSpace
 
 
-# Columns with one entry a row.
 COLUMNS = (
     "action", "reward", "propensity", "distribution", "eligible", "batch", "cluster", "weight", "count",
 )  # fmt: skip
@@ -164,7 +162,6 @@ class BanditLog(HasMetrics, HasRows, HasKinds):
     def take(self, rows: Array) -> BanditLog:
         """The log of these rows only (integer positions or a mask); actions keep their codes."""
         rows = np.flatnonzero(rows) if np.asarray(rows).dtype == bool else np.asarray(rows)
-
         held = {name: getattr(self, name) for name in COLUMNS}
         columns: dict[str, Any] = {k: None if v is None else some_of(v, rows) for k, v in held.items()}
         return replace(
@@ -358,7 +355,9 @@ class BanditLog(HasMetrics, HasRows, HasKinds):
         )
         space = space_of(actions, action_kind)
         space.check_given({"eligible": eligible, "count": count, "action_features": action_features})
-        logged = Logged("action", lambda: _labels(action), lambda: checks.one_dimensional(action, "action", "action"))
+        logged = Logged(
+            "action", lambda: checks.one_label(action), lambda: checks.one_dimensional(action, "action", "action")
+        )
         checks.not_empty(len(logged.numbers() if space.numeric else logged.values()))
         space, codes = space.read(logged)
         labels, n = space.labels, len(codes)
@@ -397,11 +396,3 @@ class BanditLog(HasMetrics, HasRows, HasKinds):
         given |= labelled({"batch": batch, "cluster": cluster, "fold": fold})
         made: BanditLog = settled(log, given, unseen=log.outcomes)
         return made
-
-
-def _labels(action: Any) -> Array:
-    """One label per row."""
-    taken = label_array(action)
-    if taken.ndim != 1:
-        raise DataError(f"'action' must be one label per row. Got shape {taken.shape}.")
-    return taken

@@ -18,8 +18,7 @@ import numpy as np
 
 from offpolicy._arrays import detached
 from offpolicy.errors import DataError, first_rows
-from offpolicy.logs import messages
-from offpolicy.logs.actions import encode, is_missing
+from offpolicy.logs.actions import encode, is_missing, label_array
 from offpolicy.logs.frame import exact_in_float, to_float
 
 if TYPE_CHECKING:
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
 
     from offpolicy._arrays import Array, Bools, Floats, Ints
 
+EMPTY = "the log is empty: it has no rows. There is nothing to evaluate."
 SUM_TOLERANCE = 1e-6
 LARGEST = 1e30  # beyond it squares of weighted numbers leave the range of a float
 SMALLEST = 1e-30
@@ -66,6 +66,14 @@ def one_dimensional(values: Any, column: str, role: str) -> Floats:
     return to_float(array if array.dtype.kind in "mM" else array.astype(object), column, role)
 
 
+def one_label(action: Any) -> Array:
+    """One label per row."""
+    taken = label_array(action)
+    if taken.ndim != 1:
+        raise DataError(f"'action' must be one label per row. Got shape {taken.shape}.")
+    return taken
+
+
 def same_length(n: int, lengths: dict[str, int]) -> None:
     """Every part of a log has n rows."""
     for name, length in lengths.items():
@@ -78,7 +86,7 @@ def same_length(n: int, lengths: dict[str, int]) -> None:
 def not_empty(n: int) -> None:
     """A log has rows."""
     if n == 0:
-        raise DataError(messages.EMPTY)
+        raise DataError(EMPTY)
 
 
 def numbers(x: Any, gone: Any, column: str, role: str) -> list[Finding]:
@@ -89,7 +97,15 @@ def numbers(x: Any, gone: Any, column: str, role: str) -> list[Finding]:
         "rescale the column."
     )
     return [
-        Finding(gone | (x > most) | (x < -most), x, lambda where, _: messages.not_finite(column, role, where)),
+        Finding(
+            gone | (x > most) | (x < -most),
+            x,
+            lambda where, _: (
+                f"column {column!r}: {where} are missing or infinite. "
+                f"The {role} must be a finite number; drop these rows or decide what they stand for "
+                "before building the log (nothing is imputed)."
+            ),
+        ),
         Finding((x > LARGEST) | (x < -LARGEST), x, lambda where, _: f"column {column!r}: {where} {large}"),
     ]
 

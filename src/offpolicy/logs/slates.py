@@ -14,7 +14,6 @@ import numpy as np
 
 from offpolicy._arguments import checks_arguments
 from offpolicy._arrays import read_only
-from offpolicy._doors import door
 from offpolicy._visible import printable
 from offpolicy.errors import DataError, UsageError, check_choice, check_count
 from offpolicy.logs.columns import NOT_GIVEN
@@ -394,31 +393,3 @@ class Slates(Steps):
             raise UsageError("distinct=True, but the log has slates that show an item twice.")
         log = replace(log, distinct=not repeated if distinct is None else distinct)
         return replace(log.assuming(asked), undecided=undecided)
-
-    @classmethod
-    def scan(cls, source: Any, *, way: str = "auto", **given: Any) -> Any:
-        """Open a log of slates that is larger than memory, or that lives in an engine.
-
-        Parameters
-        ----------
-        source : path or pattern, DuckDB relation or connection, Arrow dataset, Ibis table, Spark DataFrame
-            One row per slot, in any order: the engine sorts by slate and position.
-        way : {"auto", "rows", "stream"}
-            All slates in memory, or blocks of whole slates one after another, of which only items, rewards,
-            propensities and predictions stay. It is a matter of speed: the answer is the same. "auto" streams beyond
-            ``max_rows`` slots.
-        **given
-            The roles of `from_frame`, of which ``candidates`` is for tables in memory, and the options of
-            `offpolicy.engines.reading.Reading` (``engine=``, ``memory_limit=``, ``chunk_rows=``, …).
-
-        Examples
-        --------
-        >>> import pandas as pd
-        >>> frame = pd.DataFrame({"request": [1, 1, 2, 2], "pos": [1, 2, 1, 2], "item": ["a", "b", "b", "a"],
-        ...                       "click": [0, 1, 1, 0], "p": [0.5, 1.0, 0.5, 1.0]})
-        >>> log = Slates.scan(frame, slate="request", position="pos", context=None, action="item", reward="click",
-        ...                   propensity="p")
-        >>> log.n, log.actions
-        (2, ('a', 'b'))
-        """
-        return door("scan of units")(cls, source, way, given)

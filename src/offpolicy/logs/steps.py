@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 import numpy as np
 
 from offpolicy._arrays import some_of
+from offpolicy._doors import door
 from offpolicy.logs.columns import NOT_GIVEN, HasRows
 from offpolicy.logs.frame import Columns, Context
 from offpolicy.logs.kinds import HasKinds, space_of
@@ -53,7 +54,7 @@ class Passes(Protocol):
     def log(self, frame: Any, first: int = 0) -> Any:
         """A log in memory of some of the rows."""
 
-    def coded(self, log: Any) -> Any:
+    def coded(self, block: Any) -> Any:
         """A part of the log whose text columns know all values of the whole."""
 
     def each(self, task: Any, of: Any, folds: Any) -> Iterator[Any]:
@@ -134,6 +135,36 @@ class Steps(HasMetrics, HasRows, HasKinds):
         lengths = lengths_of(self.layout)
         open_ended = ~self.ended if self.unbounded else ~self.ended & (lengths < self.horizon)
         return np.asarray(self.layout.offsets[1:][open_ended] - 1)
+
+    @classmethod
+    def scan(cls, source: Any, *, way: str = "auto", **given: Any) -> Any:
+        """Open a log of episodes or slates that is larger than memory, or that lives in an engine.
+
+        Parameters
+        ----------
+        source : path or pattern, DuckDB relation or connection, Arrow dataset, Ibis table, Spark DataFrame
+            One row per step or slot, in any order: the engine sorts by episode and step, or by slate and position.
+        way : {"auto", "rows", "stream"}
+            All units in memory, or blocks of whole units one after another, of which only actions, rewards,
+            propensities and predictions stay. It is a matter of speed: the answer is the same. "auto" streams beyond
+            ``max_rows`` rows.
+        **given
+            The roles of ``from_frame``, of which ``step`` is needed, and ``eligible`` and ``candidates`` are for tables
+            in memory; and the options of `offpolicy.engines.reading.Reading` (``engine=``, ``memory_limit=``,
+            ``chunk_rows=``, …).
+
+        Examples
+        --------
+        >>> import pandas as pd, offpolicy as op
+        >>> frame = pd.DataFrame({"id": [7, 7, 8], "t": [0, 1, 0], "s": [0.5, 1.5, 0.1], "a": [0, 1, 1],
+        ...                       "r": [1.0, 0.5, 0.0], "p": [0.5, 0.5, 0.5]})
+        >>> shared = {"action": "a", "reward": "r", "propensity": "p"}
+        >>> episodes = op.Trajectories.scan(frame, episode="id", step="t", state=["s"], **shared)
+        >>> slates = op.Slates.scan(frame, slate="id", position="t", context=["s"], **shared)
+        >>> episodes.n, episodes.actions, slates.n
+        (2, (0, 1), 2)
+        """
+        return door("scan of units")(cls, source, way, given)
 
     def take(self, units: Array) -> Self:
         """The log of these units only (positions or a mask); actions and states keep their codes."""

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from offpolicy._arguments import checks_arguments
-from offpolicy._doors import door
 from offpolicy._visible import printable
 from offpolicy.errors import DataError, NotIdentifiedError
 from offpolicy.logs import checks, episodes
@@ -340,33 +339,6 @@ class Trajectories(Steps):
         parts = {**rows.parts, "actions": rows.space.labels, "own_kind": roles.own_kind}
         made: Trajectories = ended(cls, ending, parts, rows.given, rows.lengths, roles)
         return made
-
-    @classmethod
-    def scan(cls, source: Any, *, way: str = "auto", **given: Any) -> Any:
-        """Open a log of episodes that is larger than memory, or that lives in an engine.
-
-        Parameters
-        ----------
-        source : path or pattern, DuckDB relation or connection, Arrow dataset, Ibis table, Spark DataFrame
-            One row per step, in any order: the engine sorts by episode and step.
-        way : {"auto", "rows", "stream"}
-            All episodes in memory, or blocks of whole episodes one after another, of which only actions, rewards,
-            propensities and predictions stay. It is a matter of speed: the answer is the same. "auto" streams beyond
-            ``max_rows`` steps.
-        **given
-            The roles of `from_frame`, of which ``step`` is needed and ``eligible`` is for tables in memory, and the
-            options of `offpolicy.engines.reading.Reading` (``engine=``, ``memory_limit=``, ``chunk_rows=``, …).
-
-        Examples
-        --------
-        >>> import pandas as pd
-        >>> frame = pd.DataFrame({"id": [7, 7, 8], "t": [0, 1, 0], "s": [0.5, 1.5, 0.1], "a": [0, 1, 1],
-        ...                       "r": [1.0, 0.5, 0.0], "p": [0.5, 0.5, 0.5]})
-        >>> log = Trajectories.scan(frame, episode="id", step="t", state=["s"], action="a", reward="r", propensity="p")
-        >>> log.n, log.actions
-        (2, (0, 1))
-        """
-        return door("scan of units")(cls, source, way, given)
 
 
 def ended(

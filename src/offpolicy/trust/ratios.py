@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from offpolicy.columns.names import APART, OWN
+from offpolicy.columns.keys import APART, OWN
 from offpolicy.inference.bend import Bend, agreed, bend, width_of
 from offpolicy.inference.intervals.tails import effective_size
 from offpolicy.scores.catalog import headline

@@ -18,7 +18,7 @@ import numpy as np
 
 from offpolicy._arguments import checks_arguments
 from offpolicy.errors import ModelError, UsageError, did_you_mean
-from offpolicy.logs.words import DETAIL
+from offpolicy.logs.log import DETAIL
 from offpolicy.models.auto import resolved
 from offpolicy.models.fitting.learners import is_learner
 from offpolicy.models.values.basis import LinearSmoother, NeighborSmoother, Ridge, TreeSmoother, products, state_matrix

@@ -18,7 +18,7 @@ import numpy as np
 
 from offpolicy._arguments import checks_arguments
 from offpolicy.errors import UsageError, did_you_mean
-from offpolicy.logs.words import DETAIL
+from offpolicy.logs.log import DETAIL
 from offpolicy.models.values.basis import Ridge, products, state_matrix
 from offpolicy.models.values.fitted_q import FittedQ
 from offpolicy.models.values.smoothers import LinearSmoother, NeighborSmoother, TreeSmoother

@@ -21,7 +21,7 @@ from offpolicy.models.fitting.predictions import predict_values, take_rows
 from offpolicy.models.rewards.resolve import as_reward_model
 from offpolicy.models.rewards.reward import ActionFeature, ConstantReward, RewardData
 from offpolicy.models.values.values import by_step, check_finite, next_values
-from offpolicy.policies.blocks import blocks
+from offpolicy.policies.distribution import blocks
 
 if TYPE_CHECKING:
     from offpolicy._arrays import Floats, Ints

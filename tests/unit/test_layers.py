@@ -19,7 +19,7 @@ HEAVY = {
 # Which rooms or files a library may be seen in; learners and readers of files get pandas tables.
 HOMES = {
     "torch": {"policies.fitted", "models.values.torch"},
-    "lightgbm": {"models.rewards.boosted", "models.values.resolve"},
+    "lightgbm": {"models.rewards.boosted", "models.values.auto_q"},
     "duckdb": {"engines.duckdb", "policies.sql"},
     "ibis": {"engines.engine"},
     "pyspark": {"engines.spark"},

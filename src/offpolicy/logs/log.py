@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from offpolicy.logs.layout import Layout
     from offpolicy.logs.reader import Names
 
+#: How a note begins that is for authors of estimators: frames and JSON have it, printed tables leave it out.
+DETAIL = "detail: "
+
 
 class Log(Protocol):
     """Logged decisions, in memory or in blocks: what every room may ask of them.
@@ -174,10 +177,6 @@ class Log(Protocol):
         """Whether the probability of the logged action is known."""
 
     @property
-    def is_continuous(self) -> bool:
-        """Whether actions are numbers, and propensities densities."""
-
-    @property
     def action_range(self) -> Any:
         """(low, high) of actions that are numbers; None where they are labels."""
 
@@ -265,10 +264,6 @@ class Scan(Protocol):
     @property
     def actions(self) -> tuple[Label, ...]:
         """The K actions; none where actions are numbers."""
-
-    @property
-    def is_continuous(self) -> bool:
-        """Whether actions are numbers."""
 
     @property
     def action_features(self) -> Any:

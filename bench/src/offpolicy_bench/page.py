@@ -44,7 +44,7 @@ def _page(summary: Figures, folder: str) -> list[str]:
     made, tasks = summary["made"], summary["tasks"]
     answerable = {n: t for n, t in tasks.items() if not t["refuse"]}
     broken = {n: t for n, t in tasks.items() if t["refuse"]}
-    run = f"**This run**: size {made['size']}, {made['logs']} logs per task, commit `{made['commit']}`, {made['date']}"
+    run = f"**This run**: size {made['size']}, up to {made['logs']} logs per task, commit `{made['commit']}`"
     return [
         "# OPE-bench: the scoreboard",
         "",
@@ -52,7 +52,7 @@ def _page(summary: Figures, folder: str) -> list[str]:
         "",
         INTRODUCTION,
         "",
-        f"{run}, {made['machine']}. {_noise(made['logs'])}",
+        f"{run}, {made['date']}, {made['machine']}. {_noise(made['logs'])}",
         "",
         "## All tasks",
         "",

@@ -6,7 +6,7 @@ export OMP_NUM_THREADS ?= 2
 # The release that tests and studies were run with; the extra itself takes a range.
 TORCH  ?= torch==2.13.0
 
-.PHONY: demo study test quick lint types unit verify docs architecture tables outputs figures pictures clean fuzz faults soak mutation reliability lock audit audit-newest sbom wheel
+.PHONY: demo study test quick lint types unit verify docs architecture tables outputs figures pictures clean fuzz faults soak mutation reliability lock audit audit-newest sbom wheel bench paper
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -19,9 +19,13 @@ $(VENV)/.studies: pyproject.toml studies/pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable . --editable ./studies
 	@touch $@ $(VENV)/.base
 
-$(VENV)/.test: pyproject.toml studies/pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet '$(TORCH)' --editable '.[test,docs]' --editable ./studies
-	@touch $@ $(VENV)/.base $(VENV)/.studies $(VENV)/.docs
+$(VENV)/.bench: pyproject.toml bench/pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable . --editable ./bench
+	@touch $@ $(VENV)/.base
+
+$(VENV)/.test: pyproject.toml studies/pyproject.toml bench/pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet '$(TORCH)' --editable '.[test,docs]' --editable ./studies --editable ./bench
+	@touch $@ $(VENV)/.base $(VENV)/.studies $(VENV)/.bench $(VENV)/.docs
 
 $(VENV)/.docs: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable '.[docs]'
@@ -33,6 +37,21 @@ demo: $(VENV)/.base
 # One study, such as: make study NAME=coverage ARGS="--quick --replications 100"; cartpole needs PyTorch besides.
 study: $(VENV)/.studies
 	$(BIN)/offpolicy reproduce $(NAME) $(ARGS)
+
+# One entry on the frozen tasks, such as: make bench ENTRY=doubleml QUICK=1 LOGS=20 DATA=/path/to/data; a run goes on from
+# what is there. The entry's environment is made under .bench/.
+bench: $(VENV)/.bench
+	$(BIN)/offpolicy-bench run $(foreach e,$(or $(ENTRY),offpolicy),--entry $(e)) $(if $(QUICK),--quick) $(if $(LOGS),--logs $(LOGS)) $(if $(DATA),--data $(DATA))
+	$(BIN)/offpolicy-bench score $(if $(QUICK),--quick) --summary .bench/summary.json
+	$(BIN)/offpolicy-bench page --summary .bench/summary.json --page .bench/page.md --pictures .bench/pictures
+
+# The short paper as a PDF, where pandoc and LaTeX are installed.
+paper:
+	@command -v pandoc >/dev/null || { echo "make paper needs pandoc (Debian: apt install pandoc)"; exit 1; }
+	@command -v xelatex >/dev/null || { echo "make paper needs xelatex (Debian: apt install texlive-xetex)"; exit 1; }
+	mkdir -p out
+	cd paper && pandoc paper.md --citeproc --bibliography paper.bib --pdf-engine xelatex --output ../out/paper.pdf
+	@echo "written: out/paper.pdf"
 
 test: lint types docs unit
 

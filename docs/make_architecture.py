@@ -24,9 +24,9 @@ PICTURE = HERE / "pictures" / "architecture.svg"
 
 # From left to right. A room imports from rooms further left only; rooms of one place do not know each other.
 ORDER: tuple[tuple[str, ...], ...] = (
-    ("errors", "_version", "_arrays", "_threads", "_progress", "_visible", "_doors"),
+    ("errors", "_version", "_arrays", "_threads", "_progress", "_visible", "_doors", "_document"),
     ("_output", "_arguments"),
-    ("_workspace", "_json"),
+    ("_workspace",),
     ("logs",),
     ("policies",),
     ("splits",),

@@ -22,11 +22,11 @@ DOORS = {
     "plot of steps": "offpolicy.show.plots:plot_steps",
     "plot of a value curve": "offpolicy.show.plots:plot_value_curve",
     "text": "offpolicy.show.text:whole",
-    "notebook": "offpolicy.show.notebook:evaluation_html",
-    "positions": "offpolicy.show.positions:by_position",
+    "notebook": "offpolicy.show.html:evaluation_html",
+    "positions": "offpolicy.show.evidence:by_position",
     "learning curve": "offpolicy.decide.replay:learning_curve",
-    "learned": "offpolicy.show.decisions:learned_section",
-    "selection": "offpolicy.show.decisions:selection_section",
+    "learned": "offpolicy.show.about_all:learned_section",
+    "selection": "offpolicy.show.about_all:selection_section",
 }
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import importlib
+import json
+import math
 import os
 import re
 import sys
@@ -12,10 +14,13 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+import numpy as np
+
 from offpolicy.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
 
 STREAMS = {"stdout": 1, "stderr": 2}
 OPEN_STREAM = re.compile(r"/dev/(?P<name>stdout|stderr)|(/dev/fd|/proc/self/fd)/(?P<number>\d+)")
@@ -145,3 +150,34 @@ def lock_folder(folder: Path) -> None:
             f"another run is writing to {str(folder)!r}. Wait until it ends, or choose another folder (--out)."
         )
     _HELD[key] = (os.getpid(), file)
+
+
+def write(value: Any, path: str | Path | None = None) -> str:
+    """Any result as JSON, written to ``path`` when given."""
+    text = json.dumps(jsonable(value), indent=2, ensure_ascii=False, allow_nan=False)
+    if path is not None:
+        write_text(path, text + "\n")
+    return text
+
+
+def jsonable(value: Any, digits: int | None = None) -> Any:
+    """Plain values: numbers that are not finite become None, labels and other objects their text.
+
+    ``digits`` rounds numbers to as many significant digits.
+
+    >>> jsonable({1: (np.float64(0.123456), float("inf"))}, digits=3)
+    {'1': [0.123, None]}
+    """
+    if isinstance(value, dict):
+        return {str(k): jsonable(v, digits) for k, v in value.items()}
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
+    if isinstance(value, list | tuple):
+        return [jsonable(v, digits) for v in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            return None
+        return value if digits is None else float(f"{value:.{digits}g}")
+    return value if isinstance(value, str | int | bool) or value is None else str(value)

@@ -8,7 +8,7 @@ import pytest
 from sklearn.linear_model import LinearRegression
 
 import offpolicy as op
-from offpolicy.show import calibration, curves, segments, tables
+from offpolicy.show import evidence, segments, tables
 from offpolicy.show.answer import answers
 from offpolicy.show.schema import document
 from offpolicy.trust import check_log
@@ -210,12 +210,12 @@ def pages(ev):
     for policy in ev.policies:
         view = View.of(ev.problem, ev.targets[policy])
         said[policy] = {
-            "weights": curves.weights(view),
-            "overlap": curves.overlap(view),
-            "clipping": curves.clipping(view),
-            "reward": calibration.reward(view),
-            "behavior": calibration.behavior(view),
-            "by action": calibration.by_action(view),
+            "weights": evidence.weights(view),
+            "overlap": evidence.overlap(view),
+            "clipping": evidence.clipping(view),
+            "reward": evidence.reward_bins(view),
+            "behavior": evidence.behavior_bins(view),
+            "by action": evidence.inverse_propensities(view),
             "batches": tables.batches(ev, policy),
             "segments": segments.by_segment(ev, policy, grouped),
         }

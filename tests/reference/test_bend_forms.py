@@ -10,7 +10,7 @@ import pytest
 import offpolicy as op
 from offpolicy.columns.store import Columns, _File
 from offpolicy.inference import bend, reach
-from offpolicy.inference.units import Units
+from offpolicy.inference.score_table import Units
 
 RNG = np.random.default_rng(51)
 

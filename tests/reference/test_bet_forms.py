@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 from scipy import optimize
 
-from offpolicy.inference.intervals import joint_bets, likelihood, sequence, weight_likelihood
-from offpolicy.inference.intervals.roots import increasing_root
+from offpolicy.inference.intervals import betting as joint_bets
+from offpolicy.inference.intervals import betting as sequence
+from offpolicy.inference.intervals import likelihood, weight_likelihood
+from offpolicy.inference.intervals.likelihood import increasing_root
 from offpolicy.inference.intervals.sample import Sample
 
 RNG = np.random.default_rng(12)

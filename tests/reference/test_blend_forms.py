@@ -11,7 +11,10 @@ from forms import weighted, world
 from scipy import optimize
 
 from offpolicy.logs.layout import Layout
-from offpolicy.scores import blend, formulas, look_back, magic, missed
+from offpolicy.scores import blend, formulas
+from offpolicy.scores import blend as look_back
+from offpolicy.scores import tuning as magic
+from offpolicy.scores import tuning as missed
 from offpolicy.scores.decisions import Decisions
 
 # -- blends ------------------------------------------------------------------------------------------------

@@ -12,7 +12,8 @@ from forms import said, world
 from offpolicy.errors import UsageError
 from offpolicy.logs.layout import Layout
 from offpolicy.logs.link import Link
-from offpolicy.scores import catalog, formulas, normalized
+from offpolicy.scores import catalog, formulas
+from offpolicy.scores import formulas as normalized
 from offpolicy.scores.catalog import Estimator, apply, named, resolve
 from offpolicy.scores.decisions import Decisions, Ledger, undeclared, variance_emphasis
 from offpolicy.scores.formulas import Scored

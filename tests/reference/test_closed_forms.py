@@ -11,20 +11,11 @@ from scipy import stats
 import offpolicy as op
 from offpolicy.errors import DataError
 from offpolicy.inference.figures import decimals, measured, percent, plain
-from offpolicy.inference.intervals import (
-    adaptive,
-    likelihood,
-    multiple,
-    quadrature,
-    ratio,
-    resample,
-    rules,
-    sequence,
-    tails,
-    wald,
-)
-from offpolicy.inference.intervals.pool import Moments, Pool
+from offpolicy.inference.intervals import adaptive, likelihood, quadrature, resample, rules, tails, wald
+from offpolicy.inference.intervals import betting as sequence
+from offpolicy.inference.intervals import wald as ratio
 from offpolicy.inference.intervals.sample import Sample
+from offpolicy.inference.intervals.tails import Moments, Pool
 from offpolicy.inference.score_table import Affine
 from offpolicy.splits.hashing import drawn, fold_of, hash_constants, scrambled
 
@@ -298,15 +289,6 @@ def test_points_of_a_cell_keep_three_moments_around_the_line():
         left = (b - b.mean() - slope * (a - a.mean())) ** power
         own = (p.b - b.mean() - slope * (p.a - a.mean())) ** power
         assert float((p.count * own).sum()) == pytest.approx(left.sum(), abs=1e-9 * 300)
-
-
-def test_step_down_p_values_of_independent_estimates():
-    """The larger |t| is compared with the maximum of two, the smaller with itself alone, and is never below."""
-    found = multiple.adjusted_p_values([2.2, 1.0], np.eye(2), draws=200_000, seed=1)
-    one = 1 - (1 - 2 * stats.norm.sf(2.2)) ** 2
-    two = max(one, 2 * stats.norm.sf(1.0))
-    for p, expected in zip(found, (one, two), strict=True):
-        assert p == pytest.approx(expected, abs=5 * math.sqrt(expected / 200_000))
 
 
 def test_a_sum_is_written_with_the_signs_of_its_terms():

@@ -10,12 +10,13 @@ import pytest
 from forms import said
 from scipy import stats
 
-from offpolicy.inference import comparison, display, family, figures, pareto
-from offpolicy.inference.change import Change, change, has_lift, lift
+from offpolicy.inference import comparison, family, figures, pareto
+from offpolicy.inference import family as multiple
+from offpolicy.inference import figures as display
+from offpolicy.inference.comparison import Change, change, has_lift, lift
 from offpolicy.inference.estimate import Estimate
-from offpolicy.inference.intervals import multiple
 from offpolicy.inference.intervals.sample import Interval
-from offpolicy.inference.units import Units
+from offpolicy.inference.score_table import Units
 
 RNG = np.random.default_rng(31)
 
@@ -42,36 +43,15 @@ def test_the_largest_gap_of_all_pairs():
     assert multiple.largest_gap(sigma, draws=500, seed=4) == pytest.approx(expected)
     shrink = np.sqrt(np.random.default_rng([4, 1]).chisquare(7, 500) / 7)
     assert multiple.largest_gap(sigma, degrees=7, draws=500, seed=4) == pytest.approx(expected / shrink)
-    found = multiple.best_policy(["a", "b", "c"], [0.0, 3.0, 1.0], sigma * 0.1, draws=500, seed=4)
-    factor = np.quantile(multiple.largest_gap(sigma * 0.1, draws=500, seed=4), 0.95)
-    low = [3.0 - other - factor * errors[1, k] * math.sqrt(0.1) for k, other in ((0, 0.0), (2, 1.0))]
-    assert (found.leader, found.margin) == ("b", pytest.approx(min(low)))
-    assert found.names == tuple(n for n, k in (("a", 0), ("b", None), ("c", 1)) if k is None or low[k] <= 0)
 
 
 def test_joint_limits_of_estimates():
     sigma = np.array([[4.0, 0.0], [0.0, 0.0]])
-    made = multiple.simultaneous([1.0, 2.0], sigma, 0.9, draws=400, seed=3)
     values, vectors = np.linalg.eigh(np.diag([1.0, 0.0]))
     z = np.random.default_rng(3).standard_normal((400, 2)) @ (vectors * np.sqrt(values)).T
-    factor = np.quantile(np.abs(z).max(axis=1), 0.9)
-    assert tuple(made[0]) == pytest.approx((1 - 2 * factor, 1 + 2 * factor))
-    assert tuple(made[1]) == (2.0, 2.0)
-    assert made[0].note == f"simultaneous over 2 estimates; critical value {factor:.3f}"
-    draws = np.abs(np.random.default_rng(3).standard_normal((400, 1)))
-    p = multiple.adjusted_p_values([2.0], [[1.0]], draws=400, seed=3)[0]
-    assert p == pytest.approx((1 + (draws >= 2.0).sum()) / 401)
-    assert multiple.adjusted_p_values([-2.0], [[1.0]], draws=400, seed=3)[0] == p
-    assert said(lambda: multiple.adjusted_p_values([1.0, 2.0], sigma)) == (
-        "an estimate has variance 0, so it has no test statistic."
-    )
-    assert said(lambda: multiple.simultaneous([1.0], sigma)) == "the covariance of 1 estimates has shape (2, 2)."
-    assert said(lambda: multiple.simultaneous([1.0], [[math.nan]])) == "the covariance of 1 estimates has shape (1, 1)."
-    assert said(lambda: multiple.simultaneous([1.0], [[1.0]], draws=0)) == (
-        "The 'draws' parameter must be at least 1. Got 0."
-    )
-    assert said(lambda: multiple.best_policy(["a"], [1.0, 2.0], np.eye(2))) == "1 names for 2 estimates."
-    one = multiple.best_policy(["a"], [1.0], [[1.0]])
+    assert multiple.largest_t(sigma, draws=400, seed=3) == pytest.approx(np.abs(z).max(axis=1))
+    assert said(lambda: multiple.largest_t(sigma, draws=0)) == "The 'draws' parameter must be at least 1. Got 0."
+    one = comparison.best({"a": Estimate.from_scores([1.0, 2.0, 3.0])}, (), 0.95)
     assert (one.names, one.leader, one.margin, one.settled) == (("a",), "a", math.inf, True)
 
 

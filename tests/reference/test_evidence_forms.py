@@ -12,8 +12,8 @@ from scipy import stats
 from offpolicy.inference.intervals import evidence as ev
 from offpolicy.inference.intervals import tails
 from offpolicy.inference.intervals.evidence import Evidence
-from offpolicy.inference.intervals.pool import Moments, Pool
 from offpolicy.inference.intervals.sample import Sample
+from offpolicy.inference.intervals.tails import Moments, Pool
 
 RNG = np.random.default_rng(21)
 

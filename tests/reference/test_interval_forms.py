@@ -10,7 +10,11 @@ from forms import said
 from scipy import stats
 
 from offpolicy.errors import DataError
-from offpolicy.inference.intervals import adaptive, binary, concentration, power, ratio, wald
+from offpolicy.inference.intervals import adaptive, wald
+from offpolicy.inference.intervals import exact as binary
+from offpolicy.inference.intervals import exact as concentration
+from offpolicy.inference.intervals import wald as power
+from offpolicy.inference.intervals import wald as ratio
 from offpolicy.inference.intervals.sample import Interval, Sample, check_level, column, frequencies
 
 EPS = float(np.finfo(float).eps)

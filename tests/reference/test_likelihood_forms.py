@@ -9,7 +9,8 @@ import pytest
 from forms import said
 from scipy import optimize, stats
 
-from offpolicy.inference.intervals import dual, likelihood, weight_likelihood
+from offpolicy.inference.intervals import likelihood, weight_likelihood
+from offpolicy.inference.intervals import weight_likelihood as dual
 from offpolicy.inference.intervals.sample import Sample
 from offpolicy.inference.intervals.wald import NO_VARIATION
 

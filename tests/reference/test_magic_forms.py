@@ -10,7 +10,8 @@ import pytest
 from forms import world
 
 from offpolicy.logs.layout import Layout
-from offpolicy.scores import magic, tuning
+from offpolicy.scores import tuning
+from offpolicy.scores import tuning as magic
 from offpolicy.scores.decisions import Decisions
 
 # -- returns of several steps ------------------------------------------------------------------------------

@@ -11,8 +11,7 @@ from forms import said
 
 from offpolicy.inference import confidence
 from offpolicy.inference.estimate import Estimate
-from offpolicy.inference.score_table import Affine, EvidenceColumns, ScoreTable
-from offpolicy.inference.units import Units
+from offpolicy.inference.score_table import Affine, EvidenceColumns, ScoreTable, Units
 
 RNG = np.random.default_rng(41)
 
@@ -103,18 +102,22 @@ def test_brackets_of_rare_parts():
         i, j = few.interval(0.95), base.interval(0.95)
         near = replace(few.lift(base), evidence=None)
         corners = [(x - y) / abs(y) for x in i for y in j]
-        made = confidence._bracket(near, 0.9)
+        made = confidence._bracket(near.of, 0.9)
         assert tuple(made) == pytest.approx((min(corners), max(corners)))
         assert made.note == f"few large scores carry it; from the intervals of both parts ({i.method}, {j.method})"
-        gap = confidence._bracket(few - base, 0.9)
+        gap = confidence._bracket((few - base).of, 0.9)
         assert tuple(gap) == pytest.approx((i.low - j.high, i.high - j.low))
     lone = Estimate.from_scores(np.eye(400)[0], units=units)
-    assert confidence._bracket(few - lone, 0.9) is None
+    assert confidence._bracket((few - lone).of, 0.9) is None
     around = Estimate.from_scores(scores(400, 0.0), units=units)
-    assert confidence._bracket(few.lift(around), 0.9) is None
-    nothing = confidence._near_zero(few.lift(around), 0.9)
+    assert confidence._bracket(few.lift(around).of, 0.9) is None
+    x = scores(400)
+    close = Estimate.from_scores((x - x.mean()) / x.std() + 1.8 / 20, units=units)  # away from 0 at 90%, not at 95%
+    assert not close.interval(0.9).covers(0.0)
+    assert close.interval(0.95).covers(0.0)
+    nothing = few.lift(close).interval(0.9)
     assert (nothing.note, nothing.sufficient) == ("the base may be 0 at the level that both parts need", False)
-    assert confidence._near_zero(lone.lift(few), 0.9).note == lone.interval(0.95).reason
+    assert lone.lift(close).interval(0.9).note == lone.interval(0.95).reason
 
 
 def test_biased_estimates_take_the_interval_of_their_reference():

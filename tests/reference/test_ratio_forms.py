@@ -9,7 +9,9 @@ import pytest
 from scipy import stats
 
 from offpolicy.errors import DataError, NotIdentifiedError, UsageError
-from offpolicy.inference.intervals import adaptive, power, ratio
+from offpolicy.inference.intervals import adaptive
+from offpolicy.inference.intervals import wald as power
+from offpolicy.inference.intervals import wald as ratio
 from offpolicy.inference.intervals.sample import Interval, check_level, column
 
 EPS = float(np.finfo(float).eps)

@@ -5,19 +5,22 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from offpolicy.inference import family as multiple
 from offpolicy.inference.estimate import Estimate
 from offpolicy.inference.family import together
-from offpolicy.inference.intervals import cells, dual, multiple, ratio, resample, tails, wald
+from offpolicy.inference.intervals import cells, resample, tails, wald
+from offpolicy.inference.intervals import wald as ratio
+from offpolicy.inference.intervals import weight_likelihood as dual
 from offpolicy.inference.intervals.cells import Scale, Table
 from offpolicy.inference.intervals.evidence import lumpiness
 from offpolicy.inference.intervals.likelihood import cautious_likelihood, empirical_likelihood
-from offpolicy.inference.intervals.pool import Moments, Pool
 from offpolicy.inference.intervals.sample import Sample
+from offpolicy.inference.intervals.tails import Moments, Pool
 from offpolicy.inference.intervals.weight_likelihood import cressie_read
-from offpolicy.inference.score_table import Affine, ScoreTable
-from offpolicy.inference.units import Units
+from offpolicy.inference.score_table import Affine, ScoreTable, Units
 from offpolicy.logs.layout import Layout
-from offpolicy.scores import control_variates, magic
+from offpolicy.scores import control_variates
+from offpolicy.scores import tuning as magic
 from offpolicy.scores.decisions import Decisions
 
 RNG = np.random.default_rng(61)

@@ -12,7 +12,8 @@ from trust_views import view_of
 
 from offpolicy.inference.bend import Bend
 from offpolicy.inference.estimate import Estimate
-from offpolicy.inference.units import Units
+from offpolicy.inference.expression import Smoothed
+from offpolicy.inference.score_table import Units
 from offpolicy.scores.catalog import named
 from offpolicy.trust import clipping, smoothing
 from offpolicy.trust.thresholds import THRESHOLDS
@@ -108,15 +109,15 @@ BASE = np.random.default_rng(2).normal(size=200)
 def smoothed(shift, noise=0.05):
     rng = np.random.default_rng(3)
     fine = Estimate.from_scores(BASE - shift + noise * rng.normal(size=200), units=UNITS)
-    return replace(Estimate.from_scores(BASE, units=UNITS), finer=fine, extrapolation=4 / 3)
+    return replace(Estimate.from_scores(BASE, units=UNITS), smoothed=Smoothed(fine, 4 / 3))
 
 
 @pytest.mark.parametrize("shift", [0.0, 0.12, -0.4])
 def test_the_bias_of_a_window(shift):
     e = smoothed(shift)
     found = smoothing.finding({"SNDR": e, "IPW": e}, [named("IPW"), named("SNDR")])
-    bias = 4 / 3 * (e.value - e.finer.value)
-    error = 4 / 3 * (e.psi[0] - e.finer.psi[0]).std() / math.sqrt(200)
+    bias = 4 / 3 * (e.value - e.smoothed.finer.value)
+    error = 4 / 3 * (e.psi[0] - e.smoothed.finer.psi[0]).std() / math.sqrt(200)
     z, size = bias / error, abs(bias) / (BASE.std() / math.sqrt(200))
     assert found.details == {"z": pytest.approx(z), "bias": pytest.approx(bias), "error": pytest.approx(error)}
     if abs(z) > 3.3:
@@ -136,11 +137,11 @@ def test_where_nothing_is_smoothed():
     plain = Estimate.from_scores(BASE, units=UNITS)
     assert smoothing.finding({"IPW": plain}, [named("IPW")]) is None
     assert smoothing.finding({}, [named("IPW")]) is None
-    still = replace(plain, finer=plain)
+    still = replace(plain, smoothed=Smoothed(plain))
     assert smoothing.finding({"IPW": still}, [named("IPW")]).sentence == ("the scores do not vary with the bandwidth.")
-    constant = replace(Estimate.from_scores(np.ones(200), units=UNITS), finer=plain)
+    constant = replace(Estimate.from_scores(np.ones(200), units=UNITS), smoothed=Smoothed(plain))
     assert not smoothing.finding({"IPW": constant}, [named("IPW")]).ran
-    lost = replace(Estimate.from_scores(np.full(200, np.nan), units=UNITS), finer=plain)
+    lost = replace(Estimate.from_scores(np.full(200, np.nan), units=UNITS), smoothed=Smoothed(plain))
     assert smoothing.finding({"IPW": lost}, [named("IPW")]) is None
 
 

@@ -13,7 +13,8 @@ from trust_views import view_of
 
 import offpolicy as op
 from offpolicy.inference.estimate import Estimate
-from offpolicy.inference.units import Units
+from offpolicy.inference.expression import Smoothed
+from offpolicy.inference.score_table import Units
 from offpolicy.scores.catalog import named
 from offpolicy.trust import horizon, models, stability, weights
 from offpolicy.trust.propensities import mismatch
@@ -139,7 +140,7 @@ def test_smoothing_counts_beyond_3_3_standard_errors(z):
     units = Units(100)
     even = np.tile([-1.0, 1.0], 50)
     fine = Estimate.from_scores(0.5 * even - z * 0.05, units=units)
-    e = replace(Estimate.from_scores(np.zeros(100) + even, units=units), finer=fine)
+    e = replace(Estimate.from_scores(np.zeros(100) + even, units=units), smoothed=Smoothed(fine))
     found = smoothing.finding({"IPW": e}, [named("IPW")])
     assert found.details["z"] == pytest.approx(z)
     assert (found.value > 0) == (z > 3.3)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from trust_episodes import Steps, view_of_steps
 
-from offpolicy.inference.units import Units
+from offpolicy.inference.score_table import Units
 from offpolicy.logs.layout import Layout
 from offpolicy.scores.decisions import Decisions
 from offpolicy.trust import horizon

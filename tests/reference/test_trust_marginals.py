@@ -11,9 +11,9 @@ import pytest
 from trust_episodes import Steps, view_of_steps
 
 from offpolicy.logs.layout import Layout
+from offpolicy.scores.blend import Rung, ladder
 from offpolicy.scores.catalog import AUTO_EPISODES, named
 from offpolicy.scores.decisions import Decisions
-from offpolicy.scores.look_back import Rung, ladder
 from offpolicy.trust import marginals
 from offpolicy.trust.view import View
 

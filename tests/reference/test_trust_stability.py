@@ -11,10 +11,11 @@ from scipy import stats
 from trust_views import view_of
 
 from offpolicy.inference.estimate import Estimate
+from offpolicy.inference.expression import Smoothed
 from offpolicy.inference.intervals.evidence import lumpiness
 from offpolicy.inference.intervals.sample import Sample
 from offpolicy.inference.intervals.tails import tail_index
-from offpolicy.inference.units import Units
+from offpolicy.inference.score_table import Units
 from offpolicy.scores.catalog import named
 from offpolicy.trust import stability
 from offpolicy.trust.moments import exceedances, surely_above
@@ -189,13 +190,16 @@ def test_who_is_no_witness():
 def test_what_smoothing_explains_is_no_disagreement():
     wide = Estimate.from_scores(BASE + 0.5, units=UNITS)
     fine = Estimate.from_scores(BASE + 0.1 * RNG.normal(size=500), units=UNITS)
-    smooth = replace(wide, finer=fine, extrapolation=4 / 3)
+    smooth = replace(wide, smoothed=Smoothed(fine, 4 / 3))
     exact = Estimate.from_scores(BASE + 0.02 * RNG.normal(size=500), units=UNITS)
     assert stability._paired_z(smooth, exact) == 0.0
     assert abs(stability._paired_z(wide, exact)) > 100
     half = Estimate.from_scores(BASE + 0.4 + 0.01 * RNG.normal(size=500), units=UNITS)
     noisy = Estimate.from_scores(BASE + RNG.normal(size=500), units=UNITS)
-    for one, other in ((replace(wide, finer=half), noisy), (noisy, replace(wide, finer=half))):
+    for one, other in (
+        (replace(wide, smoothed=Smoothed(half)), noisy),
+        (noisy, replace(wide, smoothed=Smoothed(half))),
+    ):
         x = one.psi[0] - other.psi[0]
         allowed = abs(wide.value - half.value) + (wide.psi[0] - half.psi[0]).std() / math.sqrt(500)
         assert stability._paired_z(one, other) == pytest.approx(hall(x, math.copysign(allowed, x.mean())))

@@ -11,10 +11,10 @@ import pytest
 from scipy import stats
 from trust_gates import NOISE, UNITS, scores
 
-from offpolicy.inference.change import Change
+from offpolicy.inference.comparison import Change
 from offpolicy.inference.estimate import Estimate
 from offpolicy.inference.intervals.sample import Interval
-from offpolicy.inference.units import Units
+from offpolicy.inference.score_table import Units
 from offpolicy.trust import trial
 from offpolicy.trust.trial import ABTest, ab_test, rounded_up, shrunken
 
@@ -148,7 +148,7 @@ def test_how_far_a_difference_stands_out():
     small = Estimate.from_scores(np.r_[np.zeros(300), np.full(100, 40.0)] + NOISE * 1e-3, units=UNITS)
     skewed = Change(small, small.interval(0.9), is_lift=False)
     own = small.interval(0.9)
-    if not trial.is_balanced(own):
+    if not trial.declared(own).balanced:
         error = abs(small.value - own.low) / stats.norm.ppf(0.95)
         assert trial._standing_out(skewed)[0] == pytest.approx(small.value / error)
 

@@ -11,8 +11,9 @@ from trust_gates import NOISE, UNITS, scores
 from trust_verdicts import ADVICE, CALM, COPIES, FEW, MANY, SHARE, Judged
 
 from offpolicy.errors import UsageError
-from offpolicy.inference.change import Change
+from offpolicy.inference.comparison import Change
 from offpolicy.inference.estimate import Estimate
+from offpolicy.inference.expression import Smoothed
 from offpolicy.inference.intervals.sample import Interval
 from offpolicy.trust import verdict
 from offpolicy.trust.assumption import ASSUMES, UNSEEN
@@ -180,7 +181,7 @@ def test_propensities_that_were_fitted_or_declared():
 
 def test_room_for_smoothing_is_said():
     half = Estimate.from_scores(1.9 + NOISE, units=UNITS)
-    e = replace(scores(2.0), finer=half, extrapolation=1.0)
+    e = replace(scores(2.0), smoothed=Smoothed(half, 1.0))
     ev = Judged({"new": e})
     method = e.interval(0.95).method
     room = f"{method}, including {e.allowance:.2g} on each side for smoothing bias); the logged"

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from offpolicy.inference.units import Units
+from offpolicy.inference.score_table import Units
 from offpolicy.logs.layout import Layout
 from offpolicy.scores.decisions import Decisions
 from offpolicy.trust.view import View

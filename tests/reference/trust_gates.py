@@ -8,7 +8,7 @@ import numpy as np
 
 from offpolicy.inference.estimate import Estimate
 from offpolicy.inference.intervals.sample import Interval
-from offpolicy.inference.units import Units
+from offpolicy.inference.score_table import Units
 from offpolicy.scores.catalog import named
 
 UNITS = Units(400)

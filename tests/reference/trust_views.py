@@ -9,7 +9,7 @@ import numpy as np
 
 import offpolicy as op
 from offpolicy.inference.reach import Reach
-from offpolicy.inference.units import Units
+from offpolicy.inference.score_table import Units
 from offpolicy.logs.layout import Layout
 from offpolicy.scores.decisions import Decisions
 from offpolicy.trust.view import View

@@ -7,13 +7,15 @@ import math
 import numpy as np
 import pytest
 
+from offpolicy.inference.comparison import best
+from offpolicy.inference.estimate import Estimate
+from offpolicy.inference.family import together
 from offpolicy.inference.intervals import (
     Evidence,
     Pair,
     Sample,
     automatic,
     bca,
-    best_policy,
     choose,
     clopper_pearson,
     confidence_sequence,
@@ -24,12 +26,12 @@ from offpolicy.inference.intervals import (
     hoeffding,
     normal,
     pooled,
-    simultaneous,
     stabilized,
     student,
     summarize,
     trial_for_means,
 )
+from offpolicy.inference.score_table import Units
 
 RANGES = {"weight_high": 50.0, "reward_low": 0.0, "reward_high": 1.0}
 
@@ -190,11 +192,11 @@ def test_simultaneous_intervals_cover_jointly_and_single_ones_do_not():
     rng = np.random.default_rng(7)
     mix = rng.normal(size=(6, 6))
     joint, single, runs = 0, 0, 400
-    for k in range(runs):
+    for _ in range(runs):
         x = rng.exponential(size=(300, 6)) @ mix
         truth = mix.sum(axis=0)
-        cov = np.cov(x.T, ddof=0) / len(x)
-        found = simultaneous(x.mean(axis=0), cov, draws=2000, seed=k)
+        units = Units(len(x))
+        found = together([Estimate.from_scores(column, units=units) for column in x.T]).intervals
         joint += all(i.covers(t) for i, t in zip(found, truth, strict=True))
         single += all(normal(Sample.of_mean(x[:, j])).covers(truth[j]) for j in range(6))
     assert at_least(joint, runs, 0.94)
@@ -204,9 +206,10 @@ def test_simultaneous_intervals_cover_jointly_and_single_ones_do_not():
 def test_best_policy_errs_no_more_often_than_stated():
     rng = np.random.default_rng(8)
     truth, wrong, settled, runs = np.array([0.0, 0.0, 0.15, 0.2]), 0, 0, 500
-    for k in range(runs):
+    for _ in range(runs):
         x = truth + rng.normal(size=(300, 1)) + rng.normal(size=(300, 4))
-        found = best_policy("abcd", x.mean(axis=0), np.cov(x.T, ddof=0) / len(x), 0.9, draws=1000, seed=k)
+        units = Units(len(x))
+        found = best({n: Estimate.from_scores(c, units=units) for n, c in zip("abcd", x.T, strict=True)}, (), 0.9)
         wrong += "d" not in found.names
         settled += found.settled
     assert wrong / runs <= 0.1

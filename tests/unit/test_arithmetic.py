@@ -8,7 +8,7 @@ import pytest
 import offpolicy as op
 from offpolicy.errors import UsageError
 from offpolicy.inference.estimate import Estimate
-from offpolicy.inference.units import Units
+from offpolicy.inference.score_table import Units
 
 
 def evaluation(n: int = 800, *, rare: float = 0.3, seed: int = 0) -> op.Evaluation:
@@ -40,7 +40,7 @@ def test_a_multiple_has_the_same_multiple_of_every_interval(factor: float):
 def test_multiples_of_multiples_and_terms_that_cancel():
     ev = evaluation()
     a, b = ev["one", "DML"], ev["two", "DML"]
-    assert (2 * (3 * a)).factors == (6.0,)
+    assert (2 * (3 * a)).of.factors == (6.0,)
     assert 1 * a is a
     assert a + b - b is a
     assert (a + a).interval() == (2 * a).interval()

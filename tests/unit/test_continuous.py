@@ -223,7 +223,7 @@ def test_the_allowance_is_what_halving_shows():
     half = op.evaluate(made, {"p": policy}, ratio=op.KernelRatio(0.5), estimators=["SNIPW", "DML"], reward_model=SPLINE)
     for name in ("SNIPW", "DML"):
         e, finer = ev["p", name], half["p", name]
-        assert e.finer.value == pytest.approx(finer.value, rel=1e-12)
+        assert e.smoothed.finer.value == pytest.approx(finer.value, rel=1e-12)
         bias, error = e.smoothing
         assert bias == pytest.approx(4 / 3 * (e.value - finer.value), rel=1e-9)
         assert e.allowance == pytest.approx(abs(bias) + error)
@@ -256,8 +256,8 @@ def test_windows_at_the_end_of_the_range_count_double():
     df = frame()
     uniform = df.assign(price=np.random.default_rng(1).uniform(2, 8, len(df)), density=1 / 6)
     edge = op.evaluate(log(uniform), {"p": 7.9}, ratio=op.KernelRatio(0.5), estimators=["DML"], reward_model=SPLINE)
-    assert top["p", "DML"].extrapolation == pytest.approx(4 / 3)
-    assert edge["p", "DML"].extrapolation == 2.0
+    assert top["p", "DML"].smoothed.extrapolation == pytest.approx(4 / 3)
+    assert edge["p", "DML"].smoothed.extrapolation == 2.0
     assert "the end of the logged range cuts it" in " ".join(edge["p", "DML"].notes)
     assert edge.diagnostics["p", "mean_weight"].level == "ok"
 
@@ -362,11 +362,11 @@ def test_a_break_where_the_policy_sits_is_found(kind, mean):
     finding = ev.diagnostics["policy", "break_at_policy"]
     assert finding.details["kind"] == kind
     assert finding.level == {"none": "ok", "corner": "caution", "jump": "alarm"}[kind]
-    assert ev["policy", "DML"].extrapolation == (2.0 if kind == "corner" else 4 / 3)
+    assert ev["policy", "DML"].smoothed.extrapolation == (2.0 if kind == "corner" else 4 / 3)
     if kind == "corner":
         assert finding.details["size"] == pytest.approx(-2.0, abs=0.8)
     else:
-        assert ev["policy", "DML"].corner == 0.0
+        assert ev["policy", "DML"].smoothed.corner == 0.0
 
 
 def test_a_corner_is_allowed_for_by_its_size():
@@ -379,22 +379,22 @@ def test_a_corner_is_allowed_for_by_its_size():
     ev = op.evaluate(made, policies, ratio=op.KernelRatio(0.4), estimators=["DML", "SNIPW"], reward_model=SPLINE)
     size = ev.diagnostics["at", "break_at_policy"].details["size"]
     modeled, other = ev["at", "DML"], ev["beside", "DML"]
-    assert modeled.corner == pytest.approx(size / 2 * 3 / 8 * 0.4)
+    assert modeled.smoothed.corner == pytest.approx(size / 2 * 3 / 8 * 0.4)
     for e in (modeled, ev["at", "SNIPW"]):
         bias, error = e.smoothing
-        assert e.corner < 0 < error
-        assert e.allowance == pytest.approx(max(abs(bias), abs(e.corner)) + error)
+        assert e.smoothed.corner < 0 < error
+        assert e.allowance == pytest.approx(max(abs(bias), abs(e.smoothed.corner)) + error)
         assert e.interval().covers(3.0)
-    sharper = replace(modeled, corner=-9.0)
+    sharper = replace(modeled, smoothed=replace(modeled.smoothed, corner=-9.0))
     assert sharper.allowance == pytest.approx(9 + modeled.smoothing[1])
-    assert other.corner == 0.0
-    assert (modeled - other).corner == (modeled - ev.logged).corner == modeled.corner
-    assert (other - modeled).corner == -modeled.corner
-    assert (modeled + other).corner == modeled.corner
-    assert (-2 * modeled).corner == -2 * modeled.corner
-    assert modeled.lift(other).corner == pytest.approx(modeled.corner / other.value)
+    assert other.smoothed.corner == 0.0
+    assert (modeled - other).smoothed.corner == (modeled - ev.logged).smoothed.corner == modeled.smoothed.corner
+    assert (other - modeled).smoothed.corner == -modeled.smoothed.corner
+    assert (modeled + other).smoothed.corner == modeled.smoothed.corner
+    assert (-2 * modeled).smoothed.corner == -2 * modeled.smoothed.corner
+    assert modeled.lift(other).smoothed.corner == pytest.approx(modeled.smoothed.corner / other.value)
     back = other.lift(modeled)
-    assert back.corner == pytest.approx(-other.value * modeled.corner / modeled.value**2)
+    assert back.smoothed.corner == pytest.approx(-other.value * modeled.smoothed.corner / modeled.value**2)
 
 
 @pytest.mark.parametrize("name", list(KERNELS))

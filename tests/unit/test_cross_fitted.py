@@ -10,7 +10,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import offpolicy as op
-from offpolicy.decide.search import PolicyLearner
+from offpolicy.decide.learn import PolicyLearner
 from offpolicy.errors import PolicyError, UsageError
 from offpolicy.policies import CrossFitted
 

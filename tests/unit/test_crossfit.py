@@ -11,7 +11,7 @@ from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
 from offpolicy import BanditLog, evaluate, policies
 from offpolicy.models.fitting.crossfit import seed_of
-from offpolicy.models.fitting.quiet import quiet
+from offpolicy.models.fitting.learners import quiet
 
 N, K = 60, 3
 FITS = []

@@ -15,9 +15,9 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.tree import DecisionTreeClassifier
 
 import offpolicy as op
-from offpolicy.decide.search import PolicyLearner
+from offpolicy.decide.learn import PolicyLearner
 from offpolicy.errors import DataError, UsageError
-from offpolicy.evaluation.scorer import policy_scorer
+from offpolicy.evaluation.evaluate import policy_scorer
 from offpolicy.logs.formats import from_exposures
 
 N = 900

@@ -8,12 +8,11 @@ import pytest
 import offpolicy as op
 from offpolicy.logs.layout import Layout
 from offpolicy.models.values.auto_q import AutoQ
-from offpolicy.scores.blend import BARELY, blended, candidates, products_supported
+from offpolicy.scores.blend import BARELY, blended, candidates, ladder, products_supported, ratios_back
 from offpolicy.scores.catalog import AUTO_EPISODES
 from offpolicy.scores.decisions import Decisions, mean_step_weight
 from offpolicy.scores.formulas import doubly_robust, marginalized
-from offpolicy.scores.look_back import ladder, ratios_back
-from offpolicy.scores.missed import ratios_alone
+from offpolicy.scores.tuning import ratios_alone
 from offpolicy.trust import marginals
 from offpolicy_studies.episodes.cart import Cart
 from offpolicy_studies.episodes.clinic import clinic

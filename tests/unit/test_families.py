@@ -8,7 +8,7 @@ import pytest
 import offpolicy as op
 from offpolicy.inference.estimate import Estimate
 from offpolicy.inference.family import adjusted, covariance, together
-from offpolicy.inference.units import Units
+from offpolicy.inference.score_table import Units
 from offpolicy.show.answer import answers
 from offpolicy.show.tables import by_group
 from offpolicy.trust.gate import check

@@ -153,7 +153,7 @@ def test_weights_are_passed_where_they_are_not_uniform_only():
 
 
 def test_the_ids_of_clusters_are_sorted_once(monkeypatch):
-    from offpolicy.inference.units import Units
+    from offpolicy.inference.score_table import Units
 
     units = Units(6, cluster=np.array([5, 3, 5, 1, 3, 1]))
     before, calls = np.unique, []

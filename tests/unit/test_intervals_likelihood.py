@@ -181,7 +181,7 @@ def test_newtons_method_reaches_the_minimum_of_the_dual(seed):
 
 
 def test_bisection_finds_what_newton_finds_and_rescues_it_with_few_units():
-    from offpolicy.inference.intervals.dual import Program, _bisect, _newton
+    from offpolicy.inference.intervals.weight_likelihood import Program, _bisect, _newton
 
     rng = np.random.default_rng(0)
     w, gap = rng.choice([0.0, 0.5, 3.0], size=40), rng.random(40)
@@ -279,7 +279,7 @@ def test_rounding_many_values_only_widens(monkeypatch):
     w, r = rng.exponential(size=3000), rng.random(3000)
     ranges = {"reward_low": 0, "reward_high": 1, "weight_high": 30.0}
     exact = confidence_sequence(w, r, **ranges)
-    monkeypatch.setattr("offpolicy.inference.intervals.sequence.DISTINCT", 100)
+    monkeypatch.setattr("offpolicy.inference.intervals.betting.DISTINCT", 100)
     rounded = confidence_sequence(w, r, **ranges)
     assert rounded.low <= exact.low
     assert rounded.high >= exact.high

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from offpolicy.inference.confidence import pair_of
 from offpolicy.inference.estimate import Estimate
+from offpolicy.inference.expression import Smoothed
 from offpolicy.inference.family import together
-from offpolicy.inference.units import Units
+from offpolicy.inference.methods import pair_of
+from offpolicy.inference.score_table import Units
 
 
 def pair(n, base, value, spread=1.0, seed=0):
@@ -90,7 +91,7 @@ def test_a_smoothed_estimates_p_value_knows_its_bias():
     scores = rng.normal(size=2000)
     finer = Estimate.from_scores(scores - 0.04, units=units)
     plain = Estimate.from_scores(scores, units=units)
-    e = Estimate(plain.table, plain.rows, finer=finer)
+    e = Estimate(plain.table, plain.rows, smoothed=Smoothed(finer))
     for null in (-0.2, -0.06, 0.05, 0.2):
         p = e.p_value(null)
         assert (p < 0.05) == (not e.interval().covers(null))

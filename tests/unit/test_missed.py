@@ -7,7 +7,7 @@ import pytest
 
 from offpolicy.logs.layout import Layout
 from offpolicy.scores.decisions import Decisions
-from offpolicy.scores.missed import Floor, floored
+from offpolicy.scores.tuning import Floor, floored
 
 
 def decisions(n=2000, seed=0):

@@ -8,7 +8,9 @@ import pytest
 
 import offpolicy as op
 from offpolicy.show import segments, tables
-from offpolicy.show.sections import differences
+from offpolicy.show.about_all import differences
+from offpolicy.show.document import Document
+from offpolicy.show.parts import Subject
 from offpolicy.show.text import table
 
 
@@ -49,13 +51,14 @@ def test_a_half_sample_has_no_difference_inside_a_segment():
 
 def test_lifts_of_the_paired_differences_have_their_intervals():
     ev, _ = logged(policies=("one", "two"))
-    section = differences(ev, 0.95, "one")
+    about, picture = differences(Subject(Document(ev), "one"))
     rows = tables.differences(ev, 0.95)
     for row in rows:
         assert row["lift_refused"] is None
-    cells = re.findall(r"[+−][\d.]+% \([+−][\d.]+% to [+−][\d.]+%\)", section.body)
-    assert len(cells) == len(rows)
-    assert "not corrected for comparing several" in section.about
+    told = [re.fullmatch(r"[+−][\d.]+% \([+−][\d.]+% to [+−][\d.]+%\)", row[-1]) for row in picture.table.rows]
+    assert len(told) == len(rows)
+    assert all(told)
+    assert "not corrected for comparing several" in about.text
 
 
 def test_a_table_of_several_policies_says_that_its_intervals_stand_alone():

@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 
 import offpolicy as op
-from offpolicy.inference.change import change, has_lift
+from offpolicy.inference.comparison import change, has_lift
 from offpolicy.inference.figures import capitalized, measured, percent, plain
 from offpolicy.scores.catalog import headline
-from offpolicy.show import curves, html, tables
+from offpolicy.show import evidence, html, tables
 from offpolicy.show.answer import answers
 from offpolicy.show.text import cells
 from offpolicy.trust.gate import check
@@ -63,7 +63,7 @@ def test_the_horizon_ends_at_the_effective_sample_size(more):
     ev = episodes(**more)
     size = ev.diagnostics["policy", "effective_sample_size"]
     curve = ev.diagnostics["policy", "horizon"].details
-    rows = curves.horizon(View.of(ev.problem, ev.targets["policy"]))
+    rows = evidence.horizon(View.of(ev.problem, ev.targets["policy"]))
     assert curve["effective"][-1] == pytest.approx(float(size), rel=1e-12)
     units = size.details["units"]
     assert [r["effective"] for r in rows] == pytest.approx(np.array(curve["effective"]) / units)
@@ -85,7 +85,7 @@ def test_one_clipping_curve(make):
     ev = make(weight=weights)
     for policy in ev.policies:
         points = ev.diagnostics[policy, "clipping_sensitivity"].details
-        rows = curves.clipping(View.of(ev.problem, ev.targets[policy]))
+        rows = evidence.clipping(View.of(ev.problem, ev.targets[policy]))
         assert [r["threshold"] for r in rows] == [c["cap"] for c in points["curve"]]
         assert [r["value"] for r in rows] == [c["value"] for c in points["curve"]]
         assert [r["clipped"] for r in rows] == [c["clipped"] for c in points["curve"]]

@@ -8,6 +8,7 @@ import pytest
 from sklearn.linear_model import Ridge
 
 import offpolicy as op
+from offpolicy.inference.expression import plain_difference
 from offpolicy.scores.control_variates import best_difference
 
 
@@ -54,7 +55,7 @@ def test_a_pair_varies_less_than_the_difference_of_two_best_combinations():
     for seed in range(30):
         ev = evaluated(frame(seed, 600))
         best = ev["left", "auto"] - ev["middle", "auto"]
-        plain = ev["left", "auto"].plain_difference(ev["middle", "auto"])
+        plain = plain_difference(ev["left", "auto"], ev["middle", "auto"])
         assert plain.value == pytest.approx(ev["left", "auto"].value - ev["middle", "auto"].value)
         gained.append(best.std_error / plain.std_error)
         x = frame(seed, 600)

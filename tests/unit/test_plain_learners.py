@@ -10,8 +10,8 @@ from sklearn.neural_network import MLPRegressor
 from sklearn.tree import DecisionTreeRegressor
 
 import offpolicy as op
+from offpolicy.models.fitting.encode import MAX_LEVELS, PlainTable
 from offpolicy.models.fitting.learners import fitted
-from offpolicy.models.fitting.plain import MAX_LEVELS, PlainTable
 
 N = 1_200
 RNG = np.random.default_rng(0)

@@ -7,11 +7,10 @@ import pandas as pd
 import pytest
 
 import offpolicy as op
-from offpolicy.inference.change import change
+from offpolicy.inference.comparison import change
 from offpolicy.scores import catalog
 from offpolicy.show import html, segments
 from offpolicy.show.answer import answers, choice
-from offpolicy.show.glossary import explained
 from offpolicy.show.words import ESTIMATORS, SUPPORT, TOPICS, ChangeWords
 from offpolicy.trust.thresholds import THRESHOLDS
 
@@ -171,7 +170,7 @@ def test_words_explain_themselves_and_names_stay_text():
     assert {"word-interval", "word-value", "word-DML"} <= asked | set(re.findall(r'id="([^"]*)"', page))
     assert asked <= set(re.findall(r'id="([^"]*)"', page))
     assert "word-weight" in asked
-    assert explained(f"{EVIL} [weight|a & b] [nothing|x]").count("<") == 2
+    assert html.explained(f"{EVIL} [weight|a & b] [nothing|x]").count("<") == 2
 
 
 def test_notebooks_show_verdicts_checks_and_comparisons_escaped():

@@ -12,7 +12,7 @@ import offpolicy as op
 from offpolicy._visible import esc
 from offpolicy.errors import MissingDependencyError, UsageError
 from offpolicy.show import html, plots
-from offpolicy.show.markup import content_hash
+from offpolicy.show.html import content_hash
 
 EVIL = '</script><img src=x onerror="window.hacked=1">'
 

@@ -6,10 +6,10 @@ import pytest
 
 import offpolicy as op
 from offpolicy.errors import UsageError
-from offpolicy.inference.change import change
-from offpolicy.show import calibration, charts, curves, segments, tables
+from offpolicy.inference.comparison import change
+from offpolicy.show import evidence, segments, svg, tables
 from offpolicy.show.answer import answers, question
-from offpolicy.show.provenance import command, digest
+from offpolicy.show.document import command, digest
 from offpolicy.show.segments import grouped
 from offpolicy.show.words import ChangeWords
 from offpolicy.trust.view import View
@@ -106,7 +106,7 @@ def test_counted_rows_give_the_same_facts_as_the_rows_they_stand_for():
     few = op.evaluate(op.BanditLog.from_frame(counted, count="count", **names), policy, reward_model=q, **fits)
     many = op.evaluate(op.BanditLog.from_frame(more, **names), policy, reward_model=np.repeat(q, 3, axis=0), **fits)
     views = [View.of(e.problem, e.targets["b"]) for e in (few, many)]
-    for kind in (curves.weights, curves.overlap, curves.clipping, lambda v: calibration.by_action(v)[0]):
+    for kind in (evidence.weights, evidence.overlap, evidence.clipping, lambda v: evidence.inverse_propensities(v)[0]):
         a, b = (pd.DataFrame(kind(v)) for v in views)
         pd.testing.assert_frame_equal(a, b, rtol=1e-9)
     a, b = (pd.DataFrame(tables.batches(e, "b")) for e in (few, many))
@@ -115,11 +115,11 @@ def test_counted_rows_give_the_same_facts_as_the_rows_they_stand_for():
 
 def test_histogram_of_weights_holds_every_unit_and_all_of_the_weight(ev):
     view = View.of(ev.problem, ev.targets["b"])
-    rows = curves.weights(view)
+    rows = evidence.weights(view)
     frame = table()
     weight = np.where(frame["a"] == "b", 1 / frame["p"], 0.0)
     zero = float((weight == 0).mean())
-    assert curves.zero_share(view) == pytest.approx(zero)
+    assert evidence.zero_share(view) == pytest.approx(zero)
     assert sum(r["share"] for r in rows) == pytest.approx(1 - zero)
     assert sum(r["carried"] for r in rows) == pytest.approx(1.0)
     last = [w for w in weight if rows[-1]["low"] <= w]
@@ -127,7 +127,7 @@ def test_histogram_of_weights_holds_every_unit_and_all_of_the_weight(ev):
 
 
 def test_overlap_sums_probabilities_by_action(ev):
-    rows = {r["action"]: r for r in curves.overlap(View.of(ev.problem, ev.targets["half"]))}
+    rows = {r["action"]: r for r in evidence.overlap(View.of(ev.problem, ev.targets["half"]))}
     frame = table()
     assert rows["b"]["logged"] == pytest.approx((frame["a"] == "b").mean())
     assert rows["b"]["target"] == pytest.approx(0.5)
@@ -140,7 +140,7 @@ def test_actions_beyond_the_limit_are_summed():
     a = rng.integers(40, size=2000)
     log = op.BanditLog.from_arrays(None, a, rng.random(2000), np.full(2000, 1 / 40))
     ev = op.evaluate(log, op.policies.Uniform(), estimators=["IPW"])
-    rows = curves.overlap(View.of(ev.problem, ev.targets["policy"]), most=10)
+    rows = evidence.overlap(View.of(ev.problem, ev.targets["policy"]), most=10)
     assert len(rows) == 11
     assert rows[-1]["action"] == "30 other actions"
     assert sum(r["target"] for r in rows) == pytest.approx(1.0)
@@ -148,7 +148,7 @@ def test_actions_beyond_the_limit_are_summed():
 
 
 def test_clipping_ends_at_the_estimate_itself(ev):
-    rows = curves.clipping(View.of(ev.problem, ev.targets["b"]))
+    rows = evidence.clipping(View.of(ev.problem, ev.targets["b"]))
     assert rows[-1]["value"] == pytest.approx(ev["b", "DML"].value)
     assert rows[-1]["clipped"] == 0
     assert [r["clipped"] for r in rows] == sorted((r["clipped"] for r in rows), reverse=True)
@@ -161,7 +161,7 @@ def test_clipping_ends_at_the_estimate_itself(ev):
 
 def test_reward_calibration_bins_hold_all_rows_and_their_means(ev):
     view = View.of(ev.problem, ev.targets["b"])
-    rows = calibration.reward(view)
+    rows = evidence.reward_bins(view)
     assert sum(r["n"] for r in rows) == N
     total = sum(r["n"] * r["observed"] for r in rows) / N
     assert total == pytest.approx(table()["r"].mean())
@@ -174,7 +174,7 @@ def test_behavior_calibration_of_a_logged_distribution_counts_hits():
     a = (rng.random(900)[:, None] > whole.cumsum(axis=1)).sum(axis=1)
     log = op.BanditLog.from_arrays(None, a, rng.random(900), whole, actions=range(3))
     ev = op.evaluate(log, op.policies.Uniform(), estimators=["IPW"])
-    rows = calibration.behavior(View.of(ev.problem, ev.targets["policy"]))
+    rows = evidence.behavior_bins(View.of(ev.problem, ev.targets["policy"]))
     assert sum(r["n"] for r in rows) == 2700
     assert sum(r["n"] * r["observed"] for r in rows) == pytest.approx(900)
     assert sum(r["n"] * r["predicted"] for r in rows) == pytest.approx(900)
@@ -192,14 +192,14 @@ def test_calibration_by_action_is_of_what_the_target_plays_at_a_level_for_all_of
     probabilities = np.zeros((n, k))
     probabilities[:, [3, 7, 11]] = [0.2, 0.5, 0.3]
     ev = op.evaluate(log, probabilities, estimators=["IPW"])
-    rows, played = calibration.by_action(View.of(ev.problem, ev.targets["policy"]))
+    rows, played = evidence.inverse_propensities(View.of(ev.problem, ev.targets["policy"]))
     assert [r["action"] for r in rows] == ["7", "11", "3"]
     assert played == 3
     view = View.of(ev.problem, ev.targets["policy"])
     alone = view.over_decisions((a == 7) * float(k)).interval(1 - 0.05 / 3)
     assert (rows[0]["low"], rows[0]["high"]) == pytest.approx(tuple(alone))
     everywhere = op.evaluate(log, op.policies.Uniform(), estimators=["IPW"])
-    rows, played = calibration.by_action(View.of(everywhere.problem, everywhere.targets["policy"]))
+    rows, played = evidence.inverse_propensities(View.of(everywhere.problem, everywhere.targets["policy"]))
     assert len(rows) == 30
     assert played == k
     # The thirty most frequent of 200 alike would all lie above 1.
@@ -210,7 +210,7 @@ def test_fitted_behavior_is_calibrated_out_of_fold():
     frame = table(3, 4000).drop(columns="p")
     log = op.BanditLog.from_frame(frame, context=["x"], action="a", reward="r")
     ev = op.evaluate(log, op.policies.Uniform(), estimators=["IPW-cf"], behavior_model="auto")
-    rows = calibration.behavior(View.of(ev.problem, ev.targets["policy"]))
+    rows = evidence.behavior_bins(View.of(ev.problem, ev.targets["policy"]))
     assert sum(r["n"] for r in rows) == 8000
     for r in rows:
         if r["n"] > 500:
@@ -224,7 +224,7 @@ def test_fitted_behavior_of_episodes_sums_to_one_a_step(model):
     actions = (rng.random((200, 4)) < 0.3 + 0.1 * states).astype(int)
     log = op.Trajectories.from_arrays(states, actions, rng.random((200, 4)))
     ev = op.evaluate(log, op.policies.Fixed(0), estimators=["IPW-cf"], behavior_model=model)
-    rows = calibration.behavior(View.of(ev.problem, ev.targets["policy"]))
+    rows = evidence.behavior_bins(View.of(ev.problem, ev.targets["policy"]))
     assert sum(r["n"] for r in rows) == 1600
     assert sum(r["n"] * r["predicted"] for r in rows) == pytest.approx(800)
     assert sum(r["n"] * r["observed"] for r in rows) == pytest.approx(800)
@@ -236,7 +236,7 @@ def test_horizon_of_a_hand_made_log():
         states, [[0, 0], [0, 1], [1]], [[1.0, 1.0], [1.0, 1.0], [1.0]], propensities=[[0.5] * 2] * 2 + [[0.5]]
     )
     ev = op.evaluate(log, op.policies.Fixed(0), estimators=["IPW"])
-    rows = curves.horizon(View.of(ev.problem, ev.targets["policy"]))
+    rows = evidence.horizon(View.of(ev.problem, ev.targets["policy"]))
     assert [r["step"] for r in rows] == [1, 2]
     assert rows[0]["effective"] == pytest.approx(2 / 3)  # weights 2, 2, 0
     assert rows[1]["effective"] == pytest.approx(1 / 3)  # weights 4, 0, 0
@@ -347,11 +347,11 @@ def test_a_negative_base_shows_the_difference():
 def test_an_axis_is_not_spoiled_by_one_wide_interval():
     rows = [{"value": 1.0, "low": 0.9, "high": 1.1} for _ in range(4)]
     rows.append({"value": 1.2, "low": -500.0, "high": 900.0})
-    low, high = charts.domain(rows, (0.8,))
+    low, high = svg.domain(rows, (0.8,))
     assert low > -5
     assert high < 5
     assert low < 0.8
-    assert charts.domain([], ()) == (0.0, 1.0)
+    assert svg.domain([], ()) == (0.0, 1.0)
 
 
 def test_the_digest_changes_with_the_log_and_not_with_its_order(ev):

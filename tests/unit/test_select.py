@@ -10,8 +10,7 @@ import pytest
 import offpolicy as op
 from offpolicy.errors import UsageError
 from offpolicy.inference.intervals import Sample, empirical_bernstein
-from offpolicy.inference.intervals.concentration import implicit_exploration
-from offpolicy.inference.intervals.joint_bets import (
+from offpolicy.inference.intervals.betting import (
     EXPECTED,
     JOINT_STAKES,
     STAKES,
@@ -19,6 +18,7 @@ from offpolicy.inference.intervals.joint_bets import (
     gain_lower_bound,
     value_lower_bound,
 )
+from offpolicy.inference.intervals.exact import implicit_exploration
 
 
 def world(rng, n=1500, gain=0.0):

@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 import offpolicy as op
-from offpolicy.inference.change import Change
+from offpolicy.inference.comparison import Change
 from offpolicy.show.answer import answers
 from offpolicy.show.schema import document
 from offpolicy.trust.trial import ab_test, shrunken

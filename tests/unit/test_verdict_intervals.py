@@ -7,8 +7,8 @@ from scipy import stats
 import offpolicy as op
 from offpolicy.errors import UsageError
 from offpolicy.inference import intervals
-from offpolicy.inference.confidence import pair_of
 from offpolicy.inference.estimate import Estimate, Units
+from offpolicy.inference.methods import pair_of
 from offpolicy.inference.registry import names
 
 RNG = np.random.default_rng(0)

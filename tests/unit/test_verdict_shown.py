@@ -110,7 +110,7 @@ def test_segments_are_a_frame_and_stand_in_json_and_summary(two, tmp_path):
     document = json.loads(two.to_json(segments="country"))
     assert [row["segment"] for row in document["segments"]] == ["DE", "FR"] * 2
     assert json.loads(two.to_json())["segments"] == []
-    from offpolicy.show.summary import markdown
+    from offpolicy.show.text import markdown
 
     assert "country: FR" in markdown(two, segments=["country"])
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def opened(options: argparse.Namespace) -> tuple[Any, dict[str, Floats]]:
     """The log of the later rows, and (n, K) rewards by each metric, predicted for them from the earlier ones."""
-    from offpolicy.models.fitting.apart import predictions_apart
+    from offpolicy.models.fitting.policy_fits import predictions_apart
 
     if not options.time:
         raise UsageError("--train-before needs --time: which column holds the date?")

@@ -20,7 +20,7 @@ COLORS: dict[str, Color] = {"caution": "yellow", "alarm": "red"}
 
 def run(options: argparse.Namespace) -> int:
     """Print the findings; an alarm is not green."""
-    from offpolicy._json import write
+    from offpolicy._output import write
     from offpolicy.trust import check_log
 
     runfile.apply(options)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from offpolicy.cli import outputs, terminal
-from offpolicy.inference.display import align
+from offpolicy.inference.figures import align
 
 if TYPE_CHECKING:
     import argparse

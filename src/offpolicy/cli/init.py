@@ -14,7 +14,7 @@ from offpolicy.cli.files import SAMPLE_LINES, commas_in, first_lines, kind_of, r
 from offpolicy.cli.guess import Guess, guess
 from offpolicy.cli.runfile_text import run_file
 from offpolicy.errors import UsageError, did_you_mean
-from offpolicy.inference.display import align
+from offpolicy.inference.figures import align
 
 if TYPE_CHECKING:
     import argparse

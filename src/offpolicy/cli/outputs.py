@@ -80,7 +80,7 @@ def _writable(shown: str, path: Path) -> None:
 
 def write(ev: Evaluation, options: argparse.Namespace, level: float, gates: Sequence[GateResult]) -> list[str]:
     """Write what was asked for; returns what could not be written, so that no gate's code is lost."""
-    from offpolicy.show.summary import markdown
+    from offpolicy.show.text import markdown
 
     def text() -> str:
         return markdown(

@@ -8,10 +8,10 @@ from typing import Any
 
 from scipy.optimize import brentq
 
-from offpolicy._json import write
+from offpolicy._output import write
 from offpolicy._visible import printable
 from offpolicy.errors import UnknownNameError, UsageError
-from offpolicy.inference.display import align
+from offpolicy.inference.figures import align
 from offpolicy.trust.trial import rounded_up
 
 #: How much faster than 1/√n widths shrink since models learn from more rows, as a power of n: a round number between

@@ -11,17 +11,28 @@ eligible one in the order of the actions' mean logged rewards; both are learned,
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 
 from offpolicy._arguments import checks_arguments
 from offpolicy.decide.features import coded, learn_features
-from offpolicy.decide.learned import LEARNED, NAIVE, SCORE, Learned
-from offpolicy.decide.learners import LEARNERS, LONG, Material, OwnLearner, OwnPolicy, Task, default_reward_model
+from offpolicy.decide.learners import (
+    LEARNED,
+    LEARNERS,
+    LONG,
+    NAIVE,
+    SCORE,
+    Learned,
+    Material,
+    OwnLearner,
+    OwnPolicy,
+    Task,
+    default_reward_model,
+)
 from offpolicy.errors import UsageError, did_you_mean
-from offpolicy.evaluation.evaluate import evaluate
+from offpolicy.evaluation.evaluate import evaluate, rows_in
 from offpolicy.evaluation.question import Asked
 from offpolicy.logs.layout import in_frame_order
 from offpolicy.policies.by_preference import Greedy
@@ -33,8 +44,7 @@ from offpolicy.policies.target import resolve
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from offpolicy._arrays import Floats, Ints
-    from offpolicy.decide.features import Feature
+    from offpolicy._arrays import Array, Floats, Ints
     from offpolicy.engines.scan import LogScan
     from offpolicy.evaluation.result import Evaluation
     from offpolicy.logs.bandit import BanditLog
@@ -120,37 +130,66 @@ def learn_policy(
         "behavior_model": behavior_model,
     }
     smallest = max(SMALLEST_LEAF, log.n // 100) if min_rows is None else min_rows
-    caution = CAUTION if objective == "lower bound" else 0.0
-    task = Task(smallest, caution, max_depth, seed)
+    task = Task(smallest, CAUTION if objective == "lower bound" else 0.0, max_depth, seed)
     fit: Any = LEARNERS[learner] if isinstance(learner, str) else OwnLearner(learner)
 
-    rows = _rows(log)
-    features = tuple(learn_features(rows, log.context.names))
-    codes = coded(rows, features)
+    features = tuple(learn_features(_rows(log), log.context.names))
+    codes = coded(_rows(log), features)
     folds = (5 if log.rows <= LONG else 3) if folds is None else folds
     asked = Asked.of(log.metrics, minimize, None, "reward_model")
     sign = -1.0 if asked.names[0] in asked.minimized else 1.0
-    order = _order(log, sign)
-    each = _each(log, order)
-    whole = evaluate(log, each, estimators=[SCORE], folds=folds, seed=seed, minimize=minimize, **models)
-    policy = fit(_material(features, codes, whole, log, order, sign), task)
-    label = whole.problem.folds.labels[0]
-    k = len(log.actions)
-    chosen = np.empty((log.n, k))
-    for k in np.unique(label):
-        inside, outside = np.flatnonzero(label == k), np.flatnonzero(label != k)
+
+    def learned(scored: ActionScores, part: BanditLog, codes: list[Ints]) -> Any:
+        scores = sign * scored.scores
+        return fit(Material(features, codes, scores, log.actions, part.eligible, scored.order, _rows(part)), task)
+
+    whole = action_scores(log, sign, folds=folds, seed=seed, minimize=minimize, **models)
+    policy = learned(whole, log, codes)
+    label = whole.evaluation.problem.folds.labels[0]
+    chosen = np.empty((log.n, len(log.actions)))
+    for fold in np.unique(label):
+        inside, outside = np.flatnonzero(label == fold), np.flatnonzero(label != fold)
         part = log.take(outside)
-        order = _order(part, sign)
         # Another seed: with the same one, rows outside a fold would be split as they were. Two folds do:
         # these models only help to learn, the honest value is scored with those of the whole log.
-        each = _each(log, order)
-        seen = evaluate(part, each, estimators=[SCORE], folds=2, seed=seed + 1, **models)
-        mine = _material(features, [c[outside] for c in codes], seen, part, order, sign)
-        chosen[inside] = _taken(fit(mine, task), log, inside, codes)
+        seen = action_scores(part, sign, folds=2, seed=seed + 1, **models)
+        chosen[inside] = _taken(learned(seen, part, [c[outside] for c in codes]), log, inside, codes)
     given = {LEARNED: chosen, NAIVE: _taken(policy, log, np.arange(log.n), codes)}
-    both = whole.add({name: in_frame_order(table, log) for name, table in given.items()})
-    naive = both[NAIVE, SCORE]
-    return Learned(policy, _only(both, LEARNED), naive)
+    both = whole.evaluation.add({name: in_frame_order(table, log) for name, table in given.items()})
+    return Learned(policy, _only(both, LEARNED), both[NAIVE, SCORE])
+
+
+@dataclass(frozen=True, eq=False)
+class ActionScores:
+    """Doubly robust scores of every row and action.
+
+    Attributes
+    ----------
+    scores : (n, K) array
+        Γ(a), times the row's weight in the mean; of an action that is not eligible, Γ of what is taken instead.
+    order : tuple of int
+        Actions in the order in which they are taken where another one is not eligible; none where all are.
+    evaluation : Evaluation
+        Of always taking each action.
+    """
+
+    scores: Floats
+    order: tuple[int, ...]
+    evaluation: Evaluation
+
+
+def action_scores(log: BanditLog, sign: float = 1.0, **settings: Any) -> ActionScores:
+    """Score every action in every row, by models that did not see the row; settings are those of `evaluate`.
+
+    >>> import numpy as np, offpolicy as op
+    >>> log = op.BanditLog.from_arrays(None, [0, 1, 0, 1], [0.0, 1.0, 0.0, 1.0], np.full(4, 0.5))
+    >>> action_scores(log, reward_model=np.tile([0.0, 0.5], (4, 1))).scores[1].tolist()
+    [0.0, 1.5]
+    """
+    order = _order(log, sign)
+    ev = evaluate(log, _each(log, order), estimators=[SCORE], **settings)
+    scores = np.column_stack([ev[name, SCORE].psi[0] for name in ev.policies])
+    return ActionScores(scores * ev.problem.units.mass[:, None], order, ev)
 
 
 def _taken(policy: Any, log: BanditLog, at: Ints, codes: list[Ints]) -> Floats:
@@ -203,23 +242,6 @@ def _each(log: BanditLog, order: tuple[int, ...]) -> dict[str, Any]:
     return {f"{i}": preferring(i) for i in range(len(order))}
 
 
-def _material(
-    features: tuple[Feature, ...],
-    codes: list[Ints],
-    ev: Evaluation,
-    log: BanditLog,
-    order: tuple[int, ...],
-    sign: float,
-) -> Material:
-    return Material(features, codes, sign * _scores(ev), log.actions, log.eligible, order, _rows(log))
-
-
-def _scores(ev: Evaluation) -> Floats:
-    """(n, K) doubly robust scores Γ(a) of every row and action, times the row's weight in the mean."""
-    scores = np.column_stack([ev[name, SCORE].psi[0] for name in ev.policies])
-    return scores * ev.problem.units.mass[:, None]
-
-
 def _in_memory(log: BanditLog | LogScan, learner: Any) -> BanditLog:
     """The log's rows, where a policy can be learned from them."""
     if getattr(log, "kind", None) == "bandit" and getattr(log, "way", None) in {"auto", "rows"}:
@@ -248,10 +270,6 @@ def _check_question(learner: Any, objective: str, max_depth: int, min_rows: int 
     for value, known, name in (*words, (objective, ("value", "lower bound"), "objective")):
         if value not in known:
             raise UsageError(f"{name}= must be one of {list(known)}.{did_you_mean(value, known)}")
-    _check_sizes(max_depth, min_rows)
-
-
-def _check_sizes(max_depth: int, min_rows: int | None) -> None:
     if not isinstance(max_depth, int | np.integer) or max_depth < 0:
         raise UsageError(f"max_depth= must be an int of at least 0. Got {max_depth!r} instead.")
     if min_rows is not None and (not isinstance(min_rows, int | np.integer) or min_rows < 1):
@@ -266,3 +284,110 @@ def _check_context(log: BanditLog, learner: Any) -> None:
         )
     if learner == "boosted" and not learn_features(_rows(log), log.context.names):
         raise UsageError("learner='boosted' needs a context column with more than one value. Use learner='tree'.")
+
+
+SETTINGS = ("log", "learner", "objective", "max_depth", "min_rows", "reward_model", "seed")
+
+
+class PolicyLearner:
+    """A policy learned from the rows that a search gives it; its settings are those of `learn_policy`.
+
+    Parameters
+    ----------
+    log : BanditLog
+        Built from a pandas frame with a unique index: a search's rows are found by their labels.
+    learner, objective, max_depth, min_rows, reward_model, seed
+        As in `learn_policy`.
+
+    Examples
+    --------
+    >>> import numpy as np, pandas as pd, offpolicy as op
+    >>> from sklearn.dummy import DummyRegressor
+    >>> from sklearn.model_selection import GridSearchCV
+    >>> from offpolicy.evaluation.evaluate import policy_scorer
+    >>> rng = np.random.default_rng(0)
+    >>> df = pd.DataFrame({"x": rng.normal(size=600), "a": rng.integers(2, size=600), "p": 0.5})
+    >>> df["r"] = 1.0 * (df["a"] == (df["x"] > 0))
+    >>> log = op.BanditLog.from_frame(df, context=["x"], action="a", reward="r", propensity="p")
+    >>> model = PolicyLearner(log, reward_model=DummyRegressor())
+    >>> search = GridSearchCV(model, {"max_depth": [0, 1]}, scoring=policy_scorer(log), cv=2)
+    >>> search.fit(df[["x"]]).best_params_
+    {'max_depth': 1}
+    """
+
+    def __init__(
+        self,
+        log: BanditLog,
+        learner: Any = "tree",
+        objective: str = "value",
+        max_depth: int = 2,
+        min_rows: int | None = None,
+        reward_model: Any = None,
+        seed: int = 0,
+    ) -> None:
+        self.log = log
+        self.learner = learner
+        self.objective = objective
+        self.max_depth = max_depth
+        self.min_rows = min_rows
+        self.reward_model = reward_model
+        self.seed = seed
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: FBT001, FBT002  (scikit-learn's)
+        """The settings by name."""
+        return {name: getattr(self, name) for name in SETTINGS}
+
+    def set_params(self, **settings: Any) -> PolicyLearner:
+        """Change settings."""
+        for name, value in settings.items():
+            if name not in SETTINGS:
+                raise UsageError(f"PolicyLearner has no setting {name!r}.{did_you_mean(name, SETTINGS)}")
+            setattr(self, name, value)
+        return self
+
+    def __sklearn_tags__(self) -> Any:
+        """What scikit-learn asks of an estimator: no target is needed."""
+        from sklearn.utils import Tags, TargetTags
+
+        return Tags(estimator_type=None, target_tags=TargetTags(required=False))
+
+    def __sklearn_clone__(self) -> PolicyLearner:
+        """A copy with the same settings and the same log, which is data and is not copied."""
+        return type(self)(**self.get_params())
+
+    def fit(self, X: Any, y: Any = None) -> PolicyLearner:
+        """Learn from the rows of the log that X names by its index."""
+        self.learned_: Learned = learn_policy(
+            self.log.take(rows_in(self.log, X, "PolicyLearner")),
+            self.learner,
+            objective=self.objective,  # type: ignore[arg-type]
+            max_depth=self.max_depth,
+            min_rows=self.min_rows,
+            reward_model=self.reward_model,
+            seed=self.seed,
+        )
+        return self
+
+    def fit_policy(self, log: BanditLog) -> Any:
+        """The policy learned from a log, with these settings: what `offpolicy.policies.CrossFitted` asks for."""
+        settings = {name: getattr(self, name) for name in SETTINGS if name != "log"}
+        return learn_policy(log, **settings).policy
+
+    def bind(self, actions: Any) -> Any:
+        """Return the learned policy for these actions, in this order."""
+        return self._fitted().bind(actions)
+
+    def probabilities(self, context: Any) -> Floats:
+        """(n, K) probabilities of the learned policy."""
+        return self._fitted().probabilities(context)
+
+    def predict(self, X: Any) -> Array:
+        """(n,) labels of the actions it takes."""
+        learned = self._fitted()
+        labels: Array = np.array(learned.policy.labels, dtype=object)
+        return np.asarray(labels[learned.probabilities(X).argmax(axis=1)])
+
+    def _fitted(self) -> Learned:
+        if not hasattr(self, "learned_"):
+            raise UsageError("PolicyLearner is not fitted: call fit(X) with rows of the log's frame.")
+        return self.learned_

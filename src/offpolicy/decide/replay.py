@@ -27,7 +27,7 @@ from offpolicy.decide.time_blocks import blocks_of, ordered
 from offpolicy.errors import UsageError
 from offpolicy.evaluation.evaluate import evaluate
 from offpolicy.logs.outcome import need_seen
-from offpolicy.models.fitting.apart import predictions_apart
+from offpolicy.models.fitting.policy_fits import predictions_apart
 from offpolicy.policies.distribution import check_rows
 
 if TYPE_CHECKING:

@@ -15,35 +15,29 @@ import math
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from offpolicy._arguments import checks_arguments
 from offpolicy._doors import door
-from offpolicy._json import write
+from offpolicy._output import write
 from offpolicy._visible import printable
 from offpolicy.errors import UsageError, did_you_mean
 from offpolicy.evaluation.result import Evaluation
 from offpolicy.evaluation.shown import Tracked, name_of
 from offpolicy.inference.family import adjusted
 from offpolicy.inference.figures import signed
-from offpolicy.inference.intervals.concentration import empirical_bernstein, implicit_exploration
-from offpolicy.inference.intervals.joint_bets import exceeds_one, gain_lower_bound, value_lower_bound
-from offpolicy.inference.intervals.sample import Sample
-from offpolicy.inference.registry import is_balanced, names
+from offpolicy.inference.intervals.betting import exceeds_one
+from offpolicy.inference.registry import Bet, bounds, declared, is_known, method_named, names
 from offpolicy.policies.target import LOGGING_POLICY
 from offpolicy.scores.catalog import headline
 
 if TYPE_CHECKING:
-    from offpolicy.evaluation.shown import Section
+    from offpolicy._document import Section
     from offpolicy.inference.estimate import Estimate
 
-#: "auto", "interval", one of `EXACT`, or the name of an interval method.
-Method = str
-NOT_ENOUGH, SMOOTHED = "not enough evidence", "logarithmic smoothing"
+NOT_ENOUGH = "not enough evidence"
+#: What needs no large sample, by default: the tightest of those that are registered.
+TIGHTEST = "smoothing"
 #: Rate at which correct propensities are taken for wrong ones.
 CONTRADICTED = 0.001
-#: Those that hold at any sample size, where weights are known and units independent.
-EXACT = ("smoothing", "exploration", "bernstein")
 
 
 @dataclass(frozen=True)
@@ -145,7 +139,7 @@ class Selection:
 
 
 @checks_arguments
-def select(ev: Evaluation, *, rate: float = 0.05, method: Method = "auto", estimator: str | None = None) -> Selection:
+def select(ev: Evaluation, *, rate: float = 0.05, method: str = "auto", estimator: str | None = None) -> Selection:
     """Choose a policy to adopt, or keep the logging policy.
 
     Parameters
@@ -197,9 +191,8 @@ def check_question(rate: float, method: str) -> None:
     """Refuse what cannot be asked for, before anything is fitted."""
     if not (isinstance(rate, int | float) and 0 < rate < 1):
         raise UsageError(f"rate= must be between 0 and 1. Got {rate!r} instead.")
-    known = ["auto", "interval", *EXACT]
-    if method not in known and method not in names():
-        known += names()[1:]
+    known = ["auto", "interval", *dict.fromkeys([*bounds(), *names()[1:]])]
+    if method not in known and not is_known(method):
         raise UsageError(f"method= must be one of {known}.{did_you_mean(method, known)}")
 
 
@@ -207,7 +200,8 @@ def _candidate(ev: Evaluation, policy: str, estimator: str, rate: float, method:
     e = ev[policy, estimator]
     difference = e - ev.logged
     exact = _is_exact(ev, e)
-    if method in EXACT and not exact:
+    by_interval = method in {"auto", "interval"} or method_named(method).bound is None
+    if not by_interval and not exact:
         raise UsageError(
             f"method={method!r} needs logged propensities and independent units without weights; this log "
             "has other ones. Leave method= out."
@@ -216,12 +210,12 @@ def _candidate(ev: Evaluation, policy: str, estimator: str, rate: float, method:
     unknown = Candidate(policy, difference.value, nothing, NOT_ENOUGH, e.value, nothing)
     if not e.is_defined:
         return unknown
-    if method not in EXACT:
+    if by_interval:
         how = "auto" if method == "interval" else method
         sound = _is_sound(ev, policy, estimator, by_interval=True)
         intervals = [x.interval(1 - 2 * rate, how) for x in (difference, e)]
         # What needs no large sample is for where there is none.
-        if method != "auto" or not exact or (sound and is_balanced(intervals[0])):
+        if method != "auto" or not exact or (sound and declared(intervals[0]).balanced):
             if not sound:
                 return unknown
             ends = [(i.high if ev.minimize else i.low) if i.sufficient else nothing for i in intervals]
@@ -230,8 +224,9 @@ def _candidate(ev: Evaluation, policy: str, estimator: str, rate: float, method:
         return unknown
     evidence = e.known()
     sign = -1.0 if ev.minimize else 1.0
-    bound, how = _bound(evidence, rate, method, sign, less_logged=True)
-    worst, _ = _bound(evidence, rate, method, sign, less_logged=False)
+    name = TIGHTEST if method == "auto" else method
+    bound, how = _bound(evidence, rate, name, sign, less_logged=True)
+    worst, _ = _bound(evidence, rate, name, sign, less_logged=False)
     return Candidate(policy, difference.value, sign * bound, how, e.value, sign * worst)
 
 
@@ -268,19 +263,7 @@ def _bound(evidence: Any, rate: float, method: str, sign: float, *, less_logged:
     if scale <= 0:
         return -math.inf if less_logged else low, "all rewards are equal"
     earned = (reward - low) / scale
-    least = -scale if less_logged else low
-    if method in {"auto", "smoothing"}:
-        bound = gain_lower_bound if less_logged else value_lower_bound
-        found = bound(weight, earned, rate, count, weight_high=evidence.weight_high)
-        return (0.0 if less_logged else low) + scale * found, SMOOTHED
-    z = np.maximum(1 + (weight - 1) * earned, 0.0) if less_logged else weight * earned
-    if method == "exploration":
-        return least + scale * implicit_exploration(z, rate, count), "implicit exploration"
-    if evidence.weight_high is None:
-        raise UsageError(
-            "method='bernstein' needs the largest weight that can occur, which follows from propensities "
-            "of all actions. Use method='smoothing'."
-        )
-    top = max(1.0, evidence.weight_high)
-    interval = empirical_bernstein(Sample.of_mean(z, count), 1 - 2 * rate, low=0.0, high=top)
-    return least + scale * interval.low, "empirical Bernstein"
+    chosen = method_named(method)
+    assert chosen.bound is not None
+    found = chosen.bound(Bet(weight, earned, rate, count, evidence.weight_high, less_logged))
+    return (0.0 if less_logged else low) + scale * found, chosen.says

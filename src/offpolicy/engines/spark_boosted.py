@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from offpolicy.errors import missing_dependency
-from offpolicy.models.fitting.action_columns import ActionColumns
 from offpolicy.models.fitting.encode import Encoded, encode_table
+from offpolicy.models.fitting.tables import ActionColumns
 from offpolicy.models.rewards.boosted import joined, objective_of
 from offpolicy.models.rewards.reward import ConstantReward, FittedReward, RewardData
 

@@ -13,13 +13,15 @@ from offpolicy._threads import prepare_threads
 from offpolicy.columns.keys import Keys, Same, key_of
 from offpolicy.errors import DataError, UsageError
 from offpolicy.evaluation import choose
-from offpolicy.evaluation.block import Specs, as_array
+from offpolicy.evaluation.block import as_array
 from offpolicy.evaluation.estimates import Estimates
 from offpolicy.evaluation.passes import prepare
 from offpolicy.evaluation.problem import Problem
 from offpolicy.evaluation.store import Store
 from offpolicy.logs.outcome import settle
 from offpolicy.models.behavior.logging_policy import as_logging_policy
+from offpolicy.models.fitting.store import Specs
+from offpolicy.models.fitting.tables import abilities
 from offpolicy.policies import target as targets
 from offpolicy.policies.coarse import CoarseRatio
 from offpolicy.policies.learned import aimed
@@ -160,7 +162,7 @@ class _Asked:
             "ratio": store.tokens.of(None if self.ratio is None else _spelled(question.ratio)),
         }
         keys = Keys(facets, self.keys.policies)
-        told = getattr(self.behavior, "sees_targets", False)
+        told = abilities(self.behavior).sees_targets
         return Problem(
             store, self.plan, self.folds, specs, metric, keys,
             sees_targets=told, told=found, policies=self.policies, targets=self.targets,
@@ -180,12 +182,12 @@ def _keys(question: Question, store: Store) -> Keys:
     of, behavior, discount = store.tokens.of, question.behavior_model, float(question.discount)
     drawn = isinstance(question.folds, int | np.integer | KFold)
     spec = KFold(int(question.folds)) if isinstance(question.folds, int | np.integer) else None
-    told = getattr(behavior, "sees_targets", False)
+    told = abilities(behavior).sees_targets
     facets = {
         "folds": of((spec or question.folds, question.seed if drawn else None)),
         "seed": of(question.seed),
         "behavior": of(behavior),
-        "marginal": of((question.of_marginals, getattr(question.value_model, "time", "pooled"))),
+        "marginal": of((question.of_marginals, abilities(question.value_model).time)),
         "discount": of(discount),
         "weighting": of(None if store.log.decides_once else (behavior, discount)),
         "targets": of(question.policies if told else None),

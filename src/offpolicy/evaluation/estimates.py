@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from offpolicy._progress import FITTING, track
+from offpolicy.columns.names import smoothed_for
 from offpolicy.errors import NotIdentifiedError
 from offpolicy.evaluation import passes
 from offpolicy.evaluation.evidence import (
@@ -22,8 +23,8 @@ from offpolicy.evaluation.evidence import (
     smoothing_note,
     spread_note,
 )
-from offpolicy.evaluation.problem import smoothed_for
 from offpolicy.inference.estimate import EDGE, INTERIOR, Estimate, embedded
+from offpolicy.inference.expression import Smoothed
 from offpolicy.inference.score_table import Affine, EvidenceColumns, ScoreTable
 from offpolicy.scores import catalog
 from offpolicy.scores.decisions import Ledger
@@ -202,9 +203,11 @@ class Estimates:
         cornered = broken is not None and broken.kind == "corner"
         estimate = replace(
             estimate,
-            finer=finer,
-            extrapolation=EDGE if cornered or cut > CUT else INTERIOR,
-            corner=broken.size / 2 * target.mean_distance if broken and cornered else 0.0,
+            smoothed=Smoothed(
+                finer,
+                EDGE if cornered or cut > CUT else INTERIOR,
+                broken.size / 2 * target.mean_distance if broken and cornered else 0.0,
+            ),
         )
         notes = [*notes, smoothing_note(estimate, target, cut)]
         return replace(estimate, notes=tuple(dict.fromkeys(notes)))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from offpolicy.inference.estimate import INTERIOR
-from offpolicy.inference.intervals.pool import Moments
+from offpolicy.inference.intervals.tails import Moments
 from offpolicy.inference.reach import constant_propensities
 from offpolicy.inference.reach import largest_weight as largest_of
 from offpolicy.inference.score_table import EvidenceColumns
@@ -86,12 +86,13 @@ def spread_note(e: Estimate) -> list[str]:
 
 def smoothing_note(e: Estimate, target: Target, cut: float) -> str:
     """What the window around a policy's number does to an estimate."""
-    bias, error = e.smoothing
+    assert e.smoothed is not None
+    (bias, error), more = e.smoothing, e.smoothed.extrapolation
     window = f"a window of {target.window} around the policy's number stands for it"
-    law = "its square" if e.extrapolation == INTERIOR else "it"
+    law = "its square" if more == INTERIOR else "it"
     edge = f"; the end of the logged range cuts it in {100 * cut:.3g}% of the rows" if cut else ""
     return (
-        f"{window}{edge}: halving it moves the estimate by {bias / e.extrapolation:+.2g}, and a bias that grows with "
+        f"{window}{edge}: halving it moves the estimate by {bias / more:+.2g}, and a bias that grows with "
         f"{law} is {bias:+.2g} ± {error:.2g}; intervals allow for {e.allowance:.2g}"
     )
 

@@ -8,10 +8,12 @@ import numpy as np
 
 from offpolicy._progress import FITTING, track
 from offpolicy.columns.keys import WITHOUT_FOLDS
+from offpolicy.columns.names import EMPHASIZED, SUMS, kind_of
 from offpolicy.columns.store import Columns
 from offpolicy.errors import DataError
-from offpolicy.evaluation.block import EMPHASIZED, SUMS, Block, Task, kind_of
+from offpolicy.evaluation.block import Block, Task
 from offpolicy.models.fitting import streamed as fitting
+from offpolicy.models.fitting.crossfit import Nuisances
 from offpolicy.policies.target import resolve
 from offpolicy.splits.folds import Folds
 
@@ -112,7 +114,7 @@ def _training(p: Problem, log: Log, at: Ints, names: Sequence[Name]) -> Block:
     """Some units in memory as a block whose fits are the log's; ``at`` says which they are."""
     folds = p.plan.block(log.units, labels=log.fold) if p.by_rows else _part_of(p.folds, at)
     found = {name: resolve(name, p.policies[name], log) for name in _named(p, names, told=True)}
-    fits = p.specs.nuisances(log, folds, p.fits, tuple(found.values()))
+    fits = Nuisances(log, folds, p.specs.in_order(log), p.fits, tuple(found.values()))
     return Block(log, folds, fits, found, Columns(), {}, p.specs)
 
 

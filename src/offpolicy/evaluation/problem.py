@@ -13,18 +13,20 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from offpolicy._arrays import constant
+from offpolicy.columns.names import GIVEN, Names, smoothed_for
 from offpolicy.errors import UsageError
 from offpolicy.evaluation import passes
-from offpolicy.evaluation.block import EMPHASIZED, GIVEN, Block
+from offpolicy.evaluation.block import Block
 from offpolicy.evaluation.store import Said
-from offpolicy.inference.units import Units
+from offpolicy.inference.score_table import Units
 from offpolicy.logs.bandit import BanditLog
 from offpolicy.logs.frame import Context
 from offpolicy.logs.layout import Layout
 from offpolicy.models.behavior.logging_policy import is_given, is_known
+from offpolicy.models.fitting.crossfit import Nuisances
 from offpolicy.models.fitting.policy_fits import learned_target
-from offpolicy.models.fitting.predicted import Behavior
-from offpolicy.models.fitting.store import FitStore
+from offpolicy.models.fitting.store import Behavior, FitStore
+from offpolicy.models.fitting.tables import abilities
 from offpolicy.models.values.resolve import as_value_model
 from offpolicy.policies.learned import CrossFitted, needs_rows
 from offpolicy.policies.numbers import Smoothed
@@ -33,91 +35,19 @@ from offpolicy.scores.decisions import Decisions, undeclared
 from offpolicy.splits.folds import Folds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from offpolicy._arrays import Floats
     from offpolicy.columns.keys import Keys
     from offpolicy.columns.store import Columns, Name
-    from offpolicy.evaluation.block import Specs
     from offpolicy.evaluation.store import Store
     from offpolicy.inference.reach import CalibrationSums, Reach
     from offpolicy.inference.score_table import ScoreTable
+    from offpolicy.models.fitting.store import Specs
     from offpolicy.scores.catalog import Estimator
     from offpolicy.splits.folds import Plan, Split
 
 OUT_OF_FOLD_FIRST: tuple[Split, ...] = ("crossfit", "half", "full")
-
-
-def smoothed_for(target: Target, estimator: Estimator) -> Target:
-    """The target as an estimator smooths it: without a reward model it may take another bandwidth."""
-    alone = "value" not in estimator.needs and target.alone is not None
-    return target.alone if alone and target.alone is not None else target
-
-
-@dataclass(frozen=True, eq=False)
-class Names:
-    """What the columns are called that scores look at.
-
-    Attributes
-    ----------
-    given : bool
-        Whether no model of π_b is fitted.
-    in_units : bool
-        Whether whole units come in blocks, so that nothing can be fitted to weights of all of them.
-    """
-
-    columns: Columns
-    k: int
-    repeats: int
-    given: bool
-    in_units: bool
-
-    def of(self, targets: Sequence[Target], estimators: Sequence[Estimator], repeat: int | None = None) -> list[Name]:
-        """All columns of some policies and estimators, in every draw of the folds or in one."""
-        names: dict[Name, None] = {}
-        for e in estimators:
-            self._refuse(e)
-            draws = range(self.repeats) if repeat is None else [repeat]
-            for r in [0] if e.split == "full" else draws:
-                names |= dict.fromkeys(("pi_e", t.name) for t in targets)
-                if "behavior" in e.needs:
-                    names[self.behavior(e.split, r, names)] = None
-                if "value" in e.needs:
-                    names |= dict.fromkeys(self.values(t, e, r, names) for t in targets)
-                if "marginal" in e.needs:
-                    names |= dict.fromkeys(("marginal", e.split, r, t.name) for t in targets)
-        return list(names)
-
-    def behavior(self, split: Split, repeat: int, beside: Iterable[Name] = ()) -> tuple[Any, ...]:
-        """The column of π_b."""
-        return GIVEN if self.given else self._shared("pi_b", split, repeat, (), beside)
-
-    def values(self, target: Target, e: Estimator, repeat: int, beside: Iterable[Name] = ()) -> tuple[Any, ...]:
-        """The column of v."""
-        if e.emphasis is not None:
-            return ("v", f"{EMPHASIZED}{e.split}", 0 if e.split == "full" else repeat, target.name)
-        return self._shared("v", e.split, repeat, (target.values_of,), beside)
-
-    def q(self, v: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The column of q beside one of v: of its policy, or of all."""
-        own = ("q", *v[1:])
-        return own if own in self.columns else ("q", *v[1:3], "")
-
-    def _shared(
-        self, kind: str, split: Split, repeat: int, of: tuple[str, ...], beside: Iterable[Name]
-    ) -> tuple[Any, ...]:
-        """With two folds a half-sample split takes the cross-fit's column over."""
-        other = (kind, "crossfit", repeat, *of)
-        if split == "half" and self.k == 2 and (other in self.columns or other in beside):
-            return other
-        return (kind, split, 0 if split == "full" else repeat, *of)
-
-    def _refuse(self, e: Estimator) -> None:
-        if self.in_units and (e.emphasis is not None or "marginal" in e.needs):
-            raise UsageError(
-                f"{e.name} fits models to the weights of all units at once, which a streamed log does not "
-                "hold. Leave it out, or read the log into memory with way='rows'."
-            )
 
 
 @dataclass(eq=False)
@@ -257,7 +187,7 @@ class Problem:
     @cached_property
     def block(self) -> Block:
         """A log in memory as a block."""
-        fits = self.specs.nuisances(self.opened, self.folds, self.fits, self.told)
+        fits = Nuisances(self.opened, self.folds, self.specs.in_order(self.opened), self.fits, self.told)
         vars(fits)["tables"] = self.store.tables_of(fits)
         return Block(self.opened, self.folds, fits, self.targets, self.columns, self.said, self.specs)
 
@@ -391,7 +321,7 @@ def behavior_calibration(p: Problem, split: Split) -> CalibrationSums | None:
 def _need_moving(p: Problem) -> None:
     """Refuse a model of values that predicts only the rows it was fitted on."""
     model = as_value_model(p.specs.model, p.opened)
-    if not getattr(model, "moves", False):
+    if not abilities(model).moves:
         raise UsageError(
             f"value_model={model!r} predicts the rows it was fitted on only, and a streamed log is predicted block "
             "by block. Use FittedQ(…), or read the log into memory with way='rows'."

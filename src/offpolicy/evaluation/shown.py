@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from offpolicy.errors import UsageError
+
+if TYPE_CHECKING:
+    from offpolicy._document import Section
 
 TRAFFIC = re.compile(r"(\d[\d,]*\.?\d*)\s*([kmb]?)\s*(?:per|an?|each|every|/)\s*([a-z]+)", re.IGNORECASE)
 THOUSANDS = {"": 1.0, "k": 1e3, "m": 1e6, "b": 1e9}
@@ -64,16 +67,6 @@ class Traffic:
         if match is None or not 0 < units < 1e15:
             raise UsageError(f'traffic={text!r}: write how many decisions in which period, such as "2M per month".')
         return cls(units, match[3].lower(), f"{match[1]}{match[2]}", text.strip())
-
-
-@dataclass(frozen=True)
-class Section:
-    """A part of the report; ``about`` says in a sentence or two how to read it, ``body`` is HTML."""
-
-    key: str
-    title: str
-    about: str
-    body: str
 
 
 @dataclass(frozen=True)

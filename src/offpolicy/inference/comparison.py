@@ -1,4 +1,8 @@
-"""Several policies at once: intervals that hold together, adjusted p-values, and which may be the best.
+"""Policies against a base and against each other: changes, intervals that hold together, which may be the best.
+
+Against a base the change is a lift, (value − base)/|base|: positive where the value is larger, whatever the sign of the
+base (costs of −1.5 against −2.0 are +25%). Where its interval holds 0, or is refused, a ratio to it says nothing:
+the lift is undefined, and the difference is shown. It is shown for negative bases too, whose percentages mislead.
 
 Values, differences to the logging policy and lifts over it are a `family` each. "k is worse than the leader" is
 claimed at a level that holds for all pairs together, however the leader was picked; the leader's interval, being
@@ -16,11 +20,10 @@ import numpy as np
 
 from offpolicy._visible import printable
 from offpolicy.errors import NotIdentifiedError
-from offpolicy.inference.change import Change, has_lift
-from offpolicy.inference.family import adjusted, covariance, together, units
-from offpolicy.inference.intervals.multiple import BestPolicy, largest_gap
+from offpolicy.inference.confidence import no_base
+from offpolicy.inference.family import BestPolicy, adjusted, covariance, largest_gap, together, units
 from offpolicy.inference.intervals.rules import MANY_UNITS, of_few
-from offpolicy.inference.registry import is_balanced
+from offpolicy.inference.registry import declared
 from offpolicy.policies.target import LOGGING_POLICY
 from offpolicy.scores.catalog import headline
 
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
     from offpolicy.evaluation.result import Evaluation
     from offpolicy.inference.estimate import Estimate
     from offpolicy.inference.intervals.sample import Interval
+
 
 MOST_PAIRED = 10  # policies of which any two are compared
 MOST_SHOWN = 6  # differences of two policies that are printed
@@ -99,7 +103,7 @@ class Comparison:
         return str(self)
 
     def _repr_html_(self) -> str:
-        from offpolicy.inference.display import comparison_html
+        from offpolicy.inference.figures import comparison_html
 
         return comparison_html(self)
 
@@ -191,7 +195,7 @@ def _advantages(judged: dict[str, Estimate], leader: str, level: float, *, minim
         return -own[n].high if minimize else own[n].low
 
     leads = {n: lead(n) for n in gaps}
-    plentiful = all(is_balanced(i) for i in own.values())
+    plentiful = all(declared(i).balanced for i in own.values())
     if number < 3 or not own or not plentiful:
         return leads
     size = units(list(judged.values()))
@@ -200,3 +204,59 @@ def _advantages(judged: dict[str, Estimate], leader: str, level: float, *, minim
     factor = float(np.quantile(maxima, level)) * of_few(size)
     limits = {n: sign * gaps[n].value - factor * gaps[n].score_error - gaps[n].allowance for n in own}
     return leads | {n: max(leads[n], limit) for n, limit in limits.items()}
+
+
+@dataclass(frozen=True, eq=False)
+class Change:
+    """A lift or a difference with its interval.
+
+    Attributes
+    ----------
+    estimate : Estimate
+    interval : Interval
+    is_lift : bool
+        Whether the change is relative to the base.
+    """
+
+    estimate: Estimate
+    interval: Interval
+    is_lift: bool
+
+    @property
+    def sign(self) -> int:
+        """1 or −1 where the interval is wholly above or below 0, else 0; 0 where it is refused."""
+        if not self.interval.sufficient:
+            return 0
+        return 1 if self.interval.low > 0 else -1 if self.interval.high < 0 else 0
+
+    def better(self, *, minimize: bool = False) -> int:
+        """1 where the change is for the better, −1 where it is for the worse, 0 where it may be none."""
+        return -self.sign if minimize else self.sign
+
+
+def has_lift(base: Estimate, level: float = 0.95) -> bool:
+    """Whether a ratio to ``base`` means something: its interval does not hold 0.
+
+    >>> from offpolicy.inference.estimate import Estimate
+    >>> bases = [2.0, 1.0] * 50, [-2.0, -1.0] * 50, [-2.0, 2.0] * 50
+    >>> [has_lift(Estimate.from_scores(b)) for b in bases]
+    [True, True, False]
+    """
+    return base.is_defined and no_base(base, level) is None
+
+
+def lift(e: Estimate, base: Estimate, level: float = 0.95) -> Change | None:
+    """The relative change of an estimate against a base; None where it means nothing."""
+    if not e.is_defined or not has_lift(base, level):
+        return None
+    change = e.lift(base)
+    return Change(change, change.interval(level), is_lift=True)
+
+
+def change(e: Estimate, base: Estimate, level: float = 0.95) -> Change:
+    """The lift where there is one over a positive base, else the difference."""
+    relative = lift(e, base, level)
+    if relative is not None and base.value > 0:
+        return relative
+    difference = e - base
+    return Change(difference, difference.interval(level), is_lift=False)

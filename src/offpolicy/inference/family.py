@@ -14,20 +14,26 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from offpolicy.inference.arithmetic import widened
-from offpolicy.inference.confidence import fieller
+from offpolicy.errors import UsageError
+from offpolicy.inference.confidence import widened
+from offpolicy.inference.expression import Lift
 from offpolicy.inference.intervals.evidence import effective_units
-from offpolicy.inference.intervals.multiple import largest_t
 from offpolicy.inference.intervals.rules import MANY_UNITS, critical, of_few
-from offpolicy.inference.registry import may_share
+from offpolicy.inference.intervals.sample import Floats
+from offpolicy.inference.methods import fieller
+from offpolicy.inference.registry import declared
 from offpolicy.inference.score_table import Affine
+from offpolicy.policies.target import LOGGING_POLICY
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from numpy.typing import NDArray
+
     from offpolicy._arrays import Floats
     from offpolicy.inference.estimate import Estimate
     from offpolicy.inference.intervals.sample import Interval
+
 
 MOST_CELLS = 40_000_000  # scores held at once for a covariance
 
@@ -55,7 +61,7 @@ def together(estimates: Sequence[Estimate], level: float = 0.95, *, tested: bool
     ``tested`` asks for p-values of 0 as well.
 
     >>> from offpolicy.inference.estimate import Estimate
-    >>> from offpolicy.inference.units import Units
+    >>> from offpolicy.inference.score_table import Units
     >>> rng, units = np.random.default_rng(0), Units(5000)
     >>> three = [Estimate.from_scores(rng.normal(size=5000), units=units) for _ in range(3)]
     >>> [i.method for i in together(three).intervals], three[0].interval().method
@@ -63,7 +69,7 @@ def together(estimates: Sequence[Estimate], level: float = 0.95, *, tested: bool
     """
     number = len(estimates)
     own = [e.interval(adjusted(level, number)) for e in estimates]
-    plentiful = [k for k, i in enumerate(own) if number > 1 and may_share(i)]
+    plentiful = [k for k, i in enumerate(own) if number > 1 and declared(i).shares]
     note = f"holds together with {number - 1} others" if number > 1 else ""
     intervals = [replace(i, level=level, note="; ".join(filter(None, (note, i.note)))) for i in own]
     p = [_p_value(e, number) if tested and i.sufficient else np.nan for e, i in zip(estimates, own, strict=True)]
@@ -140,7 +146,124 @@ def _influence(estimates: Sequence[Estimate]) -> tuple[Floats, Floats | None]:
 
 def _around(e: Estimate, level: float, factor: float) -> tuple[float, float]:
     """Ends at ``factor`` standard errors: of a lift those of the linear combination that it makes 0 (Fieller)."""
-    if e.relation == "lift":
+    if isinstance(e.of, Lift):
         return tuple(widened(fieller(e, level, factor), e))  # type: ignore[return-value]
     half = factor * e.score_error + e.allowance
     return e.value - half, e.value + half
+
+
+CURRENT = "the current policy"
+
+
+@dataclass(frozen=True)
+class BestPolicy:
+    """Which policies can still be the best one.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Policies that no other policy beats significantly; holds the best one with probability
+        ``level``.
+    leader : str
+        Policy with the largest estimate.
+    level : float
+        1 − the rate at which the best policy is left out of ``names``.
+    margin : float
+        Simultaneous lower limit of the leader's advantage over the best of the others; negative, and not more
+        exact than that, where another is within a standard error of it.
+    unjudged : tuple of str
+        Policies on which there is not enough evidence to say anything; they are not among ``names``.
+    """
+
+    names: tuple[str, ...]
+    leader: str
+    level: float
+    margin: float
+    unjudged: tuple[str, ...] = ()
+
+    @property
+    def settled(self) -> bool:
+        """Whether a single policy is left, and the log could judge all of them."""
+        return len(self.names) == 1 and not self.unjudged
+
+    @property
+    def statement(self) -> str:
+        """The finding as a sentence, with its error rate."""
+        error = f"{100 * (1 - self.level):.3g}% error rate"
+        if not self.names:
+            return "There is not enough evidence about any of the policies."
+        names = [_called(name) for name in self.names]
+        unknown = ""
+        if self.unjudged:
+            unknown = f" There is not enough evidence about {', '.join(self.unjudged)}."
+        if len(names) == 1:
+            among = " of the policies with enough evidence" if unknown else " policy"
+            who = names[0] if self.names[0] == self.leader else self.leader
+            start = "The current policy" if who == CURRENT else who
+            return f"{start} is the best{among} ({error}).{unknown}"
+        if len(names) == 2:
+            return f"Either {names[0]} or {names[1]} is best; the log cannot tell them apart ({error}).{unknown}"
+        some = f"{', '.join(names[:-1])} or {names[-1]}"
+        return f"The best policy is {some}; the log cannot tell them apart ({error}).{unknown}"
+
+
+def _called(name: str) -> str:
+    return CURRENT if name == LOGGING_POLICY else name
+
+
+def gap_errors(sigma: Floats) -> Floats:
+    """(P, P) standard errors of the differences of all pairs."""
+    d = np.diag(sigma)
+    return np.sqrt(np.maximum(d[:, None] + d - 2 * sigma, 0.0))
+
+
+def largest_gap(sigma: Floats, *, degrees: float | None = None, draws: int = 20_000, seed: int = 0) -> Floats:
+    """Draws of the largest t statistic of the differences of all ordered pairs.
+
+    Drawn among the P estimates, so that no matrix of all pairs is needed.
+    """
+    errors = gap_errors(sigma)
+    live = errors > 1e-12 * errors.max()
+    scale = np.where(live, errors, np.inf)
+    z = _draws(sigma, draws, seed)
+    largest = np.zeros(draws)
+    for k in range(len(sigma)):
+        np.maximum(largest, ((z[:, [k]] - z) / scale[k]).max(axis=1), out=largest)
+    return largest / _shrink(degrees, draws, seed)
+
+
+def largest_t(sigma: Floats, *, degrees: float | None = None, draws: int = 20_000, seed: int = 0) -> Floats:
+    """Draws of the largest |t| of several estimates; Student's with ``degrees`` of freedom.
+
+    >>> bool(2.1 < np.quantile(largest_t(np.eye(2)), 0.95) < 2.4)
+    True
+    """
+    largest = np.abs(_standard_draws(sigma, draws, seed)).max(axis=1)
+    return np.asarray(largest / _shrink(degrees, draws, seed))
+
+
+def _shrink(degrees: float | None, draws: int, seed: int) -> Floats:
+    """√(χ²/ν): what the estimated variances of few units add to every t statistic at once."""
+    if degrees is None:
+        return np.ones(draws)
+    rng = np.random.default_rng([seed, 1])
+    return np.asarray(np.sqrt(rng.chisquare(degrees, draws) / degrees))
+
+
+def _standard_draws(sigma: Floats, draws: int, seed: int) -> Floats:
+    """Draws of the t statistics; a coordinate without variance is always 0."""
+    errors = np.sqrt(np.maximum(np.diag(sigma), 0.0))
+    live: NDArray[np.bool_] = errors > 1e-12 * errors.max()
+    scale = np.where(live, errors, 1.0)
+    return _draws(np.where(np.outer(live, live), sigma / np.outer(scale, scale), 0.0), draws, seed)
+
+
+def _draws(sigma: Floats, draws: int, seed: int) -> Floats:
+    """(draws, P) normal draws with covariance ``sigma``."""
+    if draws < 1:
+        raise UsageError(f"The 'draws' parameter must be at least 1. Got {draws}.")
+    values, vectors = np.linalg.eigh(sigma)
+    # Identical policies make the matrix singular, so its square root comes from eigenvectors.
+    root = vectors * np.sqrt(np.maximum(values, 0.0))
+    rng = np.random.default_rng(seed)
+    return np.asarray(rng.standard_normal((draws, len(sigma))) @ root.T, dtype=np.float64)

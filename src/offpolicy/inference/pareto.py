@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from offpolicy._visible import printable
-from offpolicy.inference.display import interval_text
 from offpolicy.inference.family import adjusted, together
-from offpolicy.inference.figures import measured
+from offpolicy.inference.figures import interval_text, measured
+from offpolicy.inference.registry import declared
 from offpolicy.policies.target import LOGGING_POLICY
 from offpolicy.scores.catalog import headline
 
@@ -107,7 +107,7 @@ class Pareto:
         return str(self)
 
     def _repr_html_(self) -> str:
-        from offpolicy.inference.display import pareto_html
+        from offpolicy.inference.figures import pareto_html
 
         return pareto_html(self)
 
@@ -154,6 +154,6 @@ def _beats(own: dict[str, Estimate], theirs: dict[str, Estimate], minimized: tup
             return False
         gaps.append(gap)
     intervals = [gap.interval(level) for gap in gaps]
-    same = [i.method == "exact" for i in intervals]
+    same = [declared(i).certain for i in intervals]
     shown = [i.sufficient and i.low > 0 for i in intervals]
     return all(a or b for a, b in zip(same, shown, strict=True)) and any(shown)

@@ -12,7 +12,7 @@ from offpolicy.policies.blocks import blocks
 
 if TYPE_CHECKING:
     from offpolicy._arrays import Floats, Ints
-    from offpolicy.inference.units import Units
+    from offpolicy.inference.score_table import Units
     from offpolicy.logs.log import Log
     from offpolicy.policies.target import Target
 

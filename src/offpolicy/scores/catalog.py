@@ -17,12 +17,10 @@ from offpolicy._arguments import checks_arguments
 from offpolicy.errors import UsageError, check_choice, did_you_mean, doing, first_rows
 from offpolicy.logs.given import plain_numbers
 from offpolicy.scores import formulas as scores
-from offpolicy.scores import missed
 from offpolicy.scores.blend import blended
 from offpolicy.scores.control_variates import best_combination, optimal_control
 from offpolicy.scores.formulas import Scored
-from offpolicy.scores.magic import magic
-from offpolicy.scores.tuning import tuned_shrinkage, tuned_switch
+from offpolicy.scores.tuning import floored_marginalized, magic, tuned_shrinkage, tuned_switch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -186,7 +184,7 @@ FAMILIES: dict[str, Estimator] = {
         Estimator("WIS", scores.trajectory_normalized, "full", BEHAVIOR, None, SEQUENCES),
         Estimator("WDR", scores.self_normalized_dr, "crossfit", BOTH, None, SEQUENCES, is_robust=True, rank=6),
         Estimator("MAGIC", magic, "crossfit", BOTH, None, TRAJECTORIES, biased=True),
-        Estimator("DRL", missed.marginalized, "crossfit", ALL, None, TRAJECTORIES, rank=4),
+        Estimator("DRL", floored_marginalized, "crossfit", ALL, None, TRAJECTORIES, rank=4),
     )
 }  # fmt: skip
 SPECIAL: dict[str, Estimator] = {"DML": replace(FAMILIES["DR"], name="DML", split="crossfit", rank=2)}

@@ -99,11 +99,13 @@ class Decisions:
     ledger: Ledger | None = None
     regressed: bool = False
     whole: bool = True
+    mass: Floats = field(init=False, repr=False)  # the weight, by what it is in means
 
     def __post_init__(self) -> None:
         for name in ("weight", "count"):
             if getattr(self, name) is None:
                 object.__setattr__(self, name, constant(1.0, self.layout.n_units))
+        object.__setattr__(self, "mass", self.weight)
 
     @property
     def is_counted(self) -> bool:
@@ -128,7 +130,7 @@ class Decisions:
     @cached_property
     def log_rho(self) -> Floats:
         """(S,) log ρ_t, −∞ once the target would not have taken a logged action."""
-        logs = self._log_ratio
+        logs = _log_ratio(self)
         if self.layout.is_single:
             return logs
         if self.layout.link is not None:
@@ -139,12 +141,6 @@ class Decisions:
             total[units] += logs[rows]
             out[rows] = total[units]
         return out
-
-    @property
-    def _log_ratio(self) -> Floats:
-        """(S,) log w_t."""
-        with np.errstate(divide="ignore"):
-            return np.asarray(np.log(self.pi_e) - np.log(self.pi_b))
 
     def log_rho_by_step(self) -> Iterator[tuple[int, Ints, Ints, Floats]]:
         """Yield (t, units with a decision at t, their rows, (N,) log weights of all units at t).
@@ -163,8 +159,9 @@ class Decisions:
         """(N,) log of the product of all ratios of a unit."""
         if self.layout.link is None:
             return np.asarray(self.layout.last(self.log_rho))
-        lost = np.isneginf(self._log_ratio)
-        total = self.sum(np.where(lost, 0.0, self._log_ratio))
+        logs = _log_ratio(self)
+        lost = np.isneginf(logs)
+        total = self.sum(np.where(lost, 0.0, logs))
         return np.where(self.sum(lost.astype(np.float64)) > 0, -np.inf, total)
 
     @cached_property
@@ -199,7 +196,7 @@ class Decisions:
     def log_before(self) -> Floats:
         """(S,) log ρ_{t−1}."""
         if self.layout.link is not None:
-            return self.layout.link.log_before(self._log_ratio, self.layout)
+            return self.layout.link.log_before(_log_ratio(self), self.layout)
         out = np.zeros(self.layout.n_steps)
         later = np.flatnonzero(self.layout.step > 0)
         out[later] = self.log_rho[later - 1]
@@ -211,11 +208,6 @@ class Decisions:
         if self.layout.is_single:
             return np.ones(self.layout.n_steps)
         return np.asarray(self.discount ** np.arange(self.layout.horizon))[self.layout.step]
-
-    @property
-    def mass(self) -> Floats:
-        """(N,) mass of each unit in means."""
-        return self.weight
 
     def part(self, units: Ints) -> Decisions:
         """The decisions of some units."""
@@ -281,6 +273,12 @@ class Decisions:
         if is_constant(self.weight):
             return float(values.mean())
         return float(values @ self.weight / self.weight.sum())
+
+
+def _log_ratio(d: Decisions) -> Floats:
+    """(S,) log w_t."""
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(d.pi_e) - np.log(d.pi_b))
 
 
 def within_floats(logs: Floats, d: Decisions) -> None:

@@ -6,7 +6,8 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from offpolicy.inference.change import Change, change
+from offpolicy._document import Figure
+from offpolicy.inference.comparison import Change, change
 from offpolicy.inference.figures import DASH, capitalized, count, level_text, percent, plain, plural_of, signed
 from offpolicy.logs.words import unit_word
 from offpolicy.policies.target import LOGGING_POLICY
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from offpolicy.evaluation.result import Evaluation
     from offpolicy.evaluation.shown import Traffic
     from offpolicy.inference.comparison import Comparison
-    from offpolicy.inference.intervals.multiple import BestPolicy
+    from offpolicy.inference.family import BestPolicy
     from offpolicy.logs.log import Log
     from offpolicy.trust import Findings
     from offpolicy.trust.finding import Finding
@@ -47,16 +48,6 @@ class Reason:
     remedy: str = ""
     level: str = "ok"
     behind: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Figure:
-    """A large number with its label and a remark; ``doubtful`` where it should not be relied on."""
-
-    label: str
-    number: str
-    remark: str
-    doubtful: bool = False
 
 
 @dataclass(frozen=True)

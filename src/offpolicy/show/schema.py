@@ -8,19 +8,22 @@ from datetime import UTC, datetime
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
-from offpolicy._json import write
+from offpolicy._document import Picture, Table
+from offpolicy._output import write
 from offpolicy.errors import NotIdentifiedError
 from offpolicy.evaluation.shown import Origin, Traffic
 from offpolicy.scores.catalog import headline
 from offpolicy.show.answer import totals
-from offpolicy.show.provenance import columns, digest, versions
+from offpolicy.show.document import Document, columns, digest, versions
 from offpolicy.show.segments import segment_rows
 from offpolicy.show.tables import lift_of, number_of_clusters, summary
+from offpolicy.show.text import in_words, unmarked
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from offpolicy._document import Block
     from offpolicy.evaluation.result import Evaluation
     from offpolicy.inference.estimate import Estimate
     from offpolicy.inference.intervals.sample import Interval
@@ -72,7 +75,36 @@ def document(
         "gates": [_gate(gate) for gate in gates],
         "segments": [] if segments is None else segment_rows(evaluation, segments, level=level),
         "traffic": None if traffic is None else totals(evaluation, level, Traffic.parse(traffic)),
+        **_own(evaluation, level),
     }
+
+
+def _own(evaluation: Evaluation, level: float) -> dict[str, Any]:
+    """Sections of your own; nothing where there are none."""
+    sections = Document(evaluation, level).own("json")
+    rows = [
+        {
+            "key": s.key,
+            "title": s.title,
+            "about": unmarked(s.about),
+            "policy": policy,
+            "body": list(map(_block, s.body)),
+        }
+        for s, policy in sections
+    ]
+    return {"sections": rows} if rows else {}
+
+
+def _block(block: Block) -> dict[str, Any]:
+    """A block by its kind: tables as they are shown, pictures as their rows."""
+    kind = type(block).__name__.lower()
+    match block:
+        case Table():
+            return {"kind": kind, "caption": block.caption, "headings": list(block.headings), "rows": block.texts}
+        case Picture():
+            axes = {"x": block.x.title, "y": block.y.title}
+            return {"kind": kind, "key": block.key, "about": block.about, **axes, "rows": list(block.rows)}
+    return {"kind": kind, "text": in_words(block, lambda table: table.caption)}
 
 
 def _said(evaluation: Evaluation, level: float) -> dict[str, Any]:

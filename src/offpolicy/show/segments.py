@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from offpolicy._arrays import Array, Floats, Ints
+    from offpolicy._document import Row
     from offpolicy.evaluation.result import Evaluation
     from offpolicy.logs.log import Log
 
@@ -98,9 +99,7 @@ def groupings(evaluation: Evaluation, segments: Sequence[Column] | Column | None
     return out
 
 
-def by_segment(
-    evaluation: Evaluation, policy: str, segments: Sequence[Segments], level: float = 0.95
-) -> list[tables.Row]:
+def by_segment(evaluation: Evaluation, policy: str, segments: Sequence[Segments], level: float = 0.95) -> list[Row]:
     """The estimate inside each group of each column; the intervals of all of them hold together."""
     total = sum(len(s.labels) for s in segments)
     return [
@@ -112,7 +111,7 @@ def by_segment(
 
 def segment_rows(
     ev: Evaluation, columns: Sequence[Column] | Column | None, policy: str | None = None, level: float = 0.95
-) -> list[tables.Row]:
+) -> list[Row]:
     """What `Evaluation.segments` holds: one row per policy, column and group."""
     names = ev.policies if policy is None else [policy_name(ev, policy)]
     groups = groupings(ev, columns)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from itertools import combinations, pairwise
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,10 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from offpolicy._arrays import Ints
+    from offpolicy._document import Row
     from offpolicy.evaluation.result import Evaluation
     from offpolicy.inference.estimate import Estimate
-
-Row: TypeAlias = dict[str, Any]
 
 MOST_BATCHES = 60
 

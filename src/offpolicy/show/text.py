@@ -1,28 +1,35 @@
-"""Results as plain text: verdicts first, then the table of estimates, then how it was made."""
+"""Results as plain text, Markdown and LaTeX: verdicts first, then the table of estimates, then how it was made."""
 
 from __future__ import annotations
 
 import math
+import re
 import textwrap
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from offpolicy._document import Code, Facts, Figures, Markup, Paragraph, Picture, Table
 from offpolicy._progress import track
 from offpolicy._visible import visible
 from offpolicy.errors import NotIdentifiedError
-from offpolicy.inference.change import change
-from offpolicy.inference.display import align
-from offpolicy.inference.figures import level_text, plural_of
+from offpolicy.inference.comparison import change
+from offpolicy.inference.figures import align, level_text, plain, plural_of
 from offpolicy.logs.words import DETAIL, unit_word
 from offpolicy.policies.target import LOGGING_POLICY
 from offpolicy.show.answer import answers, best_policies
+from offpolicy.show.document import Document, digest, versions
+from offpolicy.show.parts import gap
+from offpolicy.show.segments import segment_rows
 from offpolicy.show.tables import number_of_clusters
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from offpolicy._document import Block
     from offpolicy.evaluation.result import Evaluation
     from offpolicy.inference.estimate import Estimate
     from offpolicy.inference.intervals.sample import Interval
+    from offpolicy.show.segments import Column
+    from offpolicy.trust.gate import GateResult
 
 HEADINGS = ("policy", "estimator", "value", "std error", "{level} interval", "vs current", "n")
 WIDTH = 100
@@ -40,10 +47,7 @@ def number(value: float, digits: int = 4) -> str:
 def cells(evaluation: Evaluation, level: float = 0.95) -> list[tuple[str, ...]]:
     """The result as rows of text."""
     logged = evaluation.logged
-    own = {
-        (policy, e.name): evaluation[policy, e.name] for policy in evaluation.policies for e in evaluation.estimators
-    }
-    rows = [((LOGGING_POLICY, "mean"), logged), *own.items()]
+    rows = [((LOGGING_POLICY, "mean"), logged), *((key, evaluation[key]) for key in _keys(evaluation))]
     out: list[tuple[str, ...]] = []
     with track("intervals", len(rows)) as advance:
         for names, e in rows:
@@ -212,8 +216,153 @@ def verdict_lines(evaluation: Evaluation, level: float = 0.95) -> Iterable[str]:
 def whole(evaluation: Evaluation, level: float = 0.95) -> str:
     """What print() shows."""
     head = [metrics_line(evaluation), *verdict_lines(evaluation, level), best_of(evaluation, level)]
-    return "\n".join([*filter(None, head), "", table(evaluation, level)])
+    return "\n".join([*filter(None, head), "", table(evaluation, level), *own_sections(Document(evaluation, level))])
 
+
+def own_sections(document: Document) -> Iterator[str]:
+    """Sections of your own as text: how to read each, its tables, and the numbers of its pictures."""
+    for section, policy in document.own("text"):
+        title = section.title + (f": {policy}" if policy else "")
+        yield f"\n{visible(title)}\n{wrapped(visible(unmarked(section.about)), '  ')}"
+        for block in section.body:
+            yield in_words(block, lambda texts: align(texts.headings, texts.texts, numbers=False))
+
+
+def in_words(block: Block, tabled: Callable[[Table], str]) -> str:
+    """A block where nothing can be drawn: a picture is its numbers."""
+    match block:
+        case Paragraph():
+            return wrapped(visible(unmarked(block.text)), "  ")
+        case Table():
+            return tabled(block)
+        case Figures():
+            return "\n".join(f"  {f.label}: {f.number} ({f.remark})" for f in block.figures)
+        case Facts():
+            return "\n".join(f"  {name}: {value}" for name, value in block.entries.items())
+        case Code():
+            return block.text
+        case Picture() | Markup():
+            return wrapped(block.about, "  ") + (f"\n{tabled(block.table)}" if block.table else "")
+
+
+def unmarked(text: str) -> str:
+    """A text without the marks of words that pages explain.
+
+    >>> unmarked("[weight|Weights] of rows")
+    'Weights of rows'
+    """
+    return re.sub(r"\[\w+\|([^\]]+)\]", r"\1", text)
+
+
+# -- Markdown, for a pull request or the summary of a pipeline's step -------------------------------------------------
+
+SPECIAL = re.compile(r"([\\`*_\[\]<>|#])")
+OUTCOMES = {"passed": "✅", "failed": "❌", "not enough evidence": "⚠️"}
+
+
+def escaped(text: str) -> str:
+    r"""Text that Markdown shows as it is, on one line.
+
+    >>> escaped("a|b <b>")
+    'a\\|b \\<b\\>'
+    """
+    return SPECIAL.sub(r"\\\1", visible(text))
+
+
+def _metric(document: Document) -> list[str]:
+    """Answers and estimates by one metric; under its name, where there are several."""
+    ev, level, lines = document.ev, document.level, []
+    if ev.asked.are_several:
+        lines += [f"### {escaped(ev.metric_name)} ({direction(ev)})", ""]
+    for answer in document.answers:
+        lines.append(f"- **{escaped(answer.policy)}: {answer.level}.** {escaped(answer.text)}")
+        lines += [
+            f"    - {escaped(f'{reason.text} {reason.remedy}'.strip())}"
+            for reason in answer.reasons
+            if reason.level != "ok"
+        ]
+    best = best_of(ev, level)
+    lines += ["", escaped(best)] if best else []
+    lines += ["", "<details><summary>Estimates</summary>", ""]
+    return [*lines, *_markdown_table(headings(level), cells(ev, level)), "", "</details>", ""]
+
+
+def _pareto(ev: Evaluation, level: float) -> list[str]:
+    """Policies by metrics."""
+    found = ev.pareto(level)
+    rows = [
+        (
+            policy,
+            *("{} ({})".format(*found.cell(policy, m)) for m in found.metrics),
+            ", ".join(found.dominated.get(policy, ())) or "none",
+        )
+        for policy in found.policies
+    ]
+    head = ["policy", *map(escaped, found.metrics), "worse in every metric than"]
+    return [*_markdown_table(head, rows), "", escaped(found.statement)]
+
+
+def _segments(ev: Evaluation, columns: Sequence[Column] | Column, level: float) -> list[str]:
+    """Every policy inside groups of rows."""
+    rows = [
+        (
+            r["policy"],
+            f"{r['column']}: {r['segment']}",
+            plain(r["value"]),
+            plain(r["logged"]),
+            gap(r["difference"], r["difference_low"], r["difference_high"], r["value"] / 100),
+            f"{r['n']:,}",
+        )
+        for r in segment_rows(ev, columns, level=level)
+    ]
+    head = ("policy", "segment", "value", "current policy", "difference", "n")
+    note = f"The {level_text(level)} intervals of a policy hold together."
+    return [*_markdown_table(head, rows), "", note]
+
+
+def _markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    return lines + ["| " + " | ".join(map(escaped, row)) + " |" for row in rows]
+
+
+def markdown(evaluation: Evaluation, level: float = 0.95, gates: Sequence[GateResult] = (), **asked: Any) -> str:
+    """Answer, gates, segments, estimates and origin of a result; ``asked`` are further fields of a `Document`."""
+    document = Document(evaluation, level, gates, **asked)
+    lines = [f"## {escaped(document.title or 'Off-policy evaluation')}", ""]
+    if gates:
+        lines += ["| gate | result | why |", "|---|---|---|"]
+        lines += [
+            f"| `{visible(g.expression).replace('|', '/').replace('`', ' ')}` | {OUTCOMES[g.outcome]} {g.outcome} "
+            f"| {escaped(g.why)} |"
+            for g in gates
+        ]
+        lines.append("")
+    for each in document.metrics():
+        lines += _metric(each)
+    if document.segments is not None:
+        lines += ["### By segment", "", *_segments(evaluation, document.segments, level), ""]
+    if document.is_of_several:
+        lines += ["### All metrics", "", *_pareto(evaluation, level), ""]
+    for section, policy in document.own("text"):
+        lines += [
+            f"### {escaped(section.title + (f': {policy}' if policy else ''))}",
+            "",
+            escaped(unmarked(section.about)),
+        ]
+        for block in section.body:
+            lines += [
+                "",
+                in_words(block, lambda t: "\n".join(_markdown_table(list(map(escaped, t.headings)), t.texts))),
+            ]
+        lines.append("")
+    lines.append(f"Log digest `{digest(evaluation)}`, offpolicy {versions()['offpolicy']}.")
+    if evaluation.origin is not None and evaluation.origin.command:
+        command = visible(evaluation.origin.command).replace("```", "` ` `")
+        lines += ["", "```", command, "```"]
+    return "\n".join(lines) + "\n"
+
+
+# -- LaTeX ------------------------------------------------------------------------------------------------------------
 
 LATEX = {"&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}", "−": "$-$", "—": "---"}
 

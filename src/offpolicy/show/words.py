@@ -15,7 +15,7 @@ from offpolicy.logs.words import unit_word
 
 if TYPE_CHECKING:
     from offpolicy.evaluation.result import Evaluation
-    from offpolicy.inference.change import Change
+    from offpolicy.inference.comparison import Change
     from offpolicy.inference.estimate import Estimate
     from offpolicy.inference.intervals.sample import Interval
 

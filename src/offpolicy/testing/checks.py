@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from offpolicy._arguments import checks_arguments
+from offpolicy.decide.online.own import as_array, fresh
 from offpolicy.errors import ModelError, OffPolicyError, UsageError, first_rows
 from offpolicy.logs.actions import action_list
 from offpolicy.logs.layout import Layout
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     from offpolicy._arguments import Rows
     from offpolicy._arrays import Array, Floats, Ints
+
 
 ROWS, RELATIVE, ABSOLUTE = 80, 1e-6, 1e-8
 UNITS, CLOSE = 60, 1e-9
@@ -275,3 +277,52 @@ def _same_scores(estimator: Estimator, one: Array, other: Array, when: str) -> N
     differs = ~np.isclose(one, other, rtol=CLOSE, atol=CLOSE, equal_nan=True)
     if differs.any():
         raise UsageError(f"the score of {estimator.name!r} gives other numbers {when}: {first_rows(differs, other)}.")
+
+
+@checks_arguments
+def check_learner(learner: Any) -> None:
+    """Check that a learner can be replayed: it acts before and after it has seen data, and keeps to its contract.
+
+    A copy is bound to three actions. It has to give (n, K) probabilities before any update and after two updates, the
+    same ones when asked twice, and the same ones for a row whichever others are asked with it. The learner that was
+    passed has to be left as it was.
+
+    Parameters
+    ----------
+    learner
+        An object with ``probabilities(context)`` and ``update(context, action, reward, propensity)``.
+
+    Raises
+    ------
+    UsageError
+        That says which promise is not kept.
+
+    Examples
+    --------
+    >>> import offpolicy as op
+    >>> op.testing.check_learner(op.learners.LinUCB())
+    """
+    name, actions = type(learner).__name__, ("a", "b", "c")
+    rng = np.random.default_rng(0)
+    context = rng.normal(size=(UNITS, 2))
+    own, other = fresh(learner, actions), fresh(learner, actions)
+    for update in range(3):
+        p = check_rows(own.probabilities(context), (UNITS, 3), name)
+        _same(p, own.probabilities(context), f"{name} gives other probabilities when asked again")
+        alone = np.vstack([own.probabilities(context[:7]), own.probabilities(context[7:])])
+        _same(p, alone, f"{name} gives a row other probabilities when other rows are asked with it")
+        if update < 2:
+            action = as_array(np.array(actions, dtype=object)[rng.integers(3, size=UNITS)])
+            reward = (rng.random(UNITS) < 0.3 + 0.3 * (action == "b")) * 1.0
+            own.update(context, action, reward, np.full(UNITS, 1 / 3))
+    first = check_rows(other.probabilities(context), (UNITS, 3), name)
+    untouched = fresh(learner, actions).probabilities(context)
+    _same(first, untouched, f"{name} shares what it learns with copies of itself")
+
+
+def _same(a: Any, b: Any, what: str) -> None:
+    gap = np.abs(np.asarray(a) - np.asarray(b)).max()
+    if gap > AGREEMENT:
+        raise UsageError(
+            f"{what}: they differ by up to {gap:.3g}. probabilities() must depend on its row and on the updates alone."
+        )

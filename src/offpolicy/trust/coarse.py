@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from offpolicy.columns.names import OWN
 from offpolicy.inference.intervals.tails import effective_size
 from offpolicy.trust.finding import Finding, judged, not_applicable
 from offpolicy.trust.moments import mean_z, two_sided
@@ -73,11 +74,11 @@ class Comparison:
 def compared(view: View) -> Comparison | None:
     """Both ratios of one policy on one log; None where the exact one is not known."""
     columns = view.problem.columns
-    own = columns.get(("own", "pi_b"))
+    own = columns.get((OWN, "pi_b"))
     if own is None or not view.decisions.layout.is_single:
         return None
     # Ratios of the logged actions themselves.
-    d, exact = view.decisions, (columns["own", "pi_e", view.target.name] / own)[view.rows]
+    d, exact = view.decisions, (columns[OWN, "pi_e", view.target.name] / own)[view.rows]
     left: Floats
     if view.value_split is None:
         left = d.reward - view.units.mean(d.reward)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import html
 from typing import TYPE_CHECKING
 
-from offpolicy.inference.display import small_table
-from offpolicy.inference.figures import capitalized, plain
+from offpolicy.inference.figures import capitalized, plain, small_table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

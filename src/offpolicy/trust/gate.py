@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from offpolicy._visible import visible
-from offpolicy.inference.change import has_lift
+from offpolicy.inference.comparison import has_lift
 from offpolicy.inference.family import adjusted
 from offpolicy.inference.figures import level_text
 from offpolicy.inference.intervals.sample import check_level

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from offpolicy.inference.intervals.tails import effective_size
-from offpolicy.inference.units import Units
+from offpolicy.inference.score_table import Units
 from offpolicy.logs.words import decision_word, unit_word
-from offpolicy.scores.look_back import ENOUGH_EPISODES, ENOUGH_SHARE
+from offpolicy.scores.blend import ENOUGH_EPISODES, ENOUGH_SHARE
 from offpolicy.trust.finding import Finding, judged, not_applicable
 
 if TYPE_CHECKING:

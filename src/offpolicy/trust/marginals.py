@@ -18,10 +18,9 @@ import numpy as np
 
 from offpolicy.inference.figures import capitalized
 from offpolicy.scores import formulas as scores
-from offpolicy.scores.blend import BARELY, products_supported
+from offpolicy.scores.blend import BARELY, ladder, products_supported
 from offpolicy.scores.catalog import ALL, AUTO_EPISODES, Estimator
-from offpolicy.scores.look_back import ladder
-from offpolicy.scores.missed import ratios_alone
+from offpolicy.scores.tuning import ratios_alone
 from offpolicy.trust.finding import Finding, judged, not_applicable
 from offpolicy.trust.significance import z_score
 
@@ -29,8 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from offpolicy._arrays import Floats
+    from offpolicy.scores.blend import Rung
     from offpolicy.scores.decisions import Decisions
-    from offpolicy.scores.look_back import Rung
     from offpolicy.trust.thresholds import Level
     from offpolicy.trust.view import View
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import special
 
-from offpolicy.inference.units import Units
+from offpolicy.inference.score_table import Units
 from offpolicy.trust.attraction import attraction
 from offpolicy.trust.finding import Finding, judged, not_applicable
 from offpolicy.trust.thresholds import THRESHOLDS

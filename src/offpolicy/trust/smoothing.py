@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from offpolicy.columns.names import APART
 from offpolicy.inference.bend import Bend, agreed, bend, width_of
 from offpolicy.scores import formulas as scores
 from offpolicy.scores.catalog import BEHAVIOR, BOTH, Estimator, headline
@@ -48,7 +49,7 @@ def break_finding(view: View) -> Finding:
 
 def bent(problem: Problem, target: Target, estimator: Estimator) -> Bend | None:
     """Whether the mean reward breaks at the number that a policy names; None where that cannot be told."""
-    name = ("apart", target.values_of)
+    name = (APART, target.values_of)
     if name not in problem.columns:
         return None
     modeled = "value" in estimator.needs and estimator.emphasis is None
@@ -73,7 +74,7 @@ def finding(estimates: Mapping[str, Estimate], estimators: Sequence[Estimator]) 
     smooth = [
         e
         for e in estimators
-        if e.name in estimates and estimates[e.name].finer is not None and estimates[e.name].is_defined
+        if e.name in estimates and estimates[e.name].smoothed is not None and estimates[e.name].is_defined
     ]
     if not smooth:
         return None

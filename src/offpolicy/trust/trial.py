@@ -29,18 +29,18 @@ from typing import TYPE_CHECKING
 from scipy import special
 
 from offpolicy._visible import printable
-from offpolicy.inference.change import has_lift
+from offpolicy.inference.comparison import has_lift
 from offpolicy.inference.figures import count, percent, plain, plural_of
 from offpolicy.inference.intervals.evidence import two_values
-from offpolicy.inference.intervals.power import trial_for_means
 from offpolicy.inference.intervals.rules import NORMAL_QUANTILE
-from offpolicy.inference.registry import is_balanced
+from offpolicy.inference.intervals.wald import trial_for_means
+from offpolicy.inference.registry import declared
 from offpolicy.logs.words import unit_word
 from offpolicy.trust.significance import ROUNDING
 
 if TYPE_CHECKING:
     from offpolicy.evaluation.result import Evaluation
-    from offpolicy.inference.change import Change
+    from offpolicy.inference.comparison import Change
     from offpolicy.inference.estimate import Estimate
 
 TEST_LEVEL, TEST_POWER = 0.95, 0.8
@@ -185,7 +185,7 @@ def _standing_out(change: Change) -> tuple[float, float]:
     if not min(near, alone, gap.std_error) > 0:
         return MOST, NORMAL_QUANTILE
     error = gap.std_error
-    if own.sufficient and not is_balanced(own):
+    if own.sufficient and not declared(own).balanced:
         error = alone / float(special.ndtri(0.5 + interval.level / 2))
     return min(abs(gap.value) / error, MOST), near / error
 

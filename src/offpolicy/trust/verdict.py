@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from offpolicy._visible import printable, visible
 from offpolicy.errors import UnknownNameError, UsageError, did_you_mean
-from offpolicy.inference.change import Change
+from offpolicy.inference.comparison import Change
 from offpolicy.inference.figures import capitalized, level_text
 from offpolicy.scores.catalog import headline
 from offpolicy.trust.assumption import assumption, bounds_sentence, grounds, of_policy

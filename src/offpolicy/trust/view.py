@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from offpolicy._arrays import Array, Bools, Floats, Ints
     from offpolicy.evaluation.problem import Problem
     from offpolicy.inference.reach import Reach
-    from offpolicy.inference.units import Units
+    from offpolicy.inference.score_table import Units
     from offpolicy.policies.target import Target
     from offpolicy.scores.decisions import Decisions
     from offpolicy.splits.folds import Split

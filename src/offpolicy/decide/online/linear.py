@@ -11,7 +11,7 @@ from scipy import special
 from offpolicy.decide.online.own import Labels, as_pandas, check_positive, check_share, codes_of, explored, greedy
 from offpolicy.errors import PolicyError, UsageError
 from offpolicy.logs.frame import is_frame
-from offpolicy.models.fitting.plain import PlainTable
+from offpolicy.models.fitting.encode import PlainTable
 from offpolicy.policies.context import n_rows
 from offpolicy.policies.distribution import eligibility, uniform
 from offpolicy.policies.protocol import bound

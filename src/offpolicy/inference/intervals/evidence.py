@@ -27,8 +27,8 @@ from offpolicy.inference.intervals.tails import effective_size, tail_index
 
 if TYPE_CHECKING:
     from offpolicy._arrays import Ints
-    from offpolicy.inference.intervals.pool import Pool
     from offpolicy.inference.intervals.sample import Floats, Sample
+    from offpolicy.inference.intervals.tails import Pool
 
 NO_FOURTH_MOMENT = 0.25  # Pareto index from which on a variance cannot be estimated well
 MOST_LEVELS, WELL_FILLED = 20, 100  # levels of rewards, and units at each end, that show a range

@@ -13,15 +13,18 @@ at the θ just found (Dinkelbach's iteration), which converges quadratically.
 from __future__ import annotations
 
 import math
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from scipy import special
 
 from offpolicy.errors import DataError, UsageError, first_rows
-from offpolicy.inference.intervals.roots import increasing_root
 from offpolicy.inference.intervals.sample import Floats, Interval, Sample, check_level
 from offpolicy.inference.intervals.wald import NO_VARIATION
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 
 Unit: TypeAlias = tuple[float, float]  # numerator and denominator of an unseen unit
 
@@ -214,3 +217,34 @@ def _tilt(g: Floats, c: Floats, slack: float, ceiling: float | None) -> tuple[Fl
     u = math.exp(-s)
     tilt = share / (u + (1 - u) * gap)
     return tilt / tilt.sum(), 0.0
+
+
+def increasing_root(
+    function: Callable[[float], tuple[float, float]],
+    low: float,
+    high: float,
+    start: float,
+    *,
+    tolerance: float = 1e-13,
+    steps: int = 200,
+) -> float:
+    """Solve f(x) = 0 on [low, high] for an increasing f given as (value, derivative).
+
+    The ends are not evaluated: when f has no sign change the search ends at the nearer end.
+    """
+    x = min(max(start, low), high)
+    for _ in range(steps):
+        value, slope = function(x)
+        if value == 0:
+            return x
+        if value < 0:
+            low = x
+        else:
+            high = x
+        step = x - value / slope if slope > 0 else low
+        # A step outside the bracket means that the local slope misleads: halve instead.
+        nxt = step if low < step < high else 0.5 * (low + high)
+        if abs(nxt - x) <= tolerance * max(abs(nxt), 1e-300) or high - low <= 0:
+            return nxt
+        x = nxt
+    return x

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scipy import special
 
 from offpolicy.errors import UsageError
-from offpolicy.inference.intervals.binary import clopper_pearson
-from offpolicy.inference.intervals.concentration import empirical_bernstein
+from offpolicy.inference.intervals.betting import confidence_sequence
 from offpolicy.inference.intervals.evidence import (
     Evidence,
     carried_by,
@@ -19,14 +18,16 @@ from offpolicy.inference.intervals.evidence import (
     lumps,
     weighted_spread,
 )
+from offpolicy.inference.intervals.exact import clopper_pearson, empirical_bernstein
 from offpolicy.inference.intervals.likelihood import bounded_likelihood, cautious_likelihood, empirical_likelihood
 from offpolicy.inference.intervals.sample import Interval
-from offpolicy.inference.intervals.sequence import confidence_sequence
 from offpolicy.inference.intervals.tails import HEAVY_TAIL, tail_index, tail_is_visible
 from offpolicy.inference.intervals.wald import normal, student
 from offpolicy.inference.intervals.weight_likelihood import cressie_read
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from offpolicy.inference.intervals.sample import Sample
 
 SMOOTH = 0.10
@@ -180,11 +181,33 @@ def automatic(sample: Sample, evidence: Evidence | None = None, level: float = 0
     """
     evidence = (evidence or Evidence()).completed().settled(sample)
     method, reason, sufficient = choose(sample, evidence, level)
-    if method == "none":
-        return Interval(-math.inf, math.inf, level, method, reason, sufficient=False)
-    heavy = bool(evidence.heavy) and method == "cautious-likelihood"
-    interval = by_name(method, sample, evidence, max(level, LEAST_OF_HEAVY) if heavy else level)
+    heavy = bool(evidence.heavy) and RULES[method].extrapolates
+    interval = RULES[method].make(sample, evidence, max(level, LEAST_OF_HEAVY) if heavy else level)
     return replace(interval, note=reason, sufficient=sufficient, level=level)
+
+
+class Rule(NamedTuple):
+    """How a method that `choose` names is made, and what it declares.
+
+    Attributes
+    ----------
+    make : callable
+        From scores, evidence and level to an interval.
+    needs : tuple of {"rewards", "weights"}
+        Whose range has to be known.
+    of_value : bool
+        Whether it is made from weights and rewards, and so about the value of one policy.
+    wald : bool
+        Whether it is value ± critical value · standard error.
+    extrapolates : bool
+        Whether it guesses from the scores seen how far others may lie.
+    """
+
+    make: Callable[[Sample, Evidence, float], Interval]
+    needs: tuple[str, ...] = ()
+    of_value: bool = False
+    wald: bool = False
+    extrapolates: bool = False
 
 
 def by_name(method: str, sample: Sample, evidence: Evidence | None = None, level: float = 0.95) -> Interval:
@@ -194,25 +217,55 @@ def by_name(method: str, sample: Sample, evidence: Evidence | None = None, level
     >>> by_name("t", Sample.of_mean([0.0, 1.0, 2.0])).method
     't'
     """
-    evidence = (evidence or Evidence()).completed()
-    if method == "bounded-likelihood":
-        ends, skewness = extremes(sample, evidence), lumps(sample, evidence)[1]
-        return bounded_likelihood(sample, level, unseen=ends, skewness=skewness)
-    if method in {"clopper-pearson", "confidence-sequence", "cressie-read"}:
-        return holding(_from_weights(method, evidence, level), sample.estimate)
-    if method == "empirical-likelihood":
-        return empirical_likelihood(sample, level, low=evidence.score_low, high=evidence.score_high)
-    if method == "empirical-bernstein":
-        low, high = (_given("score_low", evidence.score_low), _given("score_high", evidence.score_high))
-        return empirical_bernstein(sample, level, low=low, high=high)
-    if method == "cautious-likelihood":
-        pool = evidence.pool
-        unseen = None if pool is None else (pool.low, pool.high)
-        return cautious_likelihood(sample, level, unseen=unseen)
-    simple = {"t": student, "normal": normal}
-    if method not in simple:
+    if method not in RULES:
         raise UsageError(f"No automatic interval method is called {method!r}.")
-    return simple[method](sample, level)
+    return RULES[method].make(sample, (evidence or Evidence()).completed(), level)
+
+
+def _within_range(sample: Sample, evidence: Evidence, level: float) -> Interval:
+    ends, skewness = extremes(sample, evidence), lumps(sample, evidence)[1]
+    return bounded_likelihood(sample, level, unseen=ends, skewness=skewness)
+
+
+def _beyond_seen(sample: Sample, evidence: Evidence, level: float) -> Interval:
+    pool = evidence.pool
+    return cautious_likelihood(sample, level, unseen=None if pool is None else (pool.low, pool.high))
+
+
+def _of_scores(sample: Sample, evidence: Evidence, level: float) -> Interval:
+    low, high = _given("score_low", evidence.score_low), _given("score_high", evidence.score_high)
+    return empirical_bernstein(sample, level, low=low, high=high)
+
+
+def _from_weights(method: Callable[..., Interval], *, bounded: bool = False) -> Callable[..., Interval]:
+    """An interval of E[w r] from weights and rewards alone, widened to hold the estimate."""
+
+    def make(sample: Sample, evidence: Evidence, level: float) -> Interval:
+        if evidence.weights is None or evidence.rewards is None:
+            raise UsageError(f"{method.__name__.replace('_', '-')!r} needs the weights and rewards of the units.")
+        low, high = _given("reward_low", evidence.reward_low), _given("reward_high", evidence.reward_high)
+        top = _given("weight_high", evidence.weight_high) if bounded else evidence.weight_high
+        ends: dict[str, Any] = {"weight_high": top, "reward_low": low, "reward_high": high}
+        made = method(weights=evidence.weights, rewards=evidence.rewards, count=evidence.count, level=level, **ends)
+        return holding(made, sample.estimate)
+
+    return make
+
+
+RULES = {
+    "normal": Rule(lambda sample, _, level: normal(sample, level), wald=True),
+    "t": Rule(lambda sample, _, level: student(sample, level), wald=True),
+    "empirical-likelihood": Rule(
+        lambda sample, known, level: empirical_likelihood(sample, level, low=known.score_low, high=known.score_high)
+    ),
+    "cautious-likelihood": Rule(_beyond_seen, extrapolates=True),
+    "bounded-likelihood": Rule(_within_range, ("rewards",)),
+    "cressie-read": Rule(_from_weights(cressie_read, bounded=True), ("rewards", "weights"), of_value=True),
+    "clopper-pearson": Rule(_from_weights(clopper_pearson), ("rewards",), of_value=True),
+    "confidence-sequence": Rule(_from_weights(confidence_sequence), ("rewards",), of_value=True),
+    "empirical-bernstein": Rule(_of_scores),
+    "none": Rule(lambda _, __, level: Interval(-math.inf, math.inf, level, "none", sufficient=False)),
+}
 
 
 def _unbounded_tail(evidence: Evidence) -> float | None:
@@ -245,7 +298,7 @@ def _exact(sample: Sample, evidence: Evidence, why: str, *, few: bool) -> Choice
     ranges = f"{why}; the ranges of weights and rewards are known"
     if evidence.bounded_weights and evidence.units > 1 and few:
         return Choice("cressie-read", ranges)
-    if evidence.bounded_rewards and not few and _least_bad(sample) == "cautious-likelihood":
+    if evidence.bounded_rewards and not few and _is_usable(sample):
         return Choice("bounded-likelihood", ranges)
     if evidence.is_value and evidence.bounded_rewards:
         return Choice("confidence-sequence", f"{why}; rewards are bounded")
@@ -265,34 +318,24 @@ def _skewed(sample: Sample, evidence: Evidence, why: str) -> Choice:
     if evidence.bounded_scores and float(sample.denominator.min()) >= 0:
         return Choice("empirical-likelihood", f"{why}; the scores have a known range")
     thin = _is_thin(sample, evidence)
-    if evidence.bounded_rewards and not thin and _least_bad(sample) == "cautious-likelihood":
+    if evidence.bounded_rewards and not thin and _is_usable(sample):
         return Choice("bounded-likelihood", f"{why}; the ranges of weights and rewards are known")
     return _likely(sample, why, enough=True)
 
 
 def _likely(sample: Sample, why: str, *, enough: bool) -> Choice:
-    method = _least_bad(sample)
-    if enough and method == "cautious-likelihood":
-        return Choice(method, f"{why}; their range is not known")
-    return Choice(method, f"{INSUFFICIENT}: {why}", sufficient=False)
+    if enough and _is_usable(sample):
+        return Choice("cautious-likelihood", f"{why}; their range is not known")
+    return Choice(_least_bad(sample), f"{INSUFFICIENT}: {why}", sufficient=False)
+
+
+def _is_usable(sample: Sample) -> bool:
+    """Whether a likelihood can be made of it."""
+    return sample.total > 1 and float(sample.denominator.min()) >= 0
 
 
 def _least_bad(sample: Sample) -> str:
-    usable = sample.total > 1 and float(sample.denominator.min()) >= 0
-    return "cautious-likelihood" if usable else "normal"
-
-
-def _from_weights(method: str, evidence: Evidence, level: float) -> Interval:
-    if evidence.weights is None or evidence.rewards is None:
-        raise UsageError(f"{method!r} needs the weights and rewards of the units.")
-    w, r, count, top = evidence.weights, evidence.rewards, evidence.count, evidence.weight_high
-    low, high = (_given("reward_low", evidence.reward_low), _given("reward_high", evidence.reward_high))
-    if method == "clopper-pearson":
-        return clopper_pearson(r, w, count, level, weight_high=top, reward_low=low, reward_high=high)
-    if method == "confidence-sequence":
-        return confidence_sequence(w, r, count, level, weight_high=top, reward_low=low, reward_high=high)
-    top = _given("weight_high", top)
-    return cressie_read(w, r, count, level, weight_high=top, reward_low=low, reward_high=high)
+    return "cautious-likelihood" if _is_usable(sample) else "normal"
 
 
 def holding(interval: Interval, value: float) -> Interval:

@@ -23,8 +23,8 @@ from offpolicy.models.behavior.behavior import (
     share_of_unseen,
 )
 from offpolicy.models.fitting.encode import LinearDesign
-from offpolicy.models.fitting.quiet import quiet
-from offpolicy.models.fitting.training import Part, held_out
+from offpolicy.models.fitting.learners import quiet
+from offpolicy.models.fitting.tables import TrainingRows, held_out
 from offpolicy.models.rewards.boosted import PARAMETERS, has_lightgbm, lightgbm
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ TINY = 1e-9
 MOST_ACTIONS = 30  # of trees, which are as many again for each action
 
 
-def take(data: BehaviorData, part: Part) -> BehaviorData:
+def take(data: BehaviorData, part: TrainingRows) -> BehaviorData:
     """Chosen training rows."""
     batch = None if data.batch is None else data.batch[part.rows]
     X, action = data.X.rows(part.rows), data.action[part.rows]
@@ -173,7 +173,7 @@ class BoostedBehavior:
         if len(data.action) > TREE_ROWS:
             rows = np.sort(np.random.default_rng(seed).permutation(len(data.action))[:TREE_ROWS])
             weight = None if data.weight is None else data.weight[rows]
-            some = take(data, Part(rows, weight, None if data.count is None else data.count[rows]))
+            some = take(data, TrainingRows(rows, weight, None if data.count is None else data.count[rows]))
         model = lightgbm().train(_parameters(data, seed), _dataset(some, start), self.rounds)
         return _Boosted(start, model, start.floor)
 

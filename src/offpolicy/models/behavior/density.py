@@ -20,7 +20,7 @@ from offpolicy._arguments import checks_arguments
 from offpolicy.errors import ModelError
 from offpolicy.models.fitting.encode import LinearDesign
 from offpolicy.models.fitting.learners import fitted, is_classifier, is_learner, learner_input, one_each
-from offpolicy.models.fitting.training import held_out
+from offpolicy.models.fitting.tables import held_out
 
 if TYPE_CHECKING:
     from collections.abc import Callable

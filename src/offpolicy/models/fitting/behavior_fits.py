@@ -1,4 +1,4 @@
-"""π_b of logged actions, fitted out of fold where it was not logged; for single decisions and episodes."""
+"""π_b of logged actions, fitted out of fold where it was not logged: probabilities, or densities of numbers."""
 
 from __future__ import annotations
 
@@ -12,15 +12,14 @@ from offpolicy._threads import few_threads
 from offpolicy.errors import ModelError, first_rows
 from offpolicy.models.behavior.auto_behavior import AutoBehavior
 from offpolicy.models.behavior.behavior import BehaviorData, BehaviorModel, FittedBehavior, floor_at
+from offpolicy.models.behavior.density import DensityData, as_density_model
 from offpolicy.models.behavior.exploring import ExploringLogit
 from offpolicy.models.behavior.logging_policy import LoggingPolicy, is_given, is_known
 from offpolicy.models.behavior.resolve import as_behavior_model
 from offpolicy.models.behavior.sees_targets import with_targets
 from offpolicy.models.behavior.state_shares import StateShares
-from offpolicy.models.fitting.density_fits import DensityFits
-from offpolicy.models.fitting.predicted import Behavior
-from offpolicy.models.fitting.store import BEHAVIOR, FitStore, seed_of
-from offpolicy.models.fitting.training import merged
+from offpolicy.models.fitting.store import BEHAVIOR, Behavior, FitStore, note_of, seed_of
+from offpolicy.models.fitting.tables import abilities, merged
 from offpolicy.models.values.fitted_q import with_time
 from offpolicy.policies.blocks import blocks
 
@@ -29,12 +28,14 @@ if TYPE_CHECKING:
 
     from offpolicy._arrays import Floats, Ints
     from offpolicy.logs.log import Log
+    from offpolicy.models.behavior.density import DensityModel, FittedDensity
     from offpolicy.models.fitting.tables import Tables
     from offpolicy.policies.coarse import Cells
     from offpolicy.policies.target import Target
     from offpolicy.splits.folds import Folds, Part, Split
 
 SUM_TOLERANCE = 1e-4  # single precision
+ROWS = 250_000
 LEANING = 1_000  # actions up to which the logging policy is looked at inside cells
 
 
@@ -42,7 +43,7 @@ LEANING = 1_000  # actions up to which the logging policy is looked at inside ce
 class BehaviorFits:
     """π_b of one log (or of a block of it) in every split.
 
-    Where ratios are of cells, ``log`` and ``targets`` are those of cells, and ``fine`` is the log of actions.
+    ``log`` and ``targets`` are those of what ratios are of, actions or cells; ``fine`` is the log of actions.
     """
 
     log: Log
@@ -51,15 +52,15 @@ class BehaviorFits:
     seed: int
     store: FitStore
     tables: Tables
-    targets: tuple[Target, ...] = ()
-    fine: Any = None
+    targets: tuple[Target, ...]
+    fine: Log
     cells: Cells | None = None
 
     @property
     def is_known(self) -> bool:
         """Whether the logged propensities are used as they are, or those of cells follow from what was logged."""
         return is_known(
-            self.spec, of_ratios=self.log.propensity is not None, of_actions=self._actions.propensity is not None
+            self.spec, of_ratios=self.log.propensity is not None, of_actions=self.fine.propensity is not None
         )
 
     @property
@@ -67,15 +68,10 @@ class BehaviorFits:
         """Whether nothing is fitted."""
         return is_given(self.spec, known=self.is_known)
 
-    @property
-    def _actions(self) -> Any:
-        """The log of actions, whatever ratios are of."""
-        return self.log if self.fine is None else self.fine
-
     @cached_property
     def _asked(self) -> tuple[Floats, Floats]:
         assert isinstance(self.spec, LoggingPolicy)
-        return self.spec.of_logged(self._actions, self.cells)
+        return self.spec.of_logged(self.fine, self.cells)
 
     @cached_property
     def of_actions(self) -> Floats | None:
@@ -83,9 +79,8 @@ class BehaviorFits:
         if isinstance(self.spec, LoggingPolicy):
             return self._asked[0]
         if isinstance(self.spec, np.ndarray):
-            return given_behavior(self.spec, self._actions)
-        logged: Floats | None = self._actions.propensity if self.spec is None else None
-        return logged
+            return given_behavior(self.spec, self.fine)
+        return self.fine.propensity if self.spec is None else None
 
     @cached_property
     def leaning(self) -> Floats | None:
@@ -93,7 +88,7 @@ class BehaviorFits:
 
         None where it is not known of all actions, or where these are so many that asking again takes long.
         """
-        log, cells = self._actions, self.cells
+        log, cells = self.fine, self.cells
         given = log.distribution if self.spec is None else self.spec
         known = isinstance(given, np.ndarray | LoggingPolicy)
         if cells is None or not known or len(log.actions) > LEANING:
@@ -113,7 +108,7 @@ class BehaviorFits:
         if self.is_known:
             return Behavior(log.propensity)
         if isinstance(self.spec, np.ndarray):
-            own = given_behavior(self.spec, self._actions)
+            own = given_behavior(self.spec, self.fine)
             return Behavior(own if self.cells is None else self._of_cells(self.spec))
         out = np.full(len(log.action), np.nan)
         raised = np.zeros(len(log.action), dtype=bool)
@@ -124,8 +119,8 @@ class BehaviorFits:
                 continue
             basis = self._basis(part)
             out[scored], raised[scored] = self._predicted(basis, scored)
-            said[getattr(self.fit(basis), "note", "")] = None
-        return Behavior(out, raised, "; ".join(filter(None, said)))
+            said[note_of(self.fit(basis))] = None
+        return Behavior(out, None if log.is_continuous else raised, "; ".join(filter(None, said)))
 
     def _of_cells(self, matrix: Floats) -> Floats:
         """π_b of the logged cells out of an (n, K) array."""
@@ -144,19 +139,18 @@ class BehaviorFits:
 
     def _basis(self, part: Part) -> Part:
         """What π_b of a part's scored decisions is fitted to: its training units, or all for a model that counts."""
-        everyone = getattr(self.model, "counts_everyone", False)
-        return self.folds.parts("full", 0)[0] if everyone else part
+        return self.folds.parts("full", 0)[0] if abilities(self.model).counts_everyone else part
 
-    def fit(self, part: Part) -> FittedBehavior:
+    def fit(self, part: Part) -> Any:
         """The model fitted on the training units of a part."""
-        model = self.model
-        fit: FittedBehavior = self.store.get((BEHAVIOR, *part.key), partial(self._fit, model, part))
-        return fit
+        return self.store.get((BEHAVIOR, *part.key), partial(self._fit, self.model, part))
 
     @property
-    def model(self) -> BehaviorModel:
+    def model(self) -> BehaviorModel | DensityModel:
         """What is fitted; for episodes shares per discrete state, or an agent that explores."""
         log, spec = self.log, self.spec
+        if log.is_continuous:
+            return as_density_model(spec)
         episodes = log.leads_on and not log.layout.is_single
         if episodes and log.is_discrete:
             if spec is None or (isinstance(spec, str) and spec == "shares"):
@@ -169,10 +163,12 @@ class BehaviorFits:
         """Decisions that a split scores with π_b of all their actions, block by block, where that is known."""
         log = self.log
         given = log.distribution if self.spec is None else self.spec
+        if log.is_continuous:
+            return  # numbers have no table of probabilities
         if isinstance(given, np.ndarray | LoggingPolicy):
             scored = [log.layout.rows_of(part.score) for part in self.folds.parts(split, 0)]
             rows = np.sort(np.concatenate(scored))
-            for block in blocks(len(rows), len(self._actions.actions)):
+            for block in blocks(len(rows), len(self.fine.actions)):
                 matrix = self._matrix(given, rows[block])
                 coarse = self.cells is not None and self.spec is not None
                 yield rows[block], self.cells.sums(matrix) if coarse and self.cells else matrix
@@ -183,8 +179,8 @@ class BehaviorFits:
     def _matrix(self, given: Any, rows: Ints) -> Floats:
         if isinstance(given, np.ndarray):
             return np.asarray(given[rows])
-        target = given.target(self._actions)
-        context = self._actions.context
+        target = given.target(self.fine)
+        context = self.fine.context
         asked: Floats = target.probabilities(context.positions(rows) if target.shares_context else rows)
         return asked
 
@@ -209,8 +205,8 @@ class BehaviorFits:
         fit = self.fit(part)
         groups = groups_of(self.model, self.log, rows)
         with few_threads(len(rows)):
-            p = self._logged_probability(fit, rows, groups)
-        logged = self._actions.propensity
+            p = self._density(fit, rows) if self.log.is_continuous else self._probability(fit, rows, groups)
+        logged = self.fine.propensity
         if self.cells is not None and self.spec is None and logged is not None:
             # A cell is at least as likely as the action of it that was logged, and as likely where it is alone.
             alone = self.cells.single[self.log.action[rows]]
@@ -220,12 +216,16 @@ class BehaviorFits:
         impossible = p <= 0
         return np.where(impossible, floor_at(fit, groups), p), impossible
 
-    def _fit(self, model: Any, part: Part) -> FittedBehavior:
-        log = self.log
+    def _fit(self, model: Any, part: Part) -> Any:
+        log, seed = self.log, seed_of(self.seed, BEHAVIOR, part.key)
         rows = log.layout.rows_of(part.training)
         weight, count = self.tables.mass(rows), self.tables.count(rows)
+        if log.is_continuous:
+            density = DensityData(self._table(model, rows), log.action[rows], weight, log.action_range)
+            with few_threads(len(rows)):
+                return model.fit_density(density, seed)
         groups = groups_of(model, log, rows)
-        if self.tables.merges(model) and not getattr(model, "sees_targets", False):
+        if self.tables.merges(model) and not abilities(model).sees_targets:
             columns = (self.tables.codes, log.action, *((log.batch,) if log.has_batches else ()))
             rows = rows[np.lexsort([column[rows] for column in reversed(columns)])]
             each = merged(columns, rows, *self.tables.both(rows))
@@ -241,22 +241,21 @@ class BehaviorFits:
             None if log.layout.is_single else log.layout.unit[rows],
         )
         with few_threads(len(rows)):
-            fit: FittedBehavior = model.fit_behavior(data, seed_of(self.seed, BEHAVIOR, part.key))
-        return fit
+            return model.fit_behavior(data, seed)
 
     def _table(self, model: Any, rows: Ints) -> Any:
         """What a behavior model sees of some decisions."""
-        context = self.log.context
-        if getattr(model, "wants_native", False):
+        context, able = self.log.context, abilities(model)
+        if able.wants_native:
             return context.native(context.positions(rows))
         table = self.tables.rows(model, context.positions(rows))
-        if getattr(model, "sees_targets", False):
+        if able.sees_targets:
             table = with_targets(table, self.targets, context, rows)
-        if getattr(model, "sees_step", False):
+        if able.sees_step:
             table = with_time(table, self.log.layout.step[rows])
         return table
 
-    def _logged_probability(self, fit: FittedBehavior, rows: Ints, groups: Ints | None) -> Floats:
+    def _probability(self, fit: FittedBehavior, rows: Ints, groups: Ints | None) -> Floats:
         log, model = self.log, self.model
         counted = getattr(fit, "of_actions", None)
         if counted is not None and log.eligible is None:
@@ -270,28 +269,23 @@ class BehaviorFits:
             raise ModelError(f"{type(model).__name__} predicted probabilities that are not finite.")
         return out
 
-
-def behaviors_of(nuisances: Any) -> BehaviorFits | DensityFits:
-    """π_b in every split of the log that these nuisances are of: probabilities, or densities of numbers."""
-    n = nuisances
-    if n.log.is_continuous:
-        return DensityFits(n.log, n.folds, n.behavior_model, n.seed, n.store, n.tables)
-    return BehaviorFits(n.log, n.folds, n.behavior_model, n.seed, n.store, n.tables, n.targets)
-
-
-def behaviors_of_cells(nuisances: Any) -> BehaviorFits | DensityFits:
-    """The same for single decisions, whose ratios may be of cells of actions."""
-    n, cells = nuisances, nuisances.cells
-    if cells is None:
-        return behaviors_of(n)
-    targets = tuple(cells.target(target) for target in n.targets)
-    log = cells.log(n.log)
-    return BehaviorFits(log, n.folds, n.behavior_model, n.seed, n.store, n.tables, targets, n.log, cells)
+    def _density(self, fit: FittedDensity, rows: Ints) -> Floats:
+        model, out = self.model, np.empty(len(rows))
+        for start in range(0, len(rows), ROWS):
+            at = rows[start : start + ROWS]
+            out[start : start + ROWS] = fit.density(self._table(model, at), self.log.action[at])
+        bad = ~(np.isfinite(out) & (out > 0))
+        if bad.any():
+            raise ModelError(
+                f"the fitted density of the logged action is 0 or not finite in {first_rows(bad, out, rows)}: their "
+                "weight would be infinite. Use another behavior_model=, or log the densities."
+            )
+        return out
 
 
 def groups_of(model: Any, log: Log, rows: Ints) -> Ints | None:
     """Groups inside which a model counts: those it declares, else the batches of the log."""
-    declared = getattr(model, "groups", None)
+    declared = abilities(model).groups
     if declared is not None:
         groups: Ints | None = declared(log, rows)
         return groups
@@ -299,7 +293,9 @@ def groups_of(model: Any, log: Log, rows: Ints) -> Ints | None:
 
 
 def given_behavior(array: Floats, log: Log) -> Floats:
-    """π_b of the logged actions out of an array made elsewhere, (n, K)."""
+    """π_b of the logged actions out of an array made elsewhere: (n, K), or (n,) densities of numbers."""
+    if log.is_continuous:
+        return _given_density(array, log)
     n, k = len(log.action), len(log.actions)
     if array.shape != (n, k):
         raise ModelError(
@@ -317,3 +313,15 @@ def given_behavior(array: Floats, log: Log) -> Floats:
             f"{first_rows(off, total)} are not 1, or an entry is negative."
         )
     return p
+
+
+def _given_density(array: Floats, log: Log) -> Floats:
+    """Densities of the logged actions that were computed elsewhere, (n,)."""
+    n = len(log.action)
+    values = np.asarray(array, dtype=np.float64)
+    if values.shape != (n,) or not (np.isfinite(values).all() and (values > 0).all()):
+        raise ModelError(
+            f"a behavior array of actions that are numbers has one positive density per row, shape ({n},). Got "
+            f"{values.shape}."
+        )
+    return values

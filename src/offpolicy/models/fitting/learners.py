@@ -7,6 +7,9 @@ learner is cloned and fitted.
 from __future__ import annotations
 
 import inspect
+import threading
+import warnings
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,11 +17,13 @@ import numpy as np
 
 from offpolicy.errors import ModelError, OffPolicyError, first_rows
 from offpolicy.logs.given import plain_numbers
-from offpolicy.models.fitting.plain import fit_plain, needs_plain
+from offpolicy.models.fitting.encode import fit_plain, needs_plain
 from offpolicy.policies.distribution import one_hot
 from offpolicy.policies.probe import failing_row
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from offpolicy._arrays import Array, Floats, Ints
 
 
@@ -256,3 +261,32 @@ def fitted_mean(learner: Any, X: Any, y: Floats, weight: Floats | None, seed: in
     model = fitted(learner, X, y if whole else codes, weight, seed)
     seen = np.asarray(model.classes_)
     return FittedMean(model, seen.astype(np.float64) if whole else classes[seen.astype(np.int64)])
+
+
+_LOCK = threading.Lock()
+_INSIDE: list[warnings.catch_warnings[None]] = []
+_DEPTH = [0]
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Ignore warnings inside the block.
+
+    >>> import warnings
+    >>> with quiet():
+    ...     warnings.warn("not shown")
+    """
+    with _LOCK:
+        if _DEPTH[0] == 0:
+            guard = warnings.catch_warnings()
+            guard.__enter__()
+            warnings.simplefilter("ignore")
+            _INSIDE.append(guard)
+        _DEPTH[0] += 1
+    try:
+        yield
+    finally:
+        with _LOCK:
+            _DEPTH[0] -= 1
+            if _DEPTH[0] == 0:
+                _INSIDE.pop().__exit__(None, None, None)

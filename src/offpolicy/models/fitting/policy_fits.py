@@ -1,4 +1,4 @@
-"""Policies learned out of fold: a learner is fitted without each fold, and chooses for the rows of that fold."""
+"""Learners fitted without some rows and asked about them: policies learned out of fold, a split by time."""
 
 from __future__ import annotations
 
@@ -10,19 +10,22 @@ import numpy as np
 
 from offpolicy._threads import few_threads
 from offpolicy.errors import OffPolicyError, PolicyError, doing
+from offpolicy.logs.outcome import need_seen
 from offpolicy.models.fitting.learners import is_learner
 from offpolicy.models.fitting.predictions import predict_all
-from offpolicy.models.fitting.store import POLICY
+from offpolicy.models.fitting.store import POLICY, REWARD, seed_of
+from offpolicy.models.fitting.tables import Tables
 from offpolicy.models.rewards.resolve import as_reward_model
+from offpolicy.models.rewards.reward import RewardData
 from offpolicy.policies.blocks import blocks
 from offpolicy.policies.target import Target, resolve
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
-    from offpolicy._arrays import Floats, Ints
+    from offpolicy._arrays import Bools, Floats, Ints
     from offpolicy.logs.log import Log
-    from offpolicy.models.fitting.crossfit import CrossFit
+    from offpolicy.models.fitting.crossfit import Nuisances
     from offpolicy.policies.learned import CrossFitted
     from offpolicy.splits.folds import Part
 
@@ -40,7 +43,7 @@ def learned_target(name: str, policy: CrossFitted, log: Log, nuisances: Any) -> 
             f"policy {name!r}: a learner is refitted out of fold where each unit is one decision among labels. Fit it "
             "on other rows, and give the fitted policy."
         )
-    fits: CrossFit = replace(nuisances, cells=None, reward_model=policy.learner)
+    fits: Nuisances = replace(nuisances, specs=replace(nuisances.specs, ratio=None, model=policy.learner))
     part_of = _by_reward if _models_rewards(policy.learner) else _by_policy
     folds = fits.folds
     try:
@@ -60,7 +63,7 @@ def _models_rewards(learner: Any) -> bool:
     return learner is None or isinstance(learner, str) or hasattr(learner, "fit_reward") or is_learner(learner)
 
 
-def _by_reward(name: str, policy: CrossFitted, fits: CrossFit, part: Part) -> PartPolicy:
+def _by_reward(name: str, policy: CrossFitted, fits: Nuisances, part: Part) -> PartPolicy:
     """Greedy by a reward model that has not seen the fold; ties go to the first action."""
     log, model = fits.log, as_reward_model(policy.learner)
     rows, k = part.score, len(log.actions)
@@ -78,7 +81,7 @@ def _by_reward(name: str, policy: CrossFitted, fits: CrossFit, part: Part) -> Pa
     return PartPolicy(rows, Target(name, k, False, codes, None))
 
 
-def _by_policy(name: str, policy: CrossFitted, fits: CrossFit, part: Part) -> PartPolicy:
+def _by_policy(name: str, policy: CrossFitted, fits: Nuisances, part: Part) -> PartPolicy:
     """What a learner of policies makes of the rows outside a fold."""
     log: Any = fits.log
 
@@ -163,3 +166,50 @@ def out_of_fold(
         return out
 
     return Target(name, k, False, None, ask, note=NOTE, unseen=True)
+
+
+def predictions_apart(
+    log: Log, training: Bools, reward_model: Any, seed: int = 0, *, rows: Ints | None = None
+) -> Floats:
+    """(m, K) predicted rewards of rows that are not for training, by a model that never saw them.
+
+    Parameters
+    ----------
+    log : BanditLog
+        In memory, one unit per row.
+    training : (n,) array of bool
+        Rows to fit on.
+    reward_model : learner, "auto" or None
+        As in `evaluate`.
+    seed : int
+    rows : (m,) array, optional
+        Which to predict; default: all that are not for training.
+
+    Examples
+    --------
+    >>> import offpolicy as op
+    >>> log = op.BanditLog.from_arrays(None, [0, 1] * 50, [0.0, 2.0] * 50)
+    >>> predictions_apart(log, np.arange(100) < 60, "auto")[0].round().tolist()
+    [0.0, 2.0]
+    """
+    need_seen(log, "a split by time")
+    model, tables = as_reward_model(reward_model), Tables(log)
+    used = np.flatnonzero(training)
+    rest = np.flatnonzero(~training) if rows is None else rows
+    data = RewardData(
+        tables.pairs(model, log.context.positions(used), log.action[used]),
+        log.action[used],
+        log.reward[used],
+        tables.mass(used),
+        log.actions,
+        log.names.action,
+        tables.count(used),
+    )
+    with few_threads(len(used)):
+        fit = model.fit_reward(data, seed_of(seed, REWARD, ("apart",)))
+        out = np.empty((len(rest), len(log.actions)))
+        for code in range(len(log.actions)):
+            taken = np.full(len(rest), code, dtype=log.action.dtype)
+            table = tables.pairs(model, log.context.positions(rest), taken)
+            out[:, code] = fit.predict(table, taken)
+    return out

@@ -11,12 +11,16 @@ from offpolicy._arrays import places
 from offpolicy._progress import track
 from offpolicy.errors import ModelError, doing, first_rows
 from offpolicy.logs.given import plain_numbers
+from offpolicy.models.fitting.store import Values
 from offpolicy.policies.blocks import blocks
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from offpolicy._arrays import Array, Bools, Floats, Ints
     from offpolicy.logs.frame import Context
-    from offpolicy.models.fitting.action_columns import ActionColumns
+    from offpolicy.logs.log import Log
+    from offpolicy.models.fitting.tables import ActionColumns
     from offpolicy.models.rewards.reward import FittedReward
     from offpolicy.policies.target import Target
 
@@ -229,3 +233,59 @@ def _predicted(fit: FittedReward, X: Any, codes: Any) -> Floats:
             "It must give one number for each."
         )
     return values
+
+
+# -- predictions made elsewhere, and models of cells -----------------------------------------------------
+
+
+def given_numbers(arrays: Mapping[str, Any], log: Log, targets: list[Target]) -> dict[str, Values]:
+    """Predictions made elsewhere for actions that are numbers: "logged", and one array per policy."""
+    n = len(log.action)
+    wanted = {"logged", *(t.values_of for t in targets)}
+    missing = sorted(wanted - arrays.keys())
+    if missing:
+        raise ModelError(
+            f"reward_model= as arrays has {sorted(arrays)}; {missing} are missing. Give q at the logged actions as "
+            "'logged' and, under each policy's name, what the policy earns in each row."
+        )
+    made = {}
+    for name in wanted:
+        array = plain_numbers(arrays[name], f"reward_model[{name!r}]", ModelError)
+        if array.shape != (n,) or not np.isfinite(array).all():
+            raise ModelError(
+                f"reward_model[{name!r}] must hold one finite number per row, shape ({n},). Got {array.shape}."
+            )
+        made[name] = array
+    return {t.name: Values(made["logged"], made[t.values_of]) for t in targets}
+
+
+@dataclass(frozen=True, eq=False)
+class OfCells:
+    """A reward model of cells, asked about actions."""
+
+    model: FittedReward
+    code: Ints
+
+    def predict(self, X: Any, codes: Ints) -> Floats:
+        """(m,) predicted mean reward of the cells of actions."""
+        return self.model.predict(X, self.code[codes])
+
+
+def given_values(array: Floats, log: Log, target: Target) -> Values:
+    """Predictions made elsewhere: (n, K)."""
+    n, k = len(log.action), len(log.actions)
+    if array.shape != (n, k):
+        raise ModelError(
+            f"a value array must have shape (n, K) = ({n}, {k}), one column for each of log.actions. Got {array.shape}."
+        )
+    if not np.isfinite(array).all():
+        raise ModelError("the value array holds entries that are missing or infinite.")
+    rows = np.arange(n)
+    v = np.empty(n)
+    for block in blocks(n, k):
+        at = log.context.positions(block) if target.shares_context else block
+        if target.codes is not None:
+            v[block] = array[block, target.codes[at]]
+        else:
+            v[block] = (target.probabilities(at) * array[block]).sum(axis=1)
+    return Values(array[rows, log.action].astype(np.float64), v)

@@ -1,19 +1,25 @@
-"""Fitted models by what they were trained on, made once, on threads when asked."""
+"""Fitted models by what they were trained on, made once, on threads when asked; and what they predict."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from offpolicy._progress import FITTING, tick
 from offpolicy.errors import ModelError, doing
+from offpolicy.logs.layout import in_log_order
+from offpolicy.policies.coarse import Cells
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from concurrent.futures import Future
+
+    from offpolicy._arrays import Bools, Floats
+    from offpolicy.logs.log import Log
 
 Key: TypeAlias = tuple[Any, ...]
 REWARD, BEHAVIOR, MRDR, RATIO, POLICY = 1, 2, 3, 4, 5
@@ -32,10 +38,43 @@ def seed_of(seed: int, kind: int, key: Key) -> int:
 
 
 @dataclass(frozen=True)
+class Specs:
+    """The models that a user asked for: of one metric, of π_b, of ratios of marginals."""
+
+    model: Any = None
+    behavior_model: Any = None
+    ratio_model: Any = None
+    seed: int = 0
+    n_jobs: int | None = None
+    discount: float = 1.0
+    ratio: Any = None  # what `as_ratio` made of ratio=; None: of the logged action itself
+
+    @property
+    def cells(self) -> Cells | None:
+        """Cells of actions that the ratios are of; None where they are of actions."""
+        return self.ratio if isinstance(self.ratio, Cells) else None
+
+    @property
+    def is_given(self) -> bool:
+        """Whether what models would predict was computed elsewhere."""
+        return isinstance(self.model, np.ndarray | Mapping)
+
+    def in_order(self, log: Log) -> Specs:
+        """The same with arrays in the order of a log's rows."""
+        given = {name: in_log_order(getattr(self, name), log) for name in ("model", "behavior_model", "ratio_model")}
+        return replace(self, **given)
+
+
+@dataclass(frozen=True)
 class Spent:
     """What is left of a fit whose predictions are columns: it is made again where it is needed again."""
 
     note: str
+
+
+def note_of(fit: Any) -> str:
+    """What a fit says of itself; nothing, where it does not speak."""
+    return str(getattr(fit, "note", ""))
 
 
 def by_name(key: Key) -> Any:
@@ -90,11 +129,11 @@ class FitStore:
         """Let go of fits that have predicted all there is to predict; what they say of themselves stays."""
         if not self.sealed:
             for key in map(self.key, keys):
-                self.fits[key] = Spent(getattr(self.fits[key], "note", ""))
+                self.fits[key] = Spent(note_of(self.fits[key]))
 
     def notes(self, *kinds: int) -> list[str]:
         """What fits of some kinds have to say about themselves, each thing once."""
-        said = (getattr(fit, "note", "") for key, fit in self.own.items() if key[0] in kinds)
+        said = (note_of(fit) for key, fit in self.own.items() if key[0] in kinds)
         return list(dict.fromkeys(note for note in said if note))
 
     def peek(self, key: Key) -> Any:
@@ -140,3 +179,32 @@ class FitStore:
         if self._pool is not None:
             self._pool.shutdown(wait=False)
             self._pool = None
+
+
+@dataclass(frozen=True, eq=False)
+class Values:
+    """q at the logged action and v = Σ π_e q, (S,) each; NaN where a split does not score."""
+
+    q: Floats
+    v: Floats
+    note: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Behavior:
+    """π_b of the logged action, (S,), and which entries were raised to the floor (None: none)."""
+
+    probability: Floats
+    raised: Bools | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Ratios:
+    """w_t(S_t, A_t), (S,), and how far the means of their steps were from what they must be.
+
+    ``off`` is the largest |log| of what the ratios of a step were divided by to have the mean they must have.
+    """
+
+    ratio: Floats
+    off: float = 0.0

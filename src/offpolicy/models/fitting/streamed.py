@@ -18,10 +18,9 @@ from offpolicy._progress import FITTING, tick, track
 from offpolicy._workspace import Workspace
 from offpolicy.models.behavior.behavior import BehaviorData, Shares
 from offpolicy.models.behavior.resolve import as_behavior_model
-from offpolicy.models.fitting.action_columns import ActionColumns
 from offpolicy.models.fitting.encode import encode_table
 from offpolicy.models.fitting.store import BEHAVIOR, MRDR, REWARD, seed_of
-from offpolicy.models.fitting.training import unit_of
+from offpolicy.models.fitting.tables import ActionColumns, unit_of
 from offpolicy.models.rewards import boosted
 from offpolicy.models.rewards.resolve import as_reward_model
 from offpolicy.models.rewards.reward import ConstantReward

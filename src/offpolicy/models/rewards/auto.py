@@ -13,8 +13,7 @@ import numpy as np
 
 from offpolicy.models.auto import best_of, mean_loss
 from offpolicy.models.fitting.encode import Encoded, LinearDesign
-from offpolicy.models.fitting.learners import are_numbers
-from offpolicy.models.fitting.quiet import quiet
+from offpolicy.models.fitting.learners import are_numbers, quiet
 from offpolicy.models.rewards.boosted import BoostedReward, has_lightgbm
 from offpolicy.models.rewards.reward import ConstantReward, FittedReward, RewardData
 from offpolicy.models.rewards.spline import SplineReward

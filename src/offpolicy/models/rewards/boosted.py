@@ -59,6 +59,21 @@ def lightgbm() -> Any:
     return lgb
 
 
+def small_regression(X: Ints, y: Floats, categorical: list[int], leaves: int, smallest: int, seed: int) -> Any:
+    """A hundred trees of a few leaves each, for the scores of one action."""
+    model = lightgbm().LGBMRegressor(
+        n_estimators=100,
+        learning_rate=0.05,
+        num_leaves=leaves,
+        min_child_samples=smallest,
+        random_state=seed,
+        n_jobs=1,
+        deterministic=True,
+        verbose=-1,
+    )
+    return model.fit(X, y, categorical_feature=categorical or "auto")
+
+
 def has_lightgbm() -> bool:
     """Whether LightGBM is installed."""
     from importlib.util import find_spec

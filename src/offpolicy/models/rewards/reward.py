@@ -21,7 +21,7 @@ from offpolicy.models.fitting.learners import (
     learner_input,
     with_action,
 )
-from offpolicy.models.fitting.training import Part, held_out
+from offpolicy.models.fitting.tables import TrainingRows, held_out
 
 if TYPE_CHECKING:
     from offpolicy._arrays import Floats, Ints
@@ -50,7 +50,7 @@ class RewardData:
         held, rest = (self._take(part) for part in parts)
         return held, rest
 
-    def _take(self, part: Part) -> RewardData:
+    def _take(self, part: TrainingRows) -> RewardData:
         rows = part.rows
         return replace(
             self,

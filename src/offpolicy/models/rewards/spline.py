@@ -10,8 +10,7 @@ import numpy as np
 from offpolicy._arguments import checks_arguments
 from offpolicy.errors import ModelError
 from offpolicy.models.fitting.encode import Encoded, LinearDesign
-from offpolicy.models.fitting.learners import are_numbers
-from offpolicy.models.fitting.quiet import quiet
+from offpolicy.models.fitting.learners import are_numbers, quiet
 from offpolicy.models.rewards.reward import ConstantReward, FittedReward, RewardData
 
 if TYPE_CHECKING:

@@ -13,13 +13,12 @@ from offpolicy_studies.decide import sets as bandits
 from offpolicy_studies.decide.published import BOUNDS
 
 if TYPE_CHECKING:
-    from offpolicy.decide.select import Method
     from offpolicy_studies.arrays import Floats
 
 LOGGING, TARGETS, NOISES = (0.3, 0.25, 0.2), (0.1, 0.2, 0.3, 0.4, 0.5), (0.0, 0.1, 0.2)
 DELTA, FAULTY, NOISE = 0.05, (0, 1), 0.2
-METHODS: tuple[Method, ...] = ("auto", "exploration", "bernstein", "interval")
-ADOPTING: tuple[Method, ...] = METHODS
+METHODS: tuple[str, ...] = ("auto", "exploration", "bernstein", "interval")
+ADOPTING: tuple[str, ...] = METHODS
 OURS, TAKEN = "op.select", "op.select, only the taken action's propensity logged"
 RATES = (0.05, 0.2, 0.5)
 NULLS = {"even": (0.25, 0.25, 0.25, 0.25), "skewed": (0.85, 0.09, 0.04, 0.02)}

@@ -61,9 +61,9 @@ def test_a_study_is_resumed(tmp_path):
 
 
 def test_the_curve_of_the_horizon_by_hand():
-    layout = op.Trajectories.from_arrays([[0, 0], [0], [0, 0]], [[0, 1], [1], [1, 0]], [[1.0, 1], [1], [1, 1]]).layout
+    log = op.Trajectories.from_arrays([[0, 0], [0], [0, 0]], [[0, 1], [1], [1, 0]], [[1.0, 1], [1], [1, 1]])
     pi_e, pi_b = np.array([0.9, 0.9, 0.1, 0.5, 0.0]), np.full(5, 0.5)
-    d = Decisions(layout, np.ones(5), pi_e, pi_b, np.zeros(5), np.zeros(5))
+    d = Decisions(log.layout, np.ones(5), pi_e, pi_b, np.zeros(5), np.zeros(5))
     curve = horizon_curve(d)
     first, second = np.array([1.8, 0.2, 1.0]), np.array([1.8 * 1.8, 0.2, 0.0])
     for t, rho in enumerate((first, second)):
@@ -73,7 +73,7 @@ def test_the_curve_of_the_horizon_by_hand():
         assert curve.surviving[t] == pytest.approx((rho > 0).mean())
     assert curve.active.tolist() == [3.0, 2.0]
     assert curve.supported == 2
-    assert "DML is supported" in support(curve, discrete=True)[0]
+    assert "DML is supported" in support(curve, log)[0]
 
 
 def test_notes_of_truncation_reach_the_estimate():

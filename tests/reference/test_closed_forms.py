@@ -18,6 +18,7 @@ from offpolicy.inference.intervals.sample import Sample
 from offpolicy.inference.intervals.tails import Moments, Pool
 from offpolicy.inference.score_table import Affine
 from offpolicy.splits.hashing import drawn, fold_of, hash_constants, scrambled
+from offpolicy.trust.check import CHECKS
 
 Z = stats.norm.ppf(0.975)
 
@@ -394,15 +395,14 @@ def test_levels_left_out_are_95_percent():
 
 
 def test_a_chance_of_false_alarms_is_small_and_a_probability():
-    from offpolicy.trust.thresholds import THRESHOLDS
 
-    chances = [t.false_alarms for t in THRESHOLDS.values() if t.false_alarms is not None]
+    chances = [c.limits.false_alarms for c in CHECKS.values() if c.limits.false_alarms is not None]
     assert chances
     assert all(0 < chance <= 0.01 for chance in chances)
 
 
 def test_draws_of_equal_weight_have_the_squares_of_their_sums():
-    from offpolicy.trust.draws import Draws
+    from offpolicy.trust.view import Draws
 
     draws = Draws(np.array([1.0, 4.0]), np.array([3.0, 0.5]))
     assert draws.mass == pytest.approx([3.0, 2.0])

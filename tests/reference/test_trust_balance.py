@@ -7,15 +7,14 @@ import math
 import numpy as np
 import pytest
 from scipy import stats
-from trust_logs import drawn, table
+from trust_logs import checked_log, drawn, table
 
 import offpolicy as op
-from offpolicy.trust.balance import balance_sums, design_effects, features, finding
-from offpolicy.trust.bins import binned
-from offpolicy.trust.draws import decision_mass, draws_of
+from offpolicy.trust.balance import balance_sums, binned, design_effects, features, finding
+from offpolicy.trust.check import CHECKS
 from offpolicy.trust.hashes import column_hashes, table_columns
 from offpolicy.trust.moments import symmetric
-from offpolicy.trust.thresholds import THRESHOLDS
+from offpolicy.trust.view import decision_mass, draws_of
 
 
 def asked(log):
@@ -94,7 +93,7 @@ def test_out_of_balance_by_a_loop(kind, spoil):
     else:
         assert spoil
         assert found.level == ("alarm" if value < 1e-4 else "caution")
-        assert found.remedy == THRESHOLDS["balance"].remedy
+        assert found.remedy == CHECKS["balance"].limits.remedy
         said = f"{'large' if side > 0 else 'small'} values come {100 * off:.3g}% too often"
         if side == 0:
             said = f"its mean is {off:.2g} standard deviations off"
@@ -120,7 +119,7 @@ def test_what_is_significant_and_small_is_a_note():
 def test_where_there_is_nothing_to_balance():
     a, r = np.arange(80) % 2, np.zeros(80)
     half = np.full(80, 0.5)
-    assert asked(op.BanditLog.from_arrays(None, a, r)).sentence == "propensities were not logged."
+    assert checked_log("balance", op.BanditLog.from_arrays(None, a, r)).sentence == "propensities were not logged."
     assert asked(op.BanditLog.from_arrays(None, a, r, half)).sentence == "the context has no columns."
     same = asked(op.BanditLog.from_arrays(np.full(80, 3.0), a, r, half))
     assert same.sentence == "no column varies enough to compare it between actions."

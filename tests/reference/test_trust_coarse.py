@@ -8,12 +8,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from trust_logs import drawn
-from trust_views import view_of
+from trust_views import of_cells, view_of
 
 from offpolicy.inference.intervals.tails import effective_size
-from offpolicy.trust import coarse
+from offpolicy.trust import ratios
+from offpolicy.trust.check import CHECKS
 from offpolicy.trust.moments import mean_z
-from offpolicy.trust.thresholds import THRESHOLDS
 
 CELLS = SimpleNamespace(features=("genre",), n=3, code=np.zeros(3))
 
@@ -38,7 +38,7 @@ def test_coarse_ratios_against_exact_ones(model, spread):
     own = 1 / 3 / d["p"]
     left = r - (options["q"] if model else r.mean())
     gap = (own - exact) * left
-    both, leaning = coarse.findings(view)
+    both, leaning = of_cells(view)
     sample = view.units.sample(gap)
     p = math.erfc(abs(mean_z(sample, 0.0)) / math.sqrt(2))
     one = (own * left).std() / 20
@@ -64,8 +64,8 @@ def test_coarse_ratios_against_exact_ones(model, spread):
 def test_leaning_of_the_logging_policy(shift):
     lean = np.random.default_rng(2).normal(size=400)
     _, r, view = cells(None, lean, shift)
-    untold, found = coarse.findings(view)
-    assert untold.sentence == coarse.UNKNOWN
+    untold, found = of_cells(view)
+    assert untold.sentence == ratios.UNKNOWN
     sample = view.units.sample(lean * (r - r.mean()))
     p = math.erfc(abs(mean_z(sample, 0.0)) / math.sqrt(2))
     slope = (lean * (r - r.mean())).mean() / (lean**2).mean()
@@ -83,20 +83,20 @@ def test_leaning_of_the_logging_policy(shift):
         assert found.sentence == (
             f"actions that the logging policy prefers earn no more than others of their cell (p = {p:.2g})."
         )
-    assert THRESHOLDS["cell_leaning"].decides
+    assert CHECKS["cell_leaning"].limits.decides
 
 
 def test_where_cells_cannot_be_tested():
     few = np.r_[np.full(99, 5.0), np.zeros(301)]
-    untested, leaning = coarse.findings(cells(few)[2])
+    untested, leaning = of_cells(cells(few)[2])
     assert untested.sentence == (
         "the exact weights leave as much information as 99 units: too little to test the coarse ratio with."
     )
-    assert leaning.sentence == coarse.UNSEEN
+    assert leaning.sentence == ratios.UNSEEN
     enough = np.r_[np.full(100, 5.0), np.zeros(300)]
-    assert coarse.findings(cells(enough)[2])[0].ran
-    same = coarse.findings(cells(None, np.zeros(400))[2])[1]
+    assert of_cells(cells(enough)[2])[0].ran
+    same = of_cells(cells(None, np.zeros(400))[2])[1]
     assert same.sentence == "the logging policy takes all actions of a cell alike."
     d = drawn(3, 400)
     plain = view_of(np.full((400, 3), 1 / 3), d["p"], d["a"], d["r"])
-    assert coarse.findings(plain) == []
+    assert of_cells(plain) == []

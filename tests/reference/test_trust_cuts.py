@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from trust_views import view_of
+from trust_views import checked, smoothed, view_of
 
 from offpolicy.inference.bend import Bend
 from offpolicy.inference.estimate import Estimate
 from offpolicy.inference.expression import Smoothed
 from offpolicy.inference.score_table import Units
 from offpolicy.scores.catalog import named
-from offpolicy.trust import clipping, smoothing
-from offpolicy.trust.thresholds import THRESHOLDS
+from offpolicy.trust import ratios, stability
+from offpolicy.trust.check import CHECKS
+from offpolicy.trust.view import View
 
 SHARES = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999, 1.0)
 
@@ -50,7 +50,7 @@ def test_the_curve_of_cut_weights_by_a_loop(model):
             psi = level + cut * (r - level) / cut.mean()
         return psi.mean(), psi.std() / math.sqrt(n)
 
-    found = clipping.finding(view)
+    found = checked("clipping_sensitivity", view)
     caps = [quantile(w[w > 0], s) for s in SHARES]
     assert [row["cap"] for row in found.details["curve"]] == pytest.approx(caps)
     for row, cap in zip(found.details["curve"], caps, strict=True):
@@ -66,7 +66,7 @@ def test_the_curve_of_cut_weights_by_a_loop(model):
     assert found.sentence == (
         f"cutting the largest 1% of the positive weights moves the estimate by {moved:.2g} of its standard errors."
     )
-    marked = [c.is_reference for c in clipping.clipping_curve(view)]
+    marked = [c.is_reference for c in stability.clipping_curve(view)]
     assert marked == [s == 0.99 for s in SHARES]
 
 
@@ -74,30 +74,30 @@ def test_a_cut_estimate_borrows_its_interval():
     w = np.tile([0.5, 1.0, 1.5, 4.0], 30)
     r = np.arange(120.0) % 7
     view = weighted(w, r)
-    whole = clipping.clipped(view, math.inf)
+    whole = stability.clipped(view, math.inf)
     assert (whole.clipped, whole.estimate.bias, whole.is_reference) == (0.0, "", False)
-    cut = clipping.clipped(view, 1.0, is_reference=True, whole=whole.estimate)
+    cut = stability.clipped(view, 1.0, is_reference=True, whole=whole.estimate)
     assert (cut.clipped, cut.is_reference, cut.cap) == (0.5, True, 1.0)
     assert cut.estimate.bias == "its standard error leaves out the bias of cutting weights"
     assert cut.estimate.reference is whole.estimate
-    top = clipping.clipped(view, 4.0, whole=whole.estimate)
+    top = stability.clipped(view, 4.0, whole=whole.estimate)
     assert (top.clipped, top.estimate.bias, top.estimate.reference) == (0.0, "", None)
     # A cap that is a weight but for rounding cuts none of them.
-    assert clipping.clipped(view, 4.0 * (1 - 1e-10)).clipped == 0.0
-    assert clipping.clipped(view, 4.0 * (1 - 1e-8)).clipped == 0.25
-    caps = [c.cap for c in clipping.clipping_curve(view)]
+    assert stability.clipped(view, 4.0 * (1 - 1e-10)).clipped == 0.0
+    assert stability.clipped(view, 4.0 * (1 - 1e-8)).clipped == 0.25
+    caps = [c.cap for c in stability.clipping_curve(view)]
     assert caps == [1.0, 1.5, 4.0]  # equal caps come once
 
 
 def test_no_weights_to_cut():
     none = weighted(np.zeros(30), np.arange(30.0))
-    assert clipping.finding(none).sentence == "there are no weights to clip."
-    assert list(clipping.clipping_curve(none)) == []
-    same = clipping.finding(weighted(np.ones(30), np.full(30, 2.0)))
+    assert checked("clipping_sensitivity", none).sentence == "there are no weights to clip."
+    assert list(stability.clipping_curve(none)) == []
+    same = checked("clipping_sensitivity", weighted(np.ones(30), np.full(30, 2.0)))
     assert (same.value, same.level) == (0.0, "ok")
     huge = weighted(np.r_[np.exp(701.0), np.ones(29)], np.arange(30.0))
-    assert clipping.why_not(huge) == "there are no weights to clip."
-    assert clipping.why_not(weighted(np.r_[np.exp(699.0), np.ones(29)], np.arange(30.0))) == ""
+    assert stability.why_not(huge) == "there are no weights to clip."
+    assert stability.why_not(weighted(np.r_[np.exp(699.0), np.ones(29)], np.arange(30.0))) == ""
 
 
 # -- smoothing -------------------------------------------------------------------------------------------------------
@@ -106,7 +106,7 @@ UNITS = Units(200)
 BASE = np.random.default_rng(2).normal(size=200)
 
 
-def smoothed(shift, noise=0.05):
+def shifted(shift, noise=0.05):
     rng = np.random.default_rng(3)
     fine = Estimate.from_scores(BASE - shift + noise * rng.normal(size=200), units=UNITS)
     return replace(Estimate.from_scores(BASE, units=UNITS), smoothed=Smoothed(fine, 4 / 3))
@@ -114,8 +114,8 @@ def smoothed(shift, noise=0.05):
 
 @pytest.mark.parametrize("shift", [0.0, 0.12, -0.4])
 def test_the_bias_of_a_window(shift):
-    e = smoothed(shift)
-    found = smoothing.finding({"SNDR": e, "IPW": e}, [named("IPW"), named("SNDR")])
+    e = shifted(shift)
+    found = smoothed({"SNDR": e, "IPW": e}, [named("IPW"), named("SNDR")])
     bias = 4 / 3 * (e.value - e.smoothed.finer.value)
     error = 4 / 3 * (e.psi[0] - e.smoothed.finer.psi[0]).std() / math.sqrt(200)
     z, size = bias / error, abs(bias) / (BASE.std() / math.sqrt(200))
@@ -135,14 +135,14 @@ def test_the_bias_of_a_window(shift):
 
 def test_where_nothing_is_smoothed():
     plain = Estimate.from_scores(BASE, units=UNITS)
-    assert smoothing.finding({"IPW": plain}, [named("IPW")]) is None
-    assert smoothing.finding({}, [named("IPW")]) is None
+    assert smoothed({"IPW": plain}, [named("IPW")]) is None
+    assert smoothed({}, [named("IPW")]) is None
     still = replace(plain, smoothed=Smoothed(plain))
-    assert smoothing.finding({"IPW": still}, [named("IPW")]).sentence == ("the scores do not vary with the bandwidth.")
+    assert smoothed({"IPW": still}, [named("IPW")]).sentence == ("the scores do not vary with the bandwidth.")
     constant = replace(Estimate.from_scores(np.ones(200), units=UNITS), smoothed=Smoothed(plain))
-    assert not smoothing.finding({"IPW": constant}, [named("IPW")]).ran
+    assert not smoothed({"IPW": constant}, [named("IPW")]).ran
     lost = replace(Estimate.from_scores(np.full(200, np.nan), units=UNITS), smoothed=Smoothed(plain))
-    assert smoothing.finding({"IPW": lost}, [named("IPW")]) is None
+    assert smoothed({"IPW": lost}, [named("IPW")]) is None
 
 
 @pytest.mark.parametrize("value_split", [None, "crossfit"])
@@ -154,9 +154,9 @@ def test_breaks_where_a_policy_sits(value_split, monkeypatch):
             asked.append(probe.needs)
             return found
 
-        monkeypatch.setattr(smoothing, "bent", bent)
-        view = SimpleNamespace(value_split=value_split, split="crossfit", target=None, problem=None)
-        return smoothing.break_finding(view)
+        monkeypatch.setattr(ratios, "bent", bent)
+        view = View(None, None, "crossfit", value_split)
+        return ratios.at_a_break(view)
 
     assert says(None).sentence == "too few rows lie on both sides of the policy's number to tell."
     assert asked[0] == ({"behavior"} if value_split is None else {"value", "behavior"})
@@ -176,4 +176,4 @@ def test_breaks_where_a_policy_sits(value_split, monkeypatch):
         "the mean reward jumps by +0.5 at the policy's number: a window around it averages both sides, and intervals "
         "do not allow for a bias of 0.25 (z = 4.5)."
     )
-    assert jump.remedy == THRESHOLDS["break_at_policy"].remedy
+    assert jump.remedy == CHECKS["break_at_policy"].limits.remedy

@@ -7,12 +7,13 @@ import math
 import numpy as np
 import pytest
 from scipy import stats
-from trust_logs import asked, drawn, table
+from trust_logs import asked, checked_log, drawn, table
 
 import offpolicy as op
 from offpolicy.trust.balance import design_effects
-from offpolicy.trust.propensities import calibration, decimals, deterministic, distribution_sums, mismatch, rounded
-from offpolicy.trust.thresholds import PROPENSITIES, THRESHOLDS
+from offpolicy.trust.check import CHECKS, PROPENSITIES
+from offpolicy.trust.mismatch import distribution_sums, mismatch
+from offpolicy.trust.propensities import calibration, decimals, deterministic, rounded
 
 EDGES = [0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9, 1.0]
 
@@ -124,7 +125,7 @@ def test_calibration_needs_twenty_expected_and_a_choice():
     assert few.sentence == "too few rows to compare propensities with frequencies."
     assert asked(calibration, whole_log([10, 10], [0.5, 0.5])).ran
     assert not asked(calibration, table([100], [[1.0, 0.0]], actions=[0, 1])).ran
-    unknown = asked(calibration, op.BanditLog.from_arrays(None, [0, 1], [0.0, 1.0]))
+    unknown = checked_log("propensity_calibration", op.BanditLog.from_arrays(None, [0, 1], [0.0, 1.0]))
     assert unknown.sentence == "propensities were not logged."
 
 
@@ -182,13 +183,14 @@ def test_rounded_propensities():
         "all propensities have at most 2 decimals, so a weight may be off by up to 25% (smallest propensity 0.02)."
     )
     assert eight.details == {"decimals": 2, "distinct": 8}
-    assert eight.remedy == THRESHOLDS["rounded_propensities"].remedy
+    assert eight.remedy == CHECKS["rounded_propensities"].limits.remedy
     seven = rounded(op.BanditLog.from_arrays(None, np.arange(7) % 2, np.zeros(7), p[1:]))
     assert (seven.value, seven.level) == (0.0, "ok")
     assert seven.sentence == "the propensities do not look rounded."
     fine = rounded(op.BanditLog.from_arrays(None, np.arange(8) % 2, np.zeros(8), p + 1e-5))
     assert fine.value == 0.0
-    assert rounded(op.BanditLog.from_arrays(None, [0, 1], [0.0, 1.0])).sentence == "propensities were not logged."
+    unknown = op.BanditLog.from_arrays(None, [0, 1], [0.0, 1.0])
+    assert checked_log("rounded_propensities", unknown).sentence == "propensities were not logged."
 
 
 def test_certain_actions():

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from trust_episodes import Steps, view_of_steps
 from trust_logs import asked, table
-from trust_views import view_of
+from trust_views import checked, smoothed, view_of
 
 import offpolicy as op
 from offpolicy.inference.estimate import Estimate
@@ -17,13 +17,13 @@ from offpolicy.inference.expression import Smoothed
 from offpolicy.inference.score_table import Units
 from offpolicy.scores.catalog import named
 from offpolicy.trust import horizon, models, stability, weights
-from offpolicy.trust.propensities import mismatch
+from offpolicy.trust.mismatch import mismatch
 
 
 def test_a_batch_in_which_nobody_was_scored():
     psi = np.random.default_rng(2).normal(size=90) + np.repeat([0.0, 3.0, 0.0], 30)
     view = view_of(np.full((90, 2), 0.5), np.full(90, 0.5), np.arange(90) % 2, psi, batch=np.repeat([0, 1, 2], 30))
-    p = stability.drift(view).value
+    p = checked("batch_drift", view).value
     gap = replace(view)
     gap.problem.units = replace(view.units, batch=np.repeat([0, 2, 3], 30))
     assert stability._largest_contrast(gap, gap.units.batch) == pytest.approx(
@@ -73,7 +73,7 @@ def test_an_action_that_one_batch_never_took():
 
 
 def test_rewards_that_are_all_equal_and_higher():
-    from offpolicy.trust.log_side import maturity
+    from offpolicy.trust.rewards import maturity
 
     r = np.r_[np.tile([0.0, 1.0], 100), np.ones(50)]
     log = op.BanditLog.from_arrays(None, np.arange(250) % 2, r, batch=np.arange(250) // 50)
@@ -101,27 +101,26 @@ def test_a_score_that_is_somewhat_better_than_the_bound_is_left_alone():
     r = (np.arange(400) < 47) * 1.0
     view = view_of(np.full((400, 2), 0.5), np.full(400, 0.5), np.arange(400) % 2, r, q=np.full(400, 0.2),
                    v=np.full(400, 0.2), ratio=np.ones(400))  # fmt: skip
-    found = models.efficiency(view)
+    found = checked("efficiency_ratio", view)
     assert models._surely_less_noise(view)
     assert (found.level, 0.5 < found.value < 1) == ("ok", True)
 
 
 @pytest.mark.parametrize(("z", "level"), [(3.2, "ok"), (3.4, "alarm")])
 def test_a_shortfall_counts_beyond_3_3_standard_errors(z, level):
-    from offpolicy.trust import overlap
 
     n = 2000
     even = np.tile([-1.0, 1.0], n // 2)
     short = z * 0.5 / math.sqrt(n)
     view = view_of(np.full((n, 2), 0.5), np.full(n, 0.5), np.arange(n) % 2, np.zeros(n), ratio=1 - short + 0.5 * even)
-    assert (overlap.finding(view).value > 0) == (level != "ok")
+    assert (checked("unsupported_mass", view).value > 0) == (level != "ok")
     mean, _ = weights._mean(view)
     assert (mean.level != "ok") == (level != "ok")
 
 
 @pytest.mark.parametrize("z", [-3.2, -3.4])
 def test_late_rewards_count_beyond_3_3_standard_errors(z):
-    from offpolicy.trust.log_side import maturity
+    from offpolicy.trust.rewards import maturity
 
     even = np.tile([-1.0, 1.0], 50)
     error = 1.0 / 10
@@ -135,13 +134,12 @@ def test_late_rewards_count_beyond_3_3_standard_errors(z):
 
 @pytest.mark.parametrize("z", [3.2, 3.4])
 def test_smoothing_counts_beyond_3_3_standard_errors(z):
-    from offpolicy.trust import smoothing
 
     units = Units(100)
     even = np.tile([-1.0, 1.0], 50)
     fine = Estimate.from_scores(0.5 * even - z * 0.05, units=units)
     e = replace(Estimate.from_scores(np.zeros(100) + even, units=units), smoothed=Smoothed(fine))
-    found = smoothing.finding({"IPW": e}, [named("IPW")])
+    found = smoothed({"IPW": e}, [named("IPW")])
     assert found.details["z"] == pytest.approx(z)
     assert (found.value > 0) == (z > 3.3)
 
@@ -159,13 +157,12 @@ def test_how_many_columns_are_left_out_one_by_one():
 
 
 def test_a_difference_that_no_hidden_cause_explains():
-    from offpolicy.trust import confounding
 
     a = (np.arange(3000) % 30 > 0) * 1
     pi = np.zeros((3000, 2))
     pi[:, 1] = 1.0
     r = np.where(a == 1, 30.0, 0.0) + 0.1 * np.random.default_rng(0).normal(size=3000)
-    found = confounding.finding(view_of(pi, np.where(a == 1, 29 / 30, 1 / 30), a, r, known=False))
+    found = checked("confounding", view_of(pi, np.where(a == 1, 29 / 30, 1 / 30), a, r, known=False))
     assert (found.value, found.level) == (math.inf, "ok")
     assert "by a factor more than 20 could explain" in found.sentence
 
@@ -195,7 +192,7 @@ def test_a_constant_explains_nothing():
 
 
 def test_steps_of_an_episode_weigh_what_it_weighs():
-    from offpolicy.trust.draws import decision_mass, draws_of
+    from offpolicy.trust.view import decision_mass, draws_of
 
     log = op.Trajectories.from_arrays(np.zeros((2, 3)), np.zeros((2, 3), int), np.zeros((2, 3)), weight=[1.0, 2.5])
     assert decision_mass(log).tolist() == [1.0] * 3 + [2.5] * 3

@@ -9,12 +9,16 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from trust_episodes import Steps, view_of_steps
+from trust_views import several
 
 from offpolicy.inference.score_table import Units
+from offpolicy.logs.kinds import kind_called
 from offpolicy.logs.layout import Layout
 from offpolicy.scores.decisions import Decisions
 from offpolicy.trust import horizon
-from offpolicy.trust.thresholds import THRESHOLDS
+from offpolicy.trust.check import CHECKS
+
+STEPS = [check.name for check in horizon.CHECKS]
 
 
 def curve_loop(s, count, weight, cluster=None):
@@ -95,8 +99,13 @@ def test_steps_that_weights_support(effective, n, supported):
     assert made.share == pytest.approx(np.array(effective) / n)
 
 
+def words(kind="trajectories", *, is_discrete=True):
+    """What a sentence about a log says of its units."""
+    return SimpleNamespace(unit_kind=kind_called(kind), is_discrete=is_discrete)
+
+
 def test_support_in_words():
-    assert horizon.support(curve([500, 1234.4], 10_000), discrete=True) == (
+    assert horizon.support(curve([500, 1234.4], 10_000), words()) == (
         "weights hold to the last of 2 steps (1,234 effective episodes): DML is supported.", ""
     )  # fmt: skip
     sentence = (
@@ -104,15 +113,15 @@ def test_support_in_words():
         "support the whole horizon."
     )
     tabular = "Use DRL, whose ratios do not multiply over steps, or evaluate a shorter one with log.first(1)."
-    assert horizon.support(curve([500, 50, 4.24], 2000), discrete=True) == (sentence, tabular)
-    said, remedy = horizon.support(curve([5, 4], 500), discrete=False)
+    assert horizon.support(curve([500, 50, 4.24], 2000), words()) == (sentence, tabular)
+    said, remedy = horizon.support(curve([5, 4], 500), words(is_discrete=False))
     assert "after step 0 of 2 the weights are worth fewer than 50 episodes (4.0 at the end)" in said
     assert remedy == (
         "Use DRL with a ratio model, or trust the value model (DM) as far as you trust it, or evaluate a shorter one "
         "with log.first(1)."
     )
-    assert "log.first(2)" in horizon.support(curve([500, 300, 4], 2000), discrete=True)[1]
-    said, remedy = horizon.support(curve([500, 5], 1000), discrete=True, kind="slates")
+    assert "log.first(2)" in horizon.support(curve([500, 300, 4], 2000), words())[1]
+    said, remedy = horizon.support(curve([500, 5], 1000), words(kind="slates"))
     assert said == (
         "after slot 1 of 2 the weights are worth fewer than 100 slates (5.0 at the end): products of ratios cannot "
         "support the whole slate."
@@ -129,9 +138,9 @@ def test_support_as_a_finding():
     assert found.details["steps"] == max(s.lengths)
     assert found.details["effective"] == made.effective.tolist()
     assert set(found.details) == {"steps", "effective", "surviving", "largest", "mean", "active", "running"}
-    names = [f.name for f in horizon.findings(view)]
+    names = [f.name for f in several(view, *STEPS)]
     assert names == ["horizon", "beyond_log", "unseen_pairs", "value_model_skill"]
-    assert [f.name for f in horizon.findings(view_of_steps(s, q=False, discrete=False))] == ["horizon", "beyond_log"]
+    assert [f.name for f in several(view_of_steps(s, q=False, discrete=False), *STEPS)] == ["horizon", "beyond_log"]
 
 
 # -- what follows the log ------------------------------------------------------------------------------------------
@@ -231,7 +240,7 @@ def test_unseen_pairs_in_words():
         f"{share:.2%} of the target's probability falls on state-action pairs that the training folds never saw; the "
         "value model guesses there, and intervals may be too short."
     )
-    assert (found.level, found.remedy) == ("caution", THRESHOLDS["unseen_pairs"].remedy)
+    assert (found.level, found.remedy) == ("caution", CHECKS["unseen_pairs"].limits.remedy)
     log = s.log()
     all_seen = SimpleNamespace(
         context=log.context, actions=range(2), rows=len(log.action), layout=log.layout, action=log.action % 2

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 from trust_logs import drawn
-from trust_views import view_of
+from trust_views import checked, view_of
 
 from offpolicy.trust import confounding
 
@@ -68,7 +68,7 @@ def test_how_wrong_propensities_would_have_to_be():
     pi = np.zeros((n, 2))
     pi[:, 1] = 1.0
     view = view_of(pi, np.full(n, 0.5), a, r, known=False)
-    found = confounding.finding(view)
+    found = checked("confounding", view)
     bounds = confounding.Sensitivity.of(view)
     gamma = found.value
     assert bounds.difference(gamma / 1.01)[0] > 0 >= bounds.difference(gamma)[0]
@@ -81,16 +81,16 @@ def test_how_wrong_propensities_would_have_to_be():
         g = row["gamma"]
         assert (row["low"], row["high"]) == (bounds.bound(1 / g).value, bounds.bound(g).value)
         assert (row["interval_low"], row["interval_high"]) == bounds.ends(g)
-    worse = confounding.finding(view_of(pi, np.full(n, 0.5), a, 1 - r, known=False))
+    worse = checked("confounding", view_of(pi, np.full(n, 0.5), a, 1 - r, known=False))
     assert worse.value == pytest.approx(gamma, rel=0.02)
-    even = confounding.finding(view_of(np.full((n, 2), 0.5), np.full(n, 0.5), a, r, known=False))
+    even = checked("confounding", view_of(np.full((n, 2), 0.5), np.full(n, 0.5), a, r, known=False))
     assert (math.isnan(even.value), even.level) == (True, "ok")
     assert even.sentence == (
         "the difference to the logged value may be 0 as it is: a hidden cause has nothing to explain."
     )
     assert even.details["curve"]
     never = view_of(pi, np.full(n, 0.5), a, a * 1.0 + 50.0 * (a == 1) + 0.01 * rng.normal(size=n), known=False)
-    assert confounding.finding(never).value > 3
+    assert checked("confounding", never).value > 3
 
 
 def test_a_difference_that_nothing_explains():
@@ -98,7 +98,7 @@ def test_a_difference_that_nothing_explains():
     pi = np.zeros((2000, 2))
     pi[:, 1] = 1.0
     r = np.where(a == 1, 30.0, 0.0) + np.random.default_rng(0).normal(size=2000)
-    found = confounding.finding(view_of(pi, np.where(a == 1, 0.97, 0.03), a, r, known=False))
+    found = checked("confounding", view_of(pi, np.where(a == 1, 0.97, 0.03), a, r, known=False))
     assert found.level == "ok"
     assert (found.value == math.inf) == ("more than 20" in found.sentence)
 
@@ -106,9 +106,9 @@ def test_a_difference_that_nothing_explains():
 def test_where_bounds_say_nothing():
     pi = np.full((40, 2), 0.5)
     a = np.arange(40) % 2
-    logged = confounding.finding(view_of(pi, np.full(40, 0.5), a, np.arange(40.0)))
+    logged = checked("confounding", view_of(pi, np.full(40, 0.5), a, np.arange(40.0)))
     assert logged.sentence == "propensities were logged, so nothing unobserved can have decided the action."
-    none = confounding.finding(view_of(pi, np.full(40, 0.5), a, np.arange(40.0), known=False, ratio=np.zeros(40)))
+    none = checked("confounding", view_of(pi, np.full(40, 0.5), a, np.arange(40.0), known=False, ratio=np.zeros(40)))
     assert none.sentence == "there is no overlap."
     thin = view_of(pi, np.full(40, 0.5), a, np.r_[1.0, np.zeros(39)], known=False)
     assert confounding.breaking_point(confounding.Sensitivity.of(thin)) == 1.0

@@ -7,9 +7,9 @@ import pytest
 
 import offpolicy as op
 from offpolicy.trust import leaks
+from offpolicy.trust.check import CHECKS
+from offpolicy.trust.duplicates import Twins
 from offpolicy.trust.sums import log_sums
-from offpolicy.trust.thresholds import THRESHOLDS
-from offpolicy.trust.twins import Twins
 
 
 def leak(context, reward, **options):
@@ -30,7 +30,7 @@ def test_a_column_that_is_the_reward():
         "the context column 'column 1' is the reward but for a linear map: no policy can have seen it when it chose, "
         "and a model that sees it predicts without error."
     )
-    assert found.remedy == THRESHOLDS["leaks"].remedy
+    assert found.remedy == CHECKS["leaks"].limits.remedy
     log = op.BanditLog.from_arrays(x, np.arange(200) % 2, r, weight=weight)
     squares = leaks.correlations(log_sums(log).leaks)
     for j in range(3):

@@ -14,7 +14,7 @@ from offpolicy.logs.layout import Layout
 from offpolicy.scores.blend import Rung, ladder
 from offpolicy.scores.catalog import AUTO_EPISODES, named
 from offpolicy.scores.decisions import Decisions
-from offpolicy.trust import marginals
+from offpolicy.trust import marginals, stability
 from offpolicy.trust.view import View
 
 
@@ -66,7 +66,7 @@ def test_drl_against_products_that_are_supported(off, discrete):
     d = steady(off=off)
     robust, alone, products = loops(d)
     z, gap = z_of(robust - products)
-    found = marginals.finding(view_of(d, discrete=discrete), [DRL])
+    found = marginals.finding(replace(view_of(d, discrete=discrete), estimators=[DRL]))
     share = max(d.marginal.reshape(300, 3)[:, t].max() / d.marginal.reshape(300, 3)[:, t].sum() for t in range(3))
     assert found.value == pytest.approx(z)
     assert found.sentence == (
@@ -87,11 +87,11 @@ def test_drl_against_its_own_ratios_where_products_are_lost():
     lost = replace(d, pi_e=d.pi_e * np.where(np.arange(180) % 180 == 0, 1.0, 1e-9))
     robust, alone, _ = loops(lost)
     z, gap = z_of(robust - alone)
-    found = marginals.finding(view_of(lost), [DRL])
+    found = marginals.finding(replace(view_of(lost), estimators=[DRL]))
     assert found.value == pytest.approx(z)
     assert found.sentence.startswith(f"DRL and the ratios alone differ by {z:.2g} standard errors ({gap:+.3g});")
     assert found.level == ("ok" if z <= 3 else "caution")  # never an alarm: a value model may correct it
-    free = marginals.finding(view_of(lost, discrete=False), [DRL])
+    free = marginals.finding(replace(view_of(lost, discrete=False), estimators=[DRL]))
     assert free.level == ("alarm" if z > 5 else "caution" if z > 3 else "ok")
 
 
@@ -100,7 +100,7 @@ def test_drl_against_ratios_that_look_back():
     view = view_of(d, discrete=False, regressed=True)
     rungs = ladder(replace(d, regressed=True))
     assert len(rungs) > 1
-    found = marginals.finding(view, [DRL])
+    found = marginals.finding(replace(view, estimators=[DRL]))
     robust = loops(d)[0]
     z, gap = z_of(robust - rungs[-1].psi)
     back = rungs[-1].steps
@@ -110,7 +110,7 @@ def test_drl_against_ratios_that_look_back():
     )
     two = steady(n=400, off=0.3, steps=2)
     two = replace(two, pi_e=np.where(np.arange(800) % 2 == 0, 1e-6, two.pi_e))
-    once = marginals.finding(view_of(two, discrete=False, regressed=True), [DRL])
+    once = marginals.finding(replace(view_of(two, discrete=False, regressed=True), estimators=[DRL]))
     assert once.details["reference"] == "its score with ratios 1 step back"
     assert once.details["look_back"] == 1
     assert found.details["look_back"] == back
@@ -121,8 +121,8 @@ def test_regressed_ratios_without_any_witness_are_not_trusted():
     d = steady(spread=0.1, n=60)
     lost = replace(d, pi_e=d.pi_e * np.where(np.arange(180) < 3, 50.0, 0.2))  # one episode carries all
     assert len(ladder(replace(lost, regressed=True))) == 1
-    counted = marginals.finding(view_of(lost, discrete=False), [DRL])
-    alone = marginals.finding(view_of(lost, discrete=False, regressed=True), [DRL])
+    counted = marginals.finding(replace(view_of(lost, discrete=False), estimators=[DRL]))
+    alone = marginals.finding(replace(view_of(lost, discrete=False, regressed=True), estimators=[DRL]))
     assert counted.level != "alarm"
     assert (alone.level, alone.remedy) == ("alarm", marginals.NEARER)
     assert alone.sentence == f"{counted.sentence} {marginals.UNCHECKED}"
@@ -132,10 +132,10 @@ def test_regressed_ratios_without_any_witness_are_not_trusted():
     assert marginals.softened(replace(alone, details={**alone.details, "drift": 0.0}), 1.0).level == "alarm"
     # One step is no regression: its ratio is that of the action.
     first = replace(steady(n=40, steps=1), pi_e=np.where(np.arange(40) < 1, 20.0, 0.01))
-    one = marginals.finding(view_of(first, discrete=False, regressed=True), [DRL])
+    one = marginals.finding(replace(view_of(first, discrete=False, regressed=True), estimators=[DRL]))
     assert marginals.UNCHECKED not in one.sentence
     # Products that are supported are a witness.
-    supported = marginals.finding(view_of(d, discrete=False, regressed=True), [DRL])
+    supported = marginals.finding(replace(view_of(d, discrete=False, regressed=True), estimators=[DRL]))
     assert marginals.UNCHECKED not in supported.sentence
 
 
@@ -184,16 +184,16 @@ def test_ratios_of_each_step_by_a_loop():
 def test_where_no_estimate_uses_marginals():
     d = steady(n=60)
     why = "no estimate uses ratios of marginals."
-    assert marginals.finding(view_of(d), [named("DML")]).sentence == why
-    assert marginals.finding(view_of(d), [replace(DRL, split="half")]).sentence == why
-    assert marginals.finding(replace(view_of(d), value_split=None), [DRL]).sentence == why
+    assert marginals.finding(replace(view_of(d), estimators=[named("DML")])).sentence == why
+    assert marginals.finding(replace(view_of(d), estimators=[replace(DRL, split="half")])).sentence == why
+    assert marginals.finding(replace(replace(view_of(d), value_split=None), estimators=[DRL])).sentence == why
 
 
 def test_who_is_comparable():
     everyone = [AUTO_EPISODES, named("DML"), DRL, named("DM")]
 
     def names(view, products=0.0):
-        return [e.name for e in marginals.comparable(view, everyone, products)]
+        return [e.name for e in stability.comparable(view, everyone, products)]
 
     good, lost = steady(n=300), replace(steady(n=300), pi_e=np.full(900, 1e-6))
     assert names(view_of(good)) == ["auto", "DML", "DRL", "DM"]
@@ -203,7 +203,7 @@ def test_who_is_comparable():
     assert names(view_of(good, known=False, discrete=False), 0.81) == ["auto", "DML", "DM"]
     assert names(view_of(lost)) == ["auto", "DRL", "DM"]
     assert names(view_of(lost), 0.81) == ["auto"]
-    single = SimpleNamespace(decisions=SimpleNamespace(layout=SimpleNamespace(is_single=True)))
+    single = SimpleNamespace(log=SimpleNamespace(layout=Layout.single(3)))
     assert names(single, 1.0) == ["auto", "DML", "DRL", "DM"]
 
 
@@ -213,5 +213,5 @@ def test_a_witness_that_is_barely_supported():
         d = steady(n=300, spread=0.05)
         keep = np.repeat(np.arange(300) < seen, 3)
         few = replace(d, pi_e=np.where(keep, d.pi_e * (300 / seen) ** (1 / 3), 0.0))
-        found = marginals.finding(view_of(few, discrete=True), [DRL])
+        found = marginals.finding(replace(view_of(few, discrete=True), estimators=[DRL]))
         assert found.details["reference"] == name

@@ -8,10 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from trust_logs import drawn
-from trust_views import by_name, view_of
+from trust_views import by_name, checked, of_models, several, view_of
 
 from offpolicy.trust import models
-from offpolicy.trust.thresholds import BEHAVIOR, MODEL, OVERLAP, THRESHOLDS
+from offpolicy.trust.check import CHECKS, MODEL, OVERLAP
 
 N = 200
 
@@ -40,7 +40,7 @@ def test_skill_and_calibration_of_a_reward_model(known, split, shift):
     residual = weight @ (r - q) / weight.sum()
     error = math.sqrt(weight**2 @ (r - q - residual) ** 2) / weight.sum()
     where = "out of fold" if split == "crossfit" else "on the rows it was fitted on"
-    skill, calibration = models._reward(view)
+    skill, calibration = several(view, "reward_model_r2", "reward_model_calibration")
     assert skill.value == pytest.approx(r2)
     assert skill.sentence == f"the reward model explains {100 * r2:.3g}% of the variance {where}" + (
         " (less than the mean does)." if r2 < 0 else "."
@@ -64,10 +64,12 @@ def test_skill_and_calibration_of_a_reward_model(known, split, shift):
 def test_where_there_is_no_skill_to_judge():
     d = drawn(2, N)
     plain = view_of(np.full((N, 3), 1 / 3), d["p"], d["a"], d["r"])
-    for f in models._reward(plain):
+    for f in several(plain, "reward_model_r2", "reward_model_calibration"):
         assert (f.ran, f.sentence) == (False, "no estimate needed a reward model.")
     same = view_of(np.full((N, 3), 1 / 3), d["p"], d["a"], np.full(N, 0.1), q=np.full(N, 0.1), v=np.full(N, 0.1))
-    assert [f.sentence for f in models._reward(same)] == ["rewards do not vary."] * 2
+    assert [f.sentence for f in several(same, "reward_model_r2", "reward_model_calibration")] == [
+        "rewards do not vary."
+    ] * 2
     assert math.isnan(models.skill(np.ones(3), np.zeros(3), np.ones(3)))
     r, q, m = np.array([0.0, 1.0, 4.0]), np.array([0.5, 0.5, 3.0]), np.array([1.0, 2.0, 1.0])
     assert models.skill(r, q, m) == pytest.approx(1 - (0.25 + 2 * 0.25 + 1) / (1.5**2 + 2 * 0.25 + 2.5**2))
@@ -114,7 +116,7 @@ def test_the_efficiency_ratio_by_a_loop(binary, weighted):
     variance = weight**2 @ (psi - mean) ** 2 / (weight**2).sum()
     center = weight @ v / weight.sum()
     bound = weight**2 @ ((v - center) ** 2 + w**2 * noise) / (weight**2).sum()
-    found = models.efficiency(view)
+    found = checked("efficiency_ratio", view)
     assert found.value == pytest.approx(variance / bound)
     assert found.details == {"variance": pytest.approx(variance), "bound": pytest.approx(bound)}
     assert found.sentence == (
@@ -136,7 +138,7 @@ def test_no_score_can_beat_the_bound():
     gap = 12 * 0.8**2 + 388 * 0.2**2 - 400 * 0.16
     sure = gap < -4 * math.sqrt(400 * 0.16 * 0.6**2)
     assert sure
-    found = models.efficiency(view)
+    found = checked("efficiency_ratio", view)
     assert (found.level, found.remedy) == ("caution", OVERLAP)
     assert found.sentence.endswith(" No score can do better than 1: the standard error is too small.")
     assert found.value < 0.5
@@ -153,18 +155,18 @@ def test_no_score_can_beat_the_bound():
     counted = view_of(np.full((2, 2), 0.5), np.full(2, 0.5), [0, 1], [1.0, 0.0], q=[0.2, 0.2], v=[0.2, 0.2],
                       count=[12.0, 388.0])  # fmt: skip
     assert models._surely_less_noise(counted)
-    calm = models.efficiency(rates(0.2, 60))
+    calm = checked("efficiency_ratio", rates(0.2, 60))
     assert (calm.level, calm.value < 1) == ("ok", True)
 
 
 def test_where_variances_cannot_be_compared():
     d = drawn(2, N)
     plain = view_of(np.full((N, 3), 1 / 3), d["p"], d["a"], d["r"])
-    assert models.efficiency(plain).sentence == "no estimate needed a reward model."
+    assert checked("efficiency_ratio", plain).sentence == "no estimate needed a reward model."
     none = view_of(np.full((N, 3), 1 / 3), d["p"], d["a"], d["r"], q=d["r"], v=d["r"], ratio=np.zeros(N))
-    assert models.efficiency(none).sentence == "there is no overlap to compare variances on."
+    assert checked("efficiency_ratio", none).sentence == "there is no overlap to compare variances on."
     exact = view_of(np.full((N, 3), 1 / 3), d["p"], d["a"], d["r"], q=d["r"], v=np.ones(N))
-    assert models.efficiency(exact).sentence == "the estimated bound is 0: the model predicts without error."
+    assert checked("efficiency_ratio", exact).sentence == "the estimated bound is 0: the model predicts without error."
 
 
 # -- behavior ----------------------------------------------------------------------------------------------------
@@ -204,7 +206,7 @@ def test_log_loss_of_the_logged_actions(case, known):
     z = (mean / error if error > 1e-12 else math.inf) if loss > plain + 1e-9 else 0.0
     used = 2 * len(set(batch)) / min(m.sum(), N)
     worse = loss - plain > (0.01 if known else 0.05) + used
-    found = models.behavior(view)
+    found = checked("behavior_log_loss", view)
     assert found.value == pytest.approx(loss)
     assert found.details == {"shares": pytest.approx(plain), "z": pytest.approx(z)}
     sentence = f"π_b predicts the logged actions with log-loss {loss:.4g}; plain shares of actions have {plain:.4g}"
@@ -212,7 +214,7 @@ def test_log_loss_of_the_logged_actions(case, known):
     sentence += f", which contradicts these propensities (z = {z:.2g})." if contradicts else "."
     assert found.sentence == sentence
     assert found.level == ("ok" if not worse or z <= 4 else "caution" if z <= 6 else "alarm")
-    assert found.remedy == ("" if found.level == "ok" else BEHAVIOR)
+    assert found.remedy == ("" if found.level == "ok" else CHECKS["behavior_log_loss"].limits.remedy)
     assert contradicts == (case in {"wrong", "weighted", "batches"} or (case == "little" and known))
 
 
@@ -224,7 +226,7 @@ def test_rows_of_probability_0():
     pi[77] = 0.0
     d = drawn(6, N)
     view = view_of(pi, d["p"], d["a"], d["r"], known=False, raised=raised, count=count)
-    found = models.floored(view)
+    found = checked("floored", view)
     number, total = count[3] + count[50], count.sum() - count[77]
     assert found.value == pytest.approx(number / total)
     assert found.details == {"rows": number}
@@ -232,10 +234,10 @@ def test_rows_of_probability_0():
         f"{number:,.0f} rows ({100 * number / total:.2g}%) have an action that the model of their training fold gives "
         "probability 0: 1 / (n + K) takes its place."
     )
-    assert found.remedy == THRESHOLDS["floored"].remedy
-    none = models.floored(replace(view, problem=view_of(pi, d["p"], d["a"], d["r"], known=False).problem))
+    assert found.remedy == CHECKS["floored"].limits.remedy
+    none = checked("floored", replace(view, problem=view_of(pi, d["p"], d["a"], d["r"], known=False).problem))
     assert (none.value, none.sentence) == (0.0, "no action that the target takes had a fitted probability of 0.")
-    logged = models.floored(view_of(pi, d["p"], d["a"], d["r"]))
+    logged = checked("floored", view_of(pi, d["p"], d["a"], d["r"]))
     assert (logged.value, logged.sentence) == (0.0, "logged propensities are used as they are.")
 
 
@@ -243,9 +245,9 @@ def test_a_model_that_is_sure():
     p = np.r_[np.full(30, 0.999), np.full(10, 0.99), np.full(60, 0.5)]
     weight = np.r_[np.full(30, 2.0), np.ones(70)]
     view = view_of(np.full((100, 2), 0.5), p, np.arange(100) % 2, np.zeros(100), known=False, weight=weight)
-    found = models.certain(view)
+    found = checked("deterministic_logging", view)
     assert found.value == pytest.approx(60 / 130)
     assert found.sentence == "the behavior model is over 99% sure of the action in 46.2% of the rows."
-    assert "deterministic_logging" in by_name(models.findings(view))
+    assert "deterministic_logging" in by_name(of_models(view))
     known = view_of(np.full((100, 2), 0.5), p, np.arange(100) % 2, np.zeros(100))
-    assert "deterministic_logging" not in by_name(models.findings(known))
+    assert "deterministic_logging" not in by_name(of_models(known))

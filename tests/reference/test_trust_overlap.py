@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from scipy import stats
 from trust_logs import drawn
-from trust_views import all_on, view_of
+from trust_views import all_on, checked, view_of
 
-from offpolicy.trust import overlap, weights
+from offpolicy.trust import weights
+from offpolicy.trust.check import CHECKS, FITTED, PROPENSITIES
 from offpolicy.trust.moments import symmetric
-from offpolicy.trust.thresholds import FITTED, PROPENSITIES, THRESHOLDS
 
 
 def adjusted(z, tests):
@@ -69,7 +69,7 @@ def test_weights_of_each_action_by_a_loop(case):
     count, weight = roles.get("count", np.ones(n)), roles.get("weight", np.ones(n))
     loop = by_action(pi, p, a, count * weight, count * weight**2)
     view = view_of(pi, p, a, np.zeros(n), **roles)
-    found = weights._by_action(view)
+    found = checked("mean_weight_by_action", view)
     assert found.details["z"] == {b: pytest.approx(z) for b, (z, _) in loop.items()}
     material = {b: z for b, (z, off) in loop.items() if abs(off) > 0.02}
     worst = max(material, key=lambda b: abs(material[b]))
@@ -90,25 +90,25 @@ def test_a_model_in_place_of_propensities_is_to_blame():
     d = drawn(4, 400)
     p = np.where(d["a"] == 1, d["p"] * 0.3, d["p"])
     view = view_of(np.full((400, 3), 1 / 3), p, d["a"], np.zeros(400), known=False)
-    assert weights._by_action(view).remedy == FITTED
+    assert checked("mean_weight_by_action", view).remedy == FITTED
 
 
 def test_weights_that_are_off_by_2_percent_are_not_off():
     n = 100_000
     w = np.where(np.arange(n) % 2 == 0, 1.0195, 0.9805)
     view = view_of(np.full((n, 2), 0.5), np.full(n, 0.5), np.arange(n) % 2, np.zeros(n), ratio=w)
-    assert weights._by_action(view).value == 0.0
+    assert checked("mean_weight_by_action", view).value == 0.0
     w = np.where(np.arange(n) % 2 == 0, 1.03, 0.97)
     view = view_of(np.full((n, 2), 0.5), np.full(n, 0.5), np.arange(n) % 2, np.zeros(n), ratio=w)
-    assert weights._by_action(view).value > 5
+    assert checked("mean_weight_by_action", view).value > 5
 
 
 def test_no_action_of_the_target_was_logged():
     view = view_of(all_on(2, 30, 3), np.full(30, 0.5), np.arange(30) % 2, np.zeros(30))
-    found = weights._by_action(view)
+    found = checked("mean_weight_by_action", view)
     assert found.sentence == "no action of the target was logged."
     right = view_of(all_on(1, 30, 2), np.full(30, 0.5), np.arange(30) % 2, np.zeros(30))
-    assert weights._by_action(right).details["z"] == {1: 0.0}
+    assert checked("mean_weight_by_action", right).details["z"] == {1: 0.0}
 
 
 # -- batches ---------------------------------------------------------------------------------------------------
@@ -156,7 +156,7 @@ def test_mean_weights_of_batches_by_a_loop(weighted):
     z = by_batch(pi, p, a, batch, count * weight, count * weight**2, count) / weights._design(view)
     used = [b for b in range(5) if count[batch == b].sum() >= 20]
     assert used == ([0, 1, 2, 3, 4] if weighted else [0, 1, 2, 3])
-    found = weights._by_batch(view)
+    found = checked("mean_weight_by_batch", view)
     assert found.details["z"] == {"abcde"[b]: pytest.approx(z[b]) for b in used}
     worst = max(used, key=lambda b: abs(z[b]))
     assert found.value == pytest.approx(adjusted(z[worst], len(used)), abs=1e-9)
@@ -170,7 +170,7 @@ def test_batches_without_spread_or_rows():
     batch = np.repeat([0, 1], 40)
     p = np.ones(80)
     same = view_of(all_on(0, 80, 1), p, a, np.zeros(80), batch=batch)
-    assert weights._by_batch(same).details["z"] == {0: 0.0, 1: 0.0}
+    assert checked("mean_weight_by_batch", same).details["z"] == {0: 0.0, 1: 0.0}
     half = view_of(all_on(0, 80, 1), p, a, np.zeros(80), batch=batch, ratio=np.full(80, 0.5))
     assert weights._batch_z(half, batch).tolist() == [-math.inf, -math.inf]
     more = view_of(all_on(0, 80, 1), p, a, np.zeros(80), batch=batch, ratio=np.full(80, 1.5))
@@ -178,7 +178,7 @@ def test_batches_without_spread_or_rows():
     gap = view_of(all_on(0, 80, 1), p, a, np.zeros(80), batch=batch)
     assert np.isnan(weights._batch_z(gap, 2 * batch)).tolist() == [False, True, False]
     few = view_of(all_on(0, 30, 1), p[:30], a[:30], np.zeros(30), batch=np.repeat([0, 1], 15))
-    assert weights._by_batch(few).sentence == "no batch has 20 rows and some overlap."
+    assert checked("mean_weight_by_batch", few).sentence == "no batch has 20 rows and some overlap."
 
 
 # -- reach -----------------------------------------------------------------------------------------------------
@@ -187,20 +187,22 @@ def test_batches_without_spread_or_rows():
 def test_mass_on_actions_of_probability_0():
     pi_b = np.array([[0.5, 0.5, 0.0], [0.4, 0.4, 0.2]] * 10)
     view = view_of(np.full((20, 3), [0.25, 0.25, 0.5]), pi_b, np.arange(20) % 2, np.zeros(20))
-    found = overlap.finding(view)
+    found = checked("unsupported_mass", view)
     assert (found.value, found.level) == (pytest.approx(0.25), "alarm")
     assert found.sentence == "25% of the target's actions have logged probability 0."
     assert found.details["forbidden"] == pytest.approx(0.25)
     assert found.details["never_logged"] == pytest.approx(0.5)
-    assert found.remedy == THRESHOLDS["unsupported_mass"].remedy
-    calm = overlap.finding(view_of(np.full((20, 3), [0.5, 0.5, 0.0]), pi_b, np.arange(20) % 2, np.zeros(20)))
+    assert found.remedy == CHECKS["unsupported_mass"].limits.remedy
+    calm = checked(
+        "unsupported_mass", view_of(np.full((20, 3), [0.5, 0.5, 0.0]), pi_b, np.arange(20) % 2, np.zeros(20))
+    )
     assert (calm.value, calm.level) == (0.0, "ok")
     assert calm.sentence == "the logging policy can take every action that the target takes."
 
 
 def test_mass_on_actions_that_never_came():
     view = view_of(np.full((40, 3), [0.45, 0.45, 0.1]), np.full(40, 0.5), np.arange(40) % 2, np.zeros(40))
-    found = overlap.finding(view)
+    found = checked("unsupported_mass", view)
     assert (found.value, found.sentence) == (pytest.approx(0.1), "10% of the target's actions were never logged.")
     assert found.details == {
         "never_logged": pytest.approx(0.1),
@@ -213,24 +215,29 @@ def test_a_mean_weight_below_1_is_mass_that_is_not_covered():
     n = 4000
     w = 0.7 * np.tile([0.5, 1.5], n // 2)
     view = view_of(np.full((n, 2), 0.5), np.full(n, 0.5), np.arange(n) % 2, np.zeros(n), ratio=w)
-    found = overlap.finding(view)
+    found = checked("unsupported_mass", view)
     assert found.value == pytest.approx(0.3)
     assert found.sentence == "about 30% of the target's mass is not covered by the log (mean weight 0.7 instead of 1)."
     error = 0.7 * 0.5 / math.sqrt(n)
     assert found.details["shortfall_error"] == pytest.approx(error)
-    few = overlap.finding(view_of(np.full((8, 2), 0.5), np.full(8, 0.5), np.arange(8) % 2, np.zeros(8), ratio=w[:8]))
+    few = checked(
+        "unsupported_mass", view_of(np.full((8, 2), 0.5), np.full(8, 0.5), np.arange(8) % 2, np.zeros(8), ratio=w[:8])
+    )
     assert (few.value, few.details["shortfall"]) == (0.0, pytest.approx(0.3))
     assert few.sentence == "no sign that the target takes actions which the logging policy never takes."
     above = view_of(np.full((n, 2), 0.5), np.full(n, 0.5), np.arange(n) % 2, np.zeros(n), ratio=2 * w)
-    assert (overlap.finding(above).value, overlap.finding(above).details["shortfall"]) == (0.0, 0.0)
+    assert (checked("unsupported_mass", above).value, checked("unsupported_mass", above).details["shortfall"]) == (
+        0.0,
+        0.0,
+    )
 
 
 def test_no_overlap_at_all():
-    found = overlap.finding(view_of(all_on(2, 30, 3), np.full(30, 0.5), np.arange(30) % 2, np.zeros(30)))
+    found = checked("unsupported_mass", view_of(all_on(2, 30, 3), np.full(30, 0.5), np.arange(30) % 2, np.zeros(30)))
     assert (found.value, found.level) == (1.0, "alarm")
     assert found.sentence == (
         "the target never takes an action that was logged: no overlap, its value is not identified."
     )
     part = view_of(np.full((4, 2), 0.5), np.full(4, 0.5), [0, 1, 0, 1], np.zeros(4), shown=np.ones(4))
-    assert overlap.finding(part).sentence == "the policy is known for the shown items only."
-    assert weights._by_action(part).sentence == "the policy is known for the shown items only."
+    assert checked("unsupported_mass", part).sentence == "the policy is known for the shown items only."
+    assert checked("mean_weight_by_action", part).sentence == "the policy is known for the shown items only."

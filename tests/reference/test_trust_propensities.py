@@ -7,14 +7,14 @@ import math
 import numpy as np
 import pytest
 from scipy import stats
-from trust_logs import asked, drawn, table
+from trust_logs import asked, checked_log, drawn, table
 
 import offpolicy as op
+from offpolicy.trust.check import CHECKS
+from offpolicy.trust.mismatch import exact_p, mismatch, sample_ratio
 from offpolicy.trust.moments import symmetric
-from offpolicy.trust.propensities import exact_p, mismatch, sample_ratio
-from offpolicy.trust.thresholds import THRESHOLDS
 
-REMEDY = THRESHOLDS["sample_ratio_mismatch"].remedy
+REMEDY = CHECKS["sample_ratio_mismatch"].limits.remedy
 FINE = "actions were logged as often as their propensities say (p = {:.2g})."
 
 
@@ -136,7 +136,7 @@ def test_too_few_rows_of_any_action():
     assert asked(mismatch, table([9, 9], [0.2, 0.4])).ran  # shares that leave a third action
     few = op.BanditLog.from_arrays(None, [0, 1] * 9, np.zeros(18), np.linspace(0.2, 0.6, 18))
     assert asked(mismatch, few).sentence == "too few rows to compare shares of actions."
-    assert asked(mismatch, op.BanditLog.from_arrays(None, [0, 1], [0.0, 1.0])).sentence == (
+    assert checked_log("sample_ratio_mismatch", op.BanditLog.from_arrays(None, [0, 1], [0.0, 1.0])).sentence == (
         "propensities were not logged."
     )
 

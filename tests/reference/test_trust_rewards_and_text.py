@@ -10,30 +10,29 @@ import pytest
 from trust_logs import table
 
 import offpolicy as op
-from offpolicy.trust import log_side
+from offpolicy.trust import propensities, rewards
 from offpolicy.trust.hashes import column_hashes
-from offpolicy.trust.identifying import finding as identifying
-from offpolicy.trust.identifying import is_text, joined_levels, text_levels
+from offpolicy.trust.leaks import identifying, is_text, joined_levels, text_levels
 from offpolicy.trust.sums import log_sums
 
 
 def test_actions_that_never_came():
     log = op.BanditLog.from_arrays(None, [0, 5], np.zeros(2), actions=range(6))
-    found = log_side.unlogged(log)
+    found = propensities.unlogged(log)
     assert (found.value, found.level) == (4.0, "note")
     assert found.sentence == "4 of 6 actions were never logged (1, 2, 3, …)."
     assert found.details == {"actions": [1, 2, 3, 4]}
     three = op.BanditLog.from_arrays(None, ["a"], [0.0], actions=["a", "b", "c", "d"])
-    assert log_side.unlogged(three).sentence == "3 of 4 actions were never logged ('b', 'c', 'd')."
-    all_of = log_side.unlogged(op.BanditLog.from_arrays(None, [0, 1], np.zeros(2)))
+    assert propensities.unlogged(three).sentence == "3 of 4 actions were never logged ('b', 'c', 'd')."
+    all_of = propensities.unlogged(op.BanditLog.from_arrays(None, [0, 1], np.zeros(2)))
     assert (all_of.value, all_of.sentence) == (0.0, "all 2 actions were logged.")
 
 
 def test_rewards_other_than_the_usual():
-    found = log_side.rare_rewards(table([1000, 20, 9], None, action=[0, 1, 0], reward=[0.5, 3.0, 1.0]))
+    found = rewards.rare_rewards(table([1000, 20, 9], None, action=[0, 1, 0], reward=[0.5, 3.0, 1.0]))
     assert (found.value, found.level) == (29.0, "note")
     assert found.sentence == "29 of 1,029 units have a reward other than 0.5."
-    assert log_side.rare_rewards(table([1000, 21, 9], None, action=[0, 1, 0], reward=[0.5, 3.0, 1.0])).level == "ok"
+    assert rewards.rare_rewards(table([1000, 21, 9], None, action=[0, 1, 0], reward=[0.5, 3.0, 1.0])).level == "ok"
 
 
 # -- late rewards ----------------------------------------------------------------------------------------------------
@@ -85,7 +84,7 @@ def test_rewards_of_the_latest_batches_by_a_loop(kind, last):
     z = (new - lowest) / math.hypot(new_error, error)
     late = new < lowest and z < -3.3
     ratio = new / old
-    found = log_side.maturity(log)
+    found = rewards.maturity(log)
     assert found.details == {"ratio": pytest.approx(ratio), "lowest": pytest.approx(lowest), "z": pytest.approx(z)}
     assert found.value == pytest.approx(ratio if late else max(ratio, 1.0))
     assert late == (last < 0.1)
@@ -98,13 +97,13 @@ def test_rewards_of_the_latest_batches_by_a_loop(kind, last):
 
 def test_where_time_cannot_be_looked_at():
     no_batch = op.BanditLog.from_arrays(None, [0, 1], [0.0, 1.0])
-    assert log_side.maturity(no_batch).sentence == ("the log has no batches, so rewards cannot be looked at by time.")
-    assert log_side.maturity(maturity([0.5] * 3)[0]).sentence == "3 batches are too few to look at rewards by time."
-    assert log_side.maturity(maturity([0.5] * 4)[0]).ran
+    assert rewards.maturity(no_batch).sentence == ("the log has no batches, so rewards cannot be looked at by time.")
+    assert rewards.maturity(maturity([0.5] * 3)[0]).sentence == "3 batches are too few to look at rewards by time."
+    assert rewards.maturity(maturity([0.5] * 4)[0]).ran
     none = "the mean reward before the latest batches is not positive."
-    assert log_side.maturity(maturity([0.0] * 4)[0]).sentence == none
-    assert log_side.maturity(maturity([1.0] * 4)[0]).sentence == none
-    gone = log_side.maturity(maturity([0.5, 0.5, 0.5, 0.5, 0.0])[0])
+    assert rewards.maturity(maturity([0.0] * 4)[0]).sentence == none
+    assert rewards.maturity(maturity([1.0] * 4)[0]).sentence == none
+    gone = rewards.maturity(maturity([0.5, 0.5, 0.5, 0.5, 0.0])[0])
     assert (gone.value, gone.level, gone.details["z"]) == (0.0, "alarm", -math.inf)
 
 

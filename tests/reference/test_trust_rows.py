@@ -8,12 +8,12 @@ import math
 import numpy as np
 import pytest
 from scipy import stats
-from trust_logs import drawn, table
+from trust_logs import checked_log, drawn, table
 
 import offpolicy as op
-from offpolicy.trust import log_side
+from offpolicy.trust import duplicates
+from offpolicy.trust.duplicates import Twins, thinning
 from offpolicy.trust.sums import log_sums
-from offpolicy.trust.twins import Twins, thinning
 
 
 def normal(z, units):
@@ -101,8 +101,14 @@ def test_only_some_of_many_rows_are_compared():
     assert (some + some).bits == 3
 
 
+def both(log):
+    """Copies of rows, and near copies."""
+    sums = log_sums(log)
+    return duplicates.duplicates(log, sums), duplicates.near_duplicates(log, sums)
+
+
 def checked(log):
-    return {f.name: f for f in log_side.duplicates(log, log_sums(log))}
+    return {f.name: f for f in both(log)}
 
 
 def test_copies_of_rows_and_of_all_but_a_column():
@@ -136,13 +142,15 @@ def test_copies_of_rows_and_of_all_but_a_column():
 
 
 def test_copies_are_believed_beyond_four_standard_errors():
-    made = log_side._copies("duplicates", [(None, 4.01, 0.2)])
+    made = duplicates._copies("duplicates", [(None, 4.01, 0.2)])
     assert (made.value, made.level) == (0.2, "alarm")
-    assert log_side._copies("duplicates", [(None, 4.0, 0.2)]).value == 0.0
-    several = log_side._copies("near_duplicates", [("a", 1.0, 0.1), ("b", 4.05, 0.2)])
+    assert duplicates._copies("duplicates", [(None, 4.0, 0.2)]).value == 0.0
+    several = duplicates._copies("near_duplicates", [("a", 1.0, 0.1), ("b", 4.05, 0.2)])
     assert (several.value, several.details["column"]) == (0.0, "b")
-    assert log_side._copies("near_duplicates", [("a", -9.0, 0.1)]).value == 0.0
-    assert log_side._copies("near_duplicates", []).sentence == ("there are no context columns to leave out one by one.")
+    assert duplicates._copies("near_duplicates", [("a", -9.0, 0.1)]).value == 0.0
+    assert duplicates._copies("near_duplicates", []).sentence == (
+        "there are no context columns to leave out one by one."
+    )
 
 
 def test_where_copies_are_not_looked_for():
@@ -173,12 +181,12 @@ def test_chance_agreement_without_propensities():
     log = table([6, 3, 1], None, action=[0, 1, 1], reward=[0.0, 1.0, 1.0])
     action, reward = np.array([0.6, 0.4]), np.array([0.6, 0.4])
     expected = (action @ (1 + action)) / 2 * (reward @ (1 + reward)) / 2
-    assert log_side._agreement(log) == pytest.approx(expected)
+    assert duplicates._agreement(log) == pytest.approx(expected)
     rare = table([1980, 19, 1], None, action=[0, 1, 2], reward=np.zeros(3))
-    assert log_side._agreement(rare) == pytest.approx(0.99 * 1.99 / 2)
+    assert duplicates._agreement(rare) == pytest.approx(0.99 * 1.99 / 2)
     one = table([99, 1], None, action=[0, 1], reward=np.zeros(2))
     shares = np.array([0.99, 0.01])
-    assert log_side._agreement(one) == pytest.approx(shares @ (1 + shares) / 2)
+    assert duplicates._agreement(one) == pytest.approx(shares @ (1 + shares) / 2)
 
 
 def test_episodes_that_repeat():
@@ -187,11 +195,11 @@ def test_episodes_that_repeat():
     again = np.r_[np.arange(20), np.arange(5)]
     actions, rewards = np.arange(40).reshape(20, 2) % 2, np.arange(40.0).reshape(20, 2)
     log = op.Trajectories.from_arrays(states[again], actions[again], rewards[again])
-    whole, near = log_side.duplicates(log, log_sums(log))
+    whole, near = (checked_log(name, log) for name in ("duplicates", "near_duplicates"))
     assert (whole.name, whole.value) == ("duplicates", pytest.approx(5 / 25))
     assert whole.sentence == "20% of the episodes repeat an earlier one step by step."
     assert (near.name, near.sentence) == ("near_duplicates", "looked for in rows only.")
     coarse = op.Trajectories.from_arrays(np.arange(40).reshape(20, 2) % 3 * 1.0, actions, rewards)
-    assert log_side.duplicates(coarse, log_sums(coarse))[0].sentence == (
+    assert checked_log("duplicates", coarse).sentence == (
         "states repeat by nature, so equal episodes are to be expected."
     )

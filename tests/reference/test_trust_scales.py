@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from trust_logs import drawn
-from trust_views import view_of
+from trust_views import checked, of_cells, of_models, of_weights, view_of
 
 import offpolicy as op
-from offpolicy.trust import clipping, coarse, confounding, models, overlap, stability, weights
-from offpolicy.trust.log_side import log_findings
+from offpolicy.trust.diagnose import log_findings
 from offpolicy.trust.sums import log_sums
 
 SCALES = (1e-5, 1e4)
@@ -74,9 +73,9 @@ def test_checks_of_a_log(kind, scale):
 
 def checks(view, *, rewards=True):
     """Every check of a policy on single decisions."""
-    out = [*weights.findings(view), overlap.finding(view), *models.findings(view), stability.drift(view),
-           clipping.finding(view), *coarse.findings(view)]  # fmt: skip
-    return [*out, stability.reward_tail(view), confounding.finding(view)] if rewards else out
+    out = [*of_weights(view), checked("unsupported_mass", view), *of_models(view), checked("batch_drift", view),
+           checked("clipping_sensitivity", view), *of_cells(view)]  # fmt: skip
+    return [*out, checked("reward_tail", view), checked("confounding", view)] if rewards else out
 
 
 @pytest.mark.parametrize("scale", SCALES)
@@ -108,7 +107,7 @@ def test_leaning_and_counts(scale):
     def found(weight=1.0, reward=1.0):
         own = np.arange(N) % 2 + 1.0
         view = view_of(pi, d["p"], d["a"], reward * d["r"], cells=1, leaning=lean, weight=weight * own, count=own)
-        return [*coarse.findings(view), *weights.findings(view)]
+        return [*of_cells(view), *of_weights(view)]
 
     base = found()
     same(base, found(weight=scale))

@@ -11,7 +11,7 @@ from trust_slates import frame_of, log_of
 import offpolicy as op
 from offpolicy.errors import UsageError
 from offpolicy.splits.hashing import drawn
-from offpolicy.trust import interaction, slots, slots_choice
+from offpolicy.trust import interaction, slots
 from offpolicy.trust.view import View
 
 
@@ -19,17 +19,17 @@ def test_the_narrowest_interaction_that_holds():
     flat = np.zeros(1500)
     for options, name in (({}, "independent"), ({"effect": 0.9}, "cascade"), ({"effect": 0.9, "below": True}, "full")):
         log = log_of(frame_of(1500, 4, x=flat, **options), bare=True)
-        assert slots_choice.choice(log, 0.001) == name
+        assert interaction.choice(log, 0.001) == name
     log = log_of(frame_of(1500, 4, x=flat), bare=True)
     p = slots.dependence(log, np.tril(np.ones((3, 3), dtype=bool))).p
-    assert slots_choice.depends(log, np.tril(np.ones((3, 3), dtype=bool)), p + 1e-9)
-    assert not slots_choice.depends(log, np.tril(np.ones((3, 3), dtype=bool)), p)
-    assert slots_choice.choice(log, 1.1) == "full"
+    assert interaction.depends(log, np.tril(np.ones((3, 3), dtype=bool)), p + 1e-9)
+    assert not interaction.depends(log, np.tril(np.ones((3, 3), dtype=bool)), p)
+    assert interaction.choice(log, 1.1) == "full"
 
 
 def test_slates_that_choose_are_not_evaluated():
     log = log_of(frame_of(400, 4, x=np.zeros(400)), "auto", bare=True)
-    kept = slots_choice.settled(log, 2, 0)
+    kept = interaction.settled(log, 2, 0)
     apart = 400 - kept.n
     assert 80 <= apart <= 120
     first = kept.notes[-1]
@@ -37,12 +37,12 @@ def test_slates_that_choose_are_not_evaluated():
     assert f"was chosen on {apart} slates, which no estimate uses" in first
     for folds in ([0, 1], (0, 1), np.zeros(2)):
         with pytest.raises(UsageError, match="give folds= as a number"):
-            slots_choice.settled(log, folds, 0)
+            interaction.settled(log, folds, 0)
     with pytest.raises(UsageError, match="needs logged propensities"):
-        slots_choice.settled(replace(log, propensity=None), 2, 0)
+        interaction.settled(replace(log, propensity=None), 2, 0)
     small = log_of(frame_of(100, 4, x=np.zeros(100)), "auto", bare=True)
     with pytest.raises(UsageError, match="of which there are 100 in all: too few"):
-        slots_choice.settled(small, 2, 0)
+        interaction.settled(small, 2, 0)
 
 
 def test_levels_at_which_slates_choose(monkeypatch):
@@ -53,29 +53,29 @@ def test_levels_at_which_slates_choose(monkeypatch):
         asked_at.append((part.n, level))
         return says[level]
 
-    monkeypatch.setattr(slots_choice, "choice", choice)
-    kept = slots_choice.settled(log, 2, 5)
+    monkeypatch.setattr(interaction, "choice", choice)
+    kept = interaction.settled(log, 2, 5)
     apart = int(np.asarray(drawn(log.units, 0.25, 5)).sum())
     assert asked_at == [(apart, 0.2), (300 - apart, 0.1)]
     assert kept.notes[-1] == f"interaction 'independent' was chosen on {apart} slates, which no estimate uses"
     says[0.1] = "cascade"
-    wider = slots_choice.settled(log, 2, 5)
+    wider = interaction.settled(log, 2, 5)
     assert wider.interaction.name == "cascade"
     assert wider.notes[-1].endswith(", and widened to 'cascade', on which rewards of the others depend")
     says.update({0.2: "full"})
-    assert slots_choice.settled(log, 2, 5).interaction.name == "full"
+    assert interaction.settled(log, 2, 5).interaction.name == "full"
 
 
 def test_forty_slates_are_enough_to_choose(monkeypatch):
-    monkeypatch.setattr(slots_choice, "choice", lambda part, level: "full")
+    monkeypatch.setattr(interaction, "choice", lambda part, level: "full")
     log = log_of(frame_of(120, 4, x=np.zeros(120)), "auto", bare=True)
     for size, fine in ((40, True), (39, False), (80, True), (81, False)):
-        monkeypatch.setattr(slots_choice, "drawn", lambda units, share, seed, size=size: np.arange(120) < size)
+        monkeypatch.setattr(interaction, "drawn", lambda units, share, seed, size=size: np.arange(120) < size)
         if fine:
-            assert slots_choice.settled(log, 2, 0).n == 120 - size
+            assert interaction.settled(log, 2, 0).n == 120 - size
         else:
             with pytest.raises(UsageError, match="too few"):
-                slots_choice.settled(log, 2, 0)
+                interaction.settled(log, 2, 0)
 
 
 def test_a_hundred_slates_are_enough_for_a_wider_interaction():

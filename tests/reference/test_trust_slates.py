@@ -16,8 +16,8 @@ from offpolicy.models.rewards.auto import LinearReward
 from offpolicy.models.rewards.reward import RewardData
 from offpolicy.splits.hashing import drawn
 from offpolicy.trust import interaction, slots
+from offpolicy.trust.check import CHECKS, WIDER
 from offpolicy.trust.moments import mean_z
-from offpolicy.trust.thresholds import THRESHOLDS, WIDER
 from offpolicy.trust.view import View
 
 
@@ -130,12 +130,12 @@ def test_where_no_slot_is_left_out():
     assert slots.finding(log_of(frame_of(120, 1, slots=1))).sentence == "slates have one slot."
     few = log_of(frame_of(12, 1))
     assert slots.finding(few).sentence == "no slot that rewards leave out shows an item often enough."
-    assert not THRESHOLDS["left_out_slots"].decides
+    assert not CHECKS["left_out_slots"].limits.decides
 
 
 def test_attraction_acts_through_a_linear_model():
     """Rewards that fall where an attractive item is shown elsewhere, of which the items alone tell less."""
-    from offpolicy.trust.attraction import attraction
+    from offpolicy.trust.slots import attraction
 
     n = 500
     rng = np.random.default_rng(5)

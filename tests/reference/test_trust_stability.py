@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy import stats
-from trust_views import view_of
+from trust_views import checked, view_of
 
 from offpolicy.inference.estimate import Estimate
 from offpolicy.inference.expression import Smoothed
@@ -18,8 +18,8 @@ from offpolicy.inference.intervals.tails import tail_index
 from offpolicy.inference.score_table import Units
 from offpolicy.scores.catalog import named
 from offpolicy.trust import stability
+from offpolicy.trust.check import CHECKS
 from offpolicy.trust.moments import exceedances, surely_above
-from offpolicy.trust.thresholds import DISAGREE, THRESHOLDS
 
 
 def scored(psi, **options):
@@ -87,7 +87,7 @@ def test_drift_between_batches_by_a_loop(batches, kind, moved):
     psi = rng.exponential(size=n) + moved * (batch == 1)
     count, weight = roles.get("count", np.ones(n)), roles.get("weight", np.ones(n))
     m, square, cluster = count * weight, count * weight**2, roles.get("cluster")
-    found = stability.drift(scored(psi, batch=batch, **roles))
+    found = checked("batch_drift", scored(psi, batch=batch, **roles))
     mean, error = by_batch(psi, batch, m, square, cluster)
     precision = 1 / error**2
     center = precision @ mean / precision.sum()
@@ -105,16 +105,16 @@ def test_drift_between_batches_by_a_loop(batches, kind, moved):
 
 def test_batches_that_cannot_be_compared():
     psi = np.random.default_rng(1).normal(size=60)
-    assert stability.drift(scored(psi)).sentence == "the log has no batches."
+    assert checked("batch_drift", scored(psi)).sentence == "the log has no batches."
     batch = np.r_[np.zeros(41, int), np.ones(19, int)]
     few = "fewer than two batches have enough rows to compare."
-    assert stability.drift(scored(psi, batch=batch)).sentence == few
-    assert stability.drift(scored(psi, batch=np.sort(np.arange(60) % 3))).ran
-    assert stability.drift(scored(psi, batch=np.sort(np.arange(60) % 2))).ran
+    assert checked("batch_drift", scored(psi, batch=batch)).sentence == few
+    assert checked("batch_drift", scored(psi, batch=np.sort(np.arange(60) % 3))).ran
+    assert checked("batch_drift", scored(psi, batch=np.sort(np.arange(60) % 2))).ran
     same = np.where(np.arange(60) < 30, 0.1, psi)
-    assert stability.drift(scored(same, batch=np.repeat([0, 1], 30))).sentence == few
+    assert checked("batch_drift", scored(same, batch=np.repeat([0, 1], 30))).sentence == few
     none = scored(psi, batch=np.repeat([0, 1], 30), ratio=np.zeros(60))
-    assert stability.drift(none).sentence == "there is no overlap to compare batches on."
+    assert checked("batch_drift", none).sentence == "there is no overlap to compare batches on."
 
 
 # -- estimators ------------------------------------------------------------------------------------------------------
@@ -153,8 +153,8 @@ def test_estimators_that_are_apart():
         f"estimate's own (direct method: DM z = {z['DM']:.2g})."
     )
     assert apart > 1
-    assert (found.level, found.remedy) == ("alarm" if p < 0.0001 else "caution" if p < 0.001 else "ok",
-                                           DISAGREE if p < 0.001 else "")  # fmt: skip
+    assert found.level == ("alarm" if p < 0.0001 else "caution" if p < 0.001 else "ok")
+    assert found.remedy == (CHECKS["estimator_disagreement"].limits.remedy if p < 0.001 else "")
 
 
 def test_a_distance_below_a_standard_error_is_a_note():
@@ -216,7 +216,7 @@ def test_the_tail_of_rewards(heavy, usual):
     reward = rng.pareto(1 / heavy if heavy < 1 else 6.0, n).round(6)
     if usual:
         reward[np.arange(n) % 5 < 3] = 0.0
-    found = stability.reward_tail(scored(reward))
+    found = checked("reward_tail", scored(reward))
     distance = np.abs(reward - reward.mean())
     if usual:
         distance = distance[reward != 0]
@@ -239,7 +239,7 @@ def test_the_lighter_tail_around_a_model():
     reward = q + rng.random(400)
     view = scored(reward, q=q, v=q)
     k = tail_index(np.abs(reward - q))
-    assert stability.reward_tail(view).value == pytest.approx(k, rel=1e-3)
+    assert checked("reward_tail", view).value == pytest.approx(k, rel=1e-3)
     assert k < tail_index(np.abs(reward - reward.mean()))
 
 
@@ -250,18 +250,18 @@ def test_rewards_without_a_tail():
         (np.arange(10.0), "too few different rewards to judge their tail."),
         (np.full(50, 0.3), "too few different rewards to judge their tail."),
     ):
-        assert stability.reward_tail(scored(np.asarray(reward, float))).sentence == why
+        assert checked("reward_tail", scored(np.asarray(reward, float))).sentence == why
     none = scored(np.arange(50.0), ratio=np.zeros(50))
-    assert stability.reward_tail(none).sentence == "there is no overlap, and so there are no scores."
-    assert THRESHOLDS["reward_tail"].decides
+    assert checked("reward_tail", none).sentence == "there is no overlap, and so there are no scores."
+    assert CHECKS["reward_tail"].limits.decides
 
 
 def test_a_heavy_tail_is_an_alarm_where_it_shows_in_the_mean():
-    few = stability.reward_tail(scored(np.random.default_rng(3).pareto(1.0, 2000)))
+    few = checked("reward_tail", scored(np.random.default_rng(3).pareto(1.0, 2000)))
     assert few.details["skewness"] > 0.1
     assert (few.level, few.details["surely_above"] > 0.25) == ("alarm", True)
     n = 200_000
     many = ((np.arange(n) + 0.5) / n) ** -0.36 * np.where(np.arange(n) % 2 == 0, 1.0, -1.0)
-    large = stability.reward_tail(scored(many))
+    large = checked("reward_tail", scored(many))
     assert large.details["skewness"] <= 0.1
     assert (large.level, large.details["surely_above"] > 0.25) == ("caution", True)

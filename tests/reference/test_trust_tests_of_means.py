@@ -10,15 +10,18 @@ from scipy import stats
 
 from offpolicy.inference.intervals.sample import Sample
 from offpolicy.trust.moments import (
+    adjusted_z,
     exceedances,
+    first_largest,
     mean_z,
     normal_from_student,
+    same_but_rounding,
     skew_of,
     surely_above,
     symmetric,
     two_sided,
+    z_score,
 )
-from offpolicy.trust.significance import adjusted_z, first_largest, same_but_rounding, z_score
 
 
 @pytest.mark.parametrize("z", [-4.0, -1.5, 0.0, 0.7, 3.0])

@@ -6,7 +6,8 @@ import math
 
 import pytest
 
-from offpolicy.trust import THRESHOLDS, Threshold
+from offpolicy.kinds import label_checks, long_term  # noqa: F401, they declare checks
+from offpolicy.trust import CHECKS, Threshold
 from offpolicy.trust.finding import judged, not_applicable
 
 INF = math.inf
@@ -69,12 +70,12 @@ TABLE = {
 
 
 def test_every_check_has_its_row():
-    assert list(TABLE) == list(THRESHOLDS)
+    assert set(TABLE) == set(CHECKS)
 
 
 @pytest.mark.parametrize("name", TABLE)
 def test_limits_are_those_of_the_table(name):
-    t = THRESHOLDS[name]
+    t = CHECKS[name].limits
     marks = {"d": t.decides, "a": t.advice, "p": t.about_products, "m": t.about_marginals, "r": t.about_reach}
     about = "".join(letter for letter, yes in marks.items() if yes)
     assert (t.caution, t.alarm, t.side, t.false_alarms) == TABLE[name][:4]
@@ -112,9 +113,9 @@ def test_a_finding_knows_what_it_is_about(name):
     caution, alarm, side, _, about = TABLE[name]
     found = judged(name, math.nextafter(alarm, INF if side == "above" else -INF), "so.")
     assert found.decides == ("d" in about and math.isfinite(alarm))
-    assert found.about_products == ("p" in about)
-    assert found.about_marginals == ("m" in about)
-    assert found.about_reach == ("r" in about)
+    assert found.limits.about_products == ("p" in about)
+    assert found.limits.about_marginals == ("m" in about)
+    assert found.limits.about_reach == ("r" in about)
     assert not judged(name, caution, "so.").decides
     assert not not_applicable(name, "why.").decides
 
@@ -127,5 +128,5 @@ def test_a_milder_level_and_a_remedy_of_its_own():
     assert judged("duplicates", 0.5, "many.", at_most="ok").remedy == ""
     calm = judged("duplicates", 0.0, "none.", remedy="look.")
     assert (calm.level, calm.remedy, calm.details) == ("ok", "", {})
-    assert judged("duplicates", 0.5, "many.").remedy == THRESHOLDS["duplicates"].remedy
+    assert judged("duplicates", 0.5, "many.").remedy == CHECKS["duplicates"].limits.remedy
     assert judged("duplicates", 0.5, "many.", remedy="").remedy == ""

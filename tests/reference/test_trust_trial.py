@@ -15,6 +15,7 @@ from offpolicy.inference.comparison import Change
 from offpolicy.inference.estimate import Estimate
 from offpolicy.inference.intervals.sample import Interval
 from offpolicy.inference.score_table import Units
+from offpolicy.logs.kinds import kind_called
 from offpolicy.trust import trial
 from offpolicy.trust.trial import ABTest, ab_test, rounded_up, shrunken
 
@@ -24,7 +25,7 @@ POWER = (stats.norm.ppf(0.975) + stats.norm.ppf(0.8)) ** 2
 
 def logged(reward, units=UNITS, kind="bandit"):
     """An evaluation of which nothing is known but the log."""
-    log = SimpleNamespace(kind=kind, names=SimpleNamespace(cluster="user_id"))
+    log = SimpleNamespace(unit_kind=kind_called(kind), names=SimpleNamespace(cluster="user_id"))
     problem = SimpleNamespace(units=units, earning="r", table=SimpleNamespace(columns={"r": reward}), log=log)
     return SimpleNamespace(logged=Estimate.from_scores(reward, units=units, label="logged"), problem=problem)
 

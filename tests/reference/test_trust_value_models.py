@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from trust_episodes import Steps, view_of_steps
+from trust_views import checked, several
 
 from offpolicy.trust import horizon, models, weights
 
@@ -70,13 +71,13 @@ def test_the_efficiency_bound_of_episodes_by_a_loop():
             before = rho
     bound = first.var() + noise.mean()
     assert models.efficiency_bound(view.decisions) == pytest.approx(bound)
-    found = models.efficiency(view)
+    found = checked("efficiency_ratio", view)
     assert found.details == {"variance": pytest.approx(score.var()), "bound": pytest.approx(bound)}
     assert view.score == pytest.approx(score)
     assert models._surely_less_noise(view)
-    steps = [f.sentence for f in models._reward(view)]
+    steps = [f.sentence for f in several(view, "reward_model_r2", "reward_model_calibration")]
     assert steps == ["judged step by step for episodes."] * 2
-    slates = models.efficiency(view_of_steps(s, kind="slates"))
+    slates = checked("efficiency_ratio", view_of_steps(s, kind="slates"))
     assert slates.sentence == "rewards of one slate may go together, of which the bound knows nothing."
     plain = view_of_steps(s, q=False, discount=0.9)
     expected = [
@@ -84,7 +85,7 @@ def test_the_efficiency_bound_of_episodes_by_a_loop():
         for u in range(40)
     ]
     assert plain.score == pytest.approx(expected)
-    assert plain.reward == pytest.approx([
+    assert plain.decisions.returns == pytest.approx([
         sum(0.9**t * s.reward[unit == u][t] for t in range(s.lengths[u])) for u in range(40)
     ])  # fmt: skip
 
@@ -98,5 +99,5 @@ def test_mean_weights_of_episodes_in_batches():
     z = [(w[batch == b].sum() - 30) / math.sqrt(((w[batch == b] - w[batch == b].mean()) ** 2).sum()) for b in (0, 1)]
     assert weights._batch_z(view, batch) == pytest.approx(z)
     assert weights._expected_squares(view, batch, 2).tolist() == [1.0, 1.0]
-    found = weights._by_batch(view)
+    found = checked("mean_weight_by_batch", view)
     assert found.details["z"] == {"a": pytest.approx(z[0]), "b": pytest.approx(z[1])}

@@ -17,7 +17,7 @@ from offpolicy.inference.expression import Smoothed
 from offpolicy.inference.intervals.sample import Interval
 from offpolicy.trust import verdict
 from offpolicy.trust.assumption import ASSUMES, UNSEEN
-from offpolicy.trust.thresholds import OVERLAP
+from offpolicy.trust.check import OVERLAP
 from offpolicy.trust.trial import ab_test
 from offpolicy.trust.verdict import judge
 

@@ -62,7 +62,7 @@ def test_the_disagreement_of_the_estimator_that_speaks():
     far = {"IPW": scores(2.0), "SNIPW": Estimate.from_scores(3.0 + NOISE + 0.1 * NOISE[::-1], units=UNITS)}
     ev.__class__ = type("Two", (Judged,), {"__getitem__": lambda self, key: far[key[1]]})
     ev.problem.made = lambda kind: ["full"]
-    ev.problem.decisions = lambda target, probe: SimpleNamespace(layout=SimpleNamespace(is_single=True))
+    ev.problem.ratio_log = SimpleNamespace(layout=SimpleNamespace(is_single=True))
     found = judge(ev, estimator="IPW")
     assert [f.sentence[:31] for f in found.findings] == ["IPW and SNIPW differ by 1.4e+02"] or found.findings
     assert "IPW and SNIPW differ" in found.findings[0].sentence

@@ -35,7 +35,7 @@ def test_weights_of_episodes_beyond_a_float():
     assert view.scale == 1.0
     assert view.row_mass.tolist() == [1.0] * len(s.reward)
     values = np.arange(20.0)
-    assert view.per_decision(values).tolist() == np.repeat(values, s.lengths).tolist()
+    assert values[view.decisions.layout.unit].tolist() == np.repeat(values, s.lengths).tolist()
     d = view.decisions
     huge = replace(d, pi_b=np.where(d.layout.step == 0, 1e-308, d.pi_b))
     wide = view_of_steps(s)
@@ -44,8 +44,6 @@ def test_weights_of_episodes_beyond_a_float():
     assert wide.scale == math.inf
     logs = huge.log_weight
     assert wide.weight == pytest.approx(np.exp(logs - logs.max()))
-    assert view.out_of_fold
-    assert not replace(view, split="full").out_of_fold
     first = view.over_decisions(d.ratio)
     assert first.value == pytest.approx(d.ratio.mean())
     unit = np.repeat(np.arange(20), s.lengths)

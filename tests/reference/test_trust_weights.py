@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from scipy import stats
 from trust_logs import drawn
-from trust_views import by_name, view_of
+from trust_views import by_name, of_weights, view_of
 
 from offpolicy.inference.intervals.tails import tail_index
-from offpolicy.trust import weights
+from offpolicy.trust import overlap, weights
+from offpolicy.trust.check import FITTED, OVERLAP, PROPENSITIES
 from offpolicy.trust.moments import exceedances, surely_above
-from offpolicy.trust.thresholds import FITTED, OVERLAP, PROPENSITIES
 
 
 def softened(x, k=3):
@@ -41,7 +41,7 @@ def hall(x, null=1.0):
 def test_every_figure_of_plain_weights():
     d, view = world()
     w = softened(d["x"])[np.arange(240), d["a"]] / d["p"]
-    found = by_name(weights.findings(view))
+    found = by_name(of_weights(view))
     size = w.sum() ** 2 / (w**2).sum()
     assert found["effective_sample_size"].value == pytest.approx(size)
     assert found["effective_sample_size"].sentence == (
@@ -78,13 +78,13 @@ def test_every_figure_of_plain_weights():
 
 def test_large_sizes_are_counted_in_whole_units():
     _, view = world(pi=np.full((240, 3), 1 / 3), p=np.full(240, 1 / 3))
-    found = by_name(weights.findings(view))
+    found = by_name(of_weights(view))
     assert found["effective_sample_size"].sentence == "the weights leave as much information as 240 of 240 units."
-    assert weights._amount(100.0) == "100"
-    assert weights._amount(99.94) == "99.9"
-    assert weights._amount(1234.5) == "1,234"
-    assert weights._percent(0.5) == "50%"
-    assert weights._percent(math.nan) == "none"
+    assert overlap._amount(100.0) == "100"
+    assert overlap._amount(99.94) == "99.9"
+    assert overlap._amount(1234.5) == "1,234"
+    assert overlap._percent(0.5) == "50%"
+    assert overlap._percent(math.nan) == "none"
 
 
 def test_units_of_clusters():
@@ -93,7 +93,7 @@ def test_units_of_clusters():
     w = softened(d["x"])[np.arange(240), d["a"]] / d["p"]
     sums = np.bincount(user, w)
     size = sums.sum() ** 2 / (sums**2).sum()
-    found = by_name(weights.findings(view))
+    found = by_name(of_weights(view))
     assert found["effective_sample_size"].sentence == (
         f"the weights leave as much information as {size:.3g} of 80 clusters."
     )
@@ -137,13 +137,13 @@ def test_top_share_of_units_that_stand_for_several():
     every = np.sort(every[every > 0])[::-1]
     room = 0.01 * len(every)
     expected = sum(every[:3]) + (room - 3) * every[3]
-    assert weights.top_share(w, m) == pytest.approx(expected / every.sum())
-    assert weights.top_share(w, m, 0.5) == pytest.approx(every[: len(every) // 2].sum() / every.sum(), rel=0.01)
-    assert math.isnan(weights.top_share(np.zeros(3), np.ones(3)))
+    assert overlap.top_share(w, m) == pytest.approx(expected / every.sum())
+    assert overlap.top_share(w, m, 0.5) == pytest.approx(every[: len(every) // 2].sum() / every.sum(), rel=0.01)
+    assert math.isnan(overlap.top_share(np.zeros(3), np.ones(3)))
     many = np.arange(1.0, 1001.0)
-    assert weights.top_share(many, np.ones(1000)) == pytest.approx(many[-10:].sum() / many.sum())
-    assert weights.top_share(many, np.ones(1000), 0.1) == pytest.approx(many[-100:].sum() / many.sum())
-    assert weights.top_share(many, np.ones(1000), 0.2) == pytest.approx(many[-200:].sum() / many.sum())
+    assert overlap.top_share(many, np.ones(1000)) == pytest.approx(many[-10:].sum() / many.sum())
+    assert overlap.top_share(many, np.ones(1000), 0.1) == pytest.approx(many[-100:].sum() / many.sum())
+    assert overlap.top_share(many, np.ones(1000), 0.2) == pytest.approx(many[-200:].sum() / many.sum())
 
 
 def test_what_one_unit_carries():
@@ -152,12 +152,10 @@ def test_what_one_unit_carries():
                    count=count, weight=weight)  # fmt: skip
     w = np.array([1.0, 4.0, 0.5])
     total = count * weight @ w
-    assert weights.unit_share(view, w) == pytest.approx(max(weight * w) / total)
-    assert math.isnan(weights.unit_share(view, np.zeros(3)))
+    assert overlap.unit_share(view, w) == pytest.approx(max(weight * w) / total)
+    assert math.isnan(overlap.unit_share(view, np.zeros(3)))
     none = view_of(np.full((3, 2), 0.5), np.full(3, 0.5), [0, 1, 1], [3.0, 0.0, 2.0], ratio=np.zeros(3))
-    assert by_name(weights.findings(none))["largest_weight_share"].sentence == (
-        "one unit carries none of the total weight."
-    )
+    assert by_name(of_weights(none))["largest_weight_share"].sentence == ("one unit carries none of the total weight.")
 
 
 def test_rewards_of_two_values_as_in_the_whole_log():
@@ -167,15 +165,15 @@ def test_rewards_of_two_values_as_in_the_whole_log():
     view = view_of(np.full((5, 2), 0.5), np.full(5, 0.5), [0, 1, 1, 0, 1], reward, ratio=w, count=count, weight=weight)
     each = weight * reward
     size = (count @ w) ** 2 / (count @ w**2) * (count @ each) ** 2 / (count @ each**2)
-    share, words = weights._rewards_on_one(view)
+    share, words = overlap._rewards_on_one(view)
     assert share == pytest.approx(min(count.sum() / size, 1.0))
     assert words == "with rewards as in the whole log, one unit would carry"
     plenty = view_of(
         np.full((90, 2), 0.5), np.full(90, 0.5), np.arange(90) % 2, np.arange(90) % 3 == 0, ratio=np.ones(90)
     )
-    assert weights._rewards_on_one(plenty)[0] == pytest.approx(1 / 30)
+    assert overlap._rewards_on_one(plenty)[0] == pytest.approx(1 / 30)
     never = view_of(np.full((5, 2), 0.5), np.full(5, 0.5), [0, 1, 1, 0, 1], np.zeros(5), ratio=w)
-    assert math.isnan(weights._rewards_on_one(never)[0])
+    assert math.isnan(overlap._rewards_on_one(never)[0])
 
 
 # -- tails -----------------------------------------------------------------------------------------------------
@@ -193,7 +191,7 @@ def test_the_tail_of_the_weights(case):
     }[case]  # fmt: skip
     reach = {"largest": 1e7, "forbidden": 0.0} if case == "bounded" else {}
     view = view_of(np.full((n, 2), 0.5), np.full(n, 0.5), np.arange(n) % 2, np.zeros(n), ratio=w, reach=reach)
-    found = weights._tail(view)
+    found = overlap._tail(view)
     if case == "few":
         assert found.sentence == "too few different weights to judge their tail."
         return

@@ -9,6 +9,7 @@ import pytest
 from trust_views import view_of
 
 from offpolicy.errors import UsageError
+from offpolicy.logs.kinds import kind_called
 from offpolicy.trust import assumption as rests
 from offpolicy.trust.finding import Diagnostics, Finding, Findings, judged, not_applicable, wrapped
 
@@ -80,10 +81,16 @@ def test_findings_by_policy_and_name():
 # -- assumptions -------------------------------------------------------------------------------------------------------
 
 
+def declared_log(kind, *, continuous=False, **columns):
+    """What declarations look at of a log."""
+    space = SimpleNamespace(finite=not continuous)
+    return SimpleNamespace(unit_kind=kind_called(kind), space=space, **columns)
+
+
 def resting(
     *, known=False, given=False, cells=None, kind="bandit", continuous=False, propensity=None, ran=True, **settings
 ):
-    log = SimpleNamespace(kind=kind, is_continuous=continuous, propensity=propensity)
+    log = declared_log(kind, continuous=continuous, propensity=propensity)
     found = judged("coarse_ratio", 0.5, "fine.") if ran else not_applicable("coarse_ratio", "why.")
     problem = SimpleNamespace(weights_known=known, log=log, cells=cells, behavior_given=given)
     return SimpleNamespace(
@@ -153,12 +160,12 @@ def test_reasons_that_follow_from_an_assumption(options, expected):
     ],
 )
 def test_declarations_that_cannot_be_meant(randomized, gamma, kind, continuous, why):
-    log = SimpleNamespace(kind=kind, is_continuous=continuous)
+    log = declared_log(kind, continuous=continuous)
     with pytest.raises(UsageError) as error:
         rests.check_declarations(log, randomized, gamma)
     assert str(error.value) == why
-    rests.check_declarations(SimpleNamespace(kind="bandit", is_continuous=False), randomized=True, gamma=1)
-    rests.check_declarations(SimpleNamespace(kind="slates", is_continuous=True), randomized=False, gamma=None)
+    rests.check_declarations(declared_log("bandit"), randomized=True, gamma=1)
+    rests.check_declarations(declared_log("slates", continuous=True), randomized=False, gamma=None)
 
 
 def accepted(gamma, effect=0.4, target=1.0):

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from offpolicy.inference.score_table import Units
+from offpolicy.logs.kinds import kind_called, space_of
 from offpolicy.logs.layout import Layout
 from offpolicy.scores.decisions import Decisions
 from offpolicy.trust.view import View
@@ -57,7 +58,8 @@ class Steps:
             **{
                 "context": context, "actions": range(K), "rows": len(self.state), "layout": Layout.ragged(self.lengths),
                 "action": self.action, "reward": self.reward, "kind": "trajectories", "is_discrete": True,
-                "unbounded": False, "horizon": max(self.lengths), "is_continuous": False, **options,
+                "unbounded": False, "horizon": max(self.lengths), "space": space_of(range(K)),
+                "unit_kind": kind_called(options.get("kind", "trajectories")), **options,
             }
         )  # fmt: skip
 

@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 
 import offpolicy as op
-from offpolicy.trust.draws import draws_of
-from offpolicy.trust.propensities import distribution_sums
+from offpolicy.trust.check import CHECKS
+from offpolicy.trust.diagnose import log_findings
+from offpolicy.trust.mismatch import distribution_sums
 from offpolicy.trust.sums import log_sums
+from offpolicy.trust.view import draws_of
 
 
 def table(counts: Any, propensity: Any, *, reward: Any = None, context: Any = None, **options: Any) -> op.BanditLog:
@@ -36,6 +38,12 @@ def asked(check: Any, log: Any) -> Any:
     """What a check of the propensities says of a log."""
     draws = draws_of(log)
     return check(log, draws, distribution_sums(log, draws.mass, draws.square))
+
+
+def checked_log(name: str, log: Any) -> Any:
+    """What the check of a name says of a log, or why it cannot be made."""
+    (made,) = log_findings(log, log_sums(log), [CHECKS[name]])
+    return made
 
 
 def sums(log: Any) -> Any:

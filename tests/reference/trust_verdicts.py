@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 
+from offpolicy.logs.kinds import kind_called, space_of
 from offpolicy.trust.finding import Findings, judged
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -28,7 +29,8 @@ class Judged(Ev):
             cells=None, behavior_given=options.get("given", False),
             table=SimpleNamespace(columns={"r": reward}),
             log=SimpleNamespace(
-                kind="bandit", is_continuous=False, propensity=None, names=SimpleNamespace(cluster="user_id"),
+                unit_kind=kind_called("bandit"), space=space_of(None), propensity=None,
+                names=SimpleNamespace(cluster="user_id"),
                 layout=SimpleNamespace(is_single=not episodes),
             ),
         )  # fmt: skip

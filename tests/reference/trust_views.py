@@ -12,6 +12,9 @@ from offpolicy.inference.reach import Reach
 from offpolicy.inference.score_table import Units
 from offpolicy.logs.layout import Layout
 from offpolicy.scores.decisions import Decisions
+from offpolicy.trust import models, overlap, weights
+from offpolicy.trust.check import CHECKS
+from offpolicy.trust.diagnose import found
 from offpolicy.trust.view import View
 
 
@@ -76,7 +79,7 @@ def view_of(
         folds=SimpleNamespace(scored=lambda split, repeat: None),
         reach=lambda target, split: where,
         behavior=lambda split, repeat: SimpleNamespace(raised=raised),
-        cells=cells, behavior_given=False, columns=columns,
+        cells=cells, behavior_given=False, columns=columns, specs=SimpleNamespace(model=None),
     )  # fmt: skip
     return View(problem, SimpleNamespace(shown=shown, name="policy"), split, None if q is None else split)
 
@@ -91,3 +94,33 @@ def all_on(action: int, n: int, k: int) -> Any:
 def by_name(findings: Any) -> dict[str, Any]:
     """Findings by their name."""
     return {f.name: f for f in findings}
+
+
+def checked(name: str, view: View) -> Any:
+    """What the check of a name finds about a policy, or why it cannot be made; None where it is not mentioned."""
+    return found(CHECKS[name], view)
+
+
+def several(view: View, *names: str) -> list[Any]:
+    """The findings of several checks, without those that are not mentioned."""
+    return [f for f in (checked(name, view) for name in names) if f is not None]
+
+
+def of_weights(view: View) -> list[Any]:
+    """The checks of weights."""
+    return several(view, *(c.name for c in (*weights.CHECKS, *overlap.CHECKS) if c.name != "unsupported_mass"))
+
+
+def of_models(view: View) -> list[Any]:
+    """The checks of models."""
+    return several(view, *(c.name for c in models.CHECKS), "deterministic_logging")
+
+
+def of_cells(view: View) -> list[Any]:
+    """The checks of coarse ratios."""
+    return several(view, "coarse_ratio", "cell_leaning")
+
+
+def smoothed(estimates: Any, estimators: Any) -> Any:
+    """The check of a window around a number, of estimates alone."""
+    return checked("smoothing_bias", View(None, None, "crossfit", None, estimates, estimators))

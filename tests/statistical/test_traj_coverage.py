@@ -115,7 +115,7 @@ def test_cliff_walking_says_when_pairs_are_unseen():
     curve = horizon_curve(d)
     assert curve.effective[0] > curve.effective[-1]
     assert curve.supported < log.horizon
-    assert "DRL" in support(curve, discrete=True)[1]
+    assert "DRL" in support(curve, log)[1]
     many = toy.simulate(4000, np.random.default_rng(1))
     ev = op.evaluate(many, toy.target, estimators=["DML"], value_model=op.Tabular())
     assert all("never saw" not in note or "0.0%" in note for note in ev["policy", "DML"].notes)

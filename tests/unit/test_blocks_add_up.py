@@ -10,9 +10,9 @@ import offpolicy as op
 from offpolicy.inference.reach import calibration_sums, largest_weight, masses, reach
 from offpolicy.policies import target as targets
 from offpolicy.trust import hashes
-from offpolicy.trust.draws import Draws, draws_of
-from offpolicy.trust.log_side import log_findings
+from offpolicy.trust.diagnose import log_findings
 from offpolicy.trust.sums import log_sums
+from offpolicy.trust.view import Draws, draws_of
 
 N = 1000
 

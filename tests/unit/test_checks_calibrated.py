@@ -7,9 +7,10 @@ from scipy import stats
 from sklearn.linear_model import LinearRegression
 
 import offpolicy as op
-from offpolicy.trust import THRESHOLDS, check_log
+from offpolicy.trust import check_log
+from offpolicy.trust.check import CHECKS
+from offpolicy.trust.mismatch import exact_p
 from offpolicy.trust.moments import mean_z, normal_from_student
-from offpolicy.trust.propensities import exact_p
 
 N = 2000
 LOGS = 60
@@ -213,7 +214,7 @@ def test_few_clusters_have_students_tails():
 
 
 def test_each_test_states_its_rate():
-    tests = {name: t.false_alarms for name, t in THRESHOLDS.items() if t.false_alarms is not None}
+    tests = {c.name: c.limits.false_alarms for c in CHECKS.values() if c.limits.false_alarms is not None}
     assert {"balance", "leaks", "duplicates", "estimator_disagreement", "pareto_k"} <= set(tests)
     assert all(0 < rate <= 0.01 for rate in tests.values())
 

@@ -9,7 +9,8 @@ from offpolicy.errors import DataError, ModelError, UsageError
 from offpolicy.evaluation.evidence import largest_weight
 from offpolicy.policies.coarse import Cells
 from offpolicy.trust import gate
-from offpolicy.trust.coarse import LEANING, NAME
+from offpolicy.trust.ratios import COARSE as NAME
+from offpolicy.trust.ratios import LEANING
 
 K, STATES = 40, 4
 RNG = np.random.default_rng(11)

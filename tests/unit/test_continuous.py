@@ -14,7 +14,7 @@ from offpolicy.models.behavior.density import AutoDensity, DensityData, Location
 from offpolicy.models.fitting.encode import encode_table
 from offpolicy.policies.densities import nodes_of
 from offpolicy.policies.kernel import KERNELS
-from offpolicy.trust.log_side import check_log
+from offpolicy.trust.diagnose import check_log
 
 ROLES = {
     "context": ["x", "kind"],
@@ -212,7 +212,7 @@ def test_lepski_stops_at_the_first_contradiction():
     assert lepski(np.zeros(4), np.eye(4)) == 3
     # Half of a bandwidth is two steps down: the third is the narrowest that can be judged.
     assert best_width(np.array([0.0, 9.0, 0.0, 0.0]), np.eye(4)) == 2
-    widths = candidates((0.0, 8.0))
+    widths = candidates(8.0)
     assert widths[0] == 4.0
     assert widths[2] == pytest.approx(2.0)
 

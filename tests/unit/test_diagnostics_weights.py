@@ -7,11 +7,10 @@ import numpy as np
 import pytest
 
 import offpolicy as op
-from offpolicy.trust import THRESHOLDS
+from offpolicy.trust.check import CHECKS
 from offpolicy.trust.confounding import Sensitivity, breaking_point
-from offpolicy.trust.moments import normal_from_student, symmetric
-from offpolicy.trust.significance import adjusted_z
-from offpolicy.trust.weights import top_share
+from offpolicy.trust.moments import adjusted_z, normal_from_student, symmetric
+from offpolicy.trust.overlap import top_share
 
 PROMISED = [
     "mean_weight",
@@ -135,7 +134,7 @@ def test_every_promised_name_is_there_and_printable():
         assert d[name].sentence.endswith(".")
         assert f"{name}: " in text
     assert {row["name"] for row in d.rows()} >= set(names)
-    assert {f["name"] for f in d.rows()} <= set(THRESHOLDS)
+    assert {f["name"] for f in d.rows()} <= set(CHECKS)
 
 
 def test_weights_by_action_equal_a_loop(found):
@@ -252,7 +251,7 @@ def test_full_overlap_is_well():
 class OneStep:
     """What a bound looks at: single decisions with a reward model that is right."""
 
-    value_split = "crossfit"
+    has_model = True
 
     def __init__(self, reward, pi_e, pi_b, q, v):
         ratio = pi_e / pi_b

@@ -11,8 +11,8 @@ from offpolicy.inference.comparison import change
 from offpolicy.scores import catalog
 from offpolicy.show import html, segments
 from offpolicy.show.answer import answers, choice
-from offpolicy.show.words import ESTIMATORS, SUPPORT, TOPICS, ChangeWords
-from offpolicy.trust.thresholds import THRESHOLDS
+from offpolicy.show.words import ESTIMATORS, SUPPORT, ChangeWords
+from offpolicy.trust.check import CHECKS
 
 EVIL = '<img src=x onerror="window.hacked=1">'
 
@@ -156,9 +156,9 @@ def test_fitted_propensities_put_their_assumption_in_the_headline():
 
 
 def test_every_check_has_plain_words_and_every_estimator_a_meaning():
-    assert set(SUPPORT) <= set(TOPICS)
-    assert set(THRESHOLDS) <= set(TOPICS)
-    assert all(TOPICS[name].well for name in SUPPORT)
+    assert set(SUPPORT) <= set(CHECKS)
+    assert all(check.topic.raised and check.value for check in CHECKS.values())
+    assert all(CHECKS[name].topic.well for name in SUPPORT)
     named = {*catalog.DEFAULT, *catalog.DEFAULT_TRAJECTORIES}
     assert named <= set(ESTIMATORS)
 

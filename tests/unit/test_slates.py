@@ -12,7 +12,7 @@ import pytest
 import offpolicy as op
 from offpolicy.errors import DataError, PolicyError, UsageError
 from offpolicy.logs.interaction import Interaction
-from offpolicy.trust.slots_choice import settled
+from offpolicy.trust.interaction import settled
 
 ITEMS = np.array(["a", "b", "c", "d"])
 ROLES = {

@@ -140,7 +140,7 @@ def scanned(options: argparse.Namespace) -> Any:
     held = log.table.schema()[options.action]
     kinds = {"i": held.is_integer(), "f": held.is_floating(), "b": held.is_boolean()}
     kind = next((k for k, found in kinds.items() if found), "O")
-    return replace(log, given_actions=tuple(_as_kind(options.actions, kind, options.action)))
+    return log.with_actions(tuple(_as_kind(options.actions, kind, options.action)))
 
 
 def _scan_of(options: argparse.Namespace) -> Any:

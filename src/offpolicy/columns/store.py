@@ -11,7 +11,7 @@ import numpy as np
 from offpolicy._workspace import Workspace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterator
+    from collections.abc import Callable, Container, Hashable, Iterable, Iterator
     from pathlib import Path
 
     from offpolicy._arrays import Array
@@ -130,6 +130,10 @@ class Columns:
 
     def __contains__(self, name: object) -> bool:
         return self.key(name) in self._shelf.parts
+
+    def lacking(self, names: Iterable[Name], sums: Container[Any] = ()) -> list[Name]:
+        """Names that are neither columns nor among some sums, each once."""
+        return [n for n in dict.fromkeys(names) if self.key(n) not in self._shelf.parts and self.key(n) not in sums]
 
     def __iter__(self) -> Iterator[Name]:
         """Names of the columns that this view sees."""

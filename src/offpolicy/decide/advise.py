@@ -32,8 +32,8 @@ from offpolicy.errors import UsageError
 from offpolicy.evaluation.evaluate import evaluate
 from offpolicy.inference.intervals.evidence import lumpiness, two_values
 from offpolicy.inference.intervals.sample import check_level
+from offpolicy.logs.kinds import unit_word
 from offpolicy.logs.outcome import settled_of
-from offpolicy.logs.words import unit_word
 from offpolicy.scores.catalog import headline
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ def _unit(log: Log) -> str:
     """What independent units are called here, in the plural."""
     if log.has_clusters:
         return "clusters"
-    return "rows" if log.decides_once else unit_word(log.kind, plural=True)
+    return "rows" if log.decides_once else unit_word(log, plural=True)
 
 
 def _advice(

@@ -238,7 +238,7 @@ def _is_sound(ev: Evaluation, policy: str, estimator: str, *, by_interval: bool)
     """
     if by_interval:
         return ev.verdict(policy, estimator).level != "insufficient evidence"
-    if any(f.decides and not f.about_reach for f in ev.diagnostics[policy].worst()):
+    if any(f.decides and not f.limits.about_reach for f in ev.diagnostics[policy].worst()):
         return False
     evidence = ev[policy, estimator].known()
     if evidence is None or evidence.weights is None:

@@ -216,7 +216,7 @@ def _log(
     half = stacked("half")
     return BanditLog(
         context=context,
-        actions=facts.labels,
+        space=facts.space,
         action=np.asarray(cells["code"].to_numpy(), dtype=np.int64),
         reward=numbers(cells, "reward"),
         further=further_of(roles, partial(numbers, cells)),

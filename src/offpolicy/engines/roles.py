@@ -9,12 +9,13 @@ source.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from offpolicy.engines.engine import ibis_module
 from offpolicy.errors import DataError, UsageError, did_you_mean
-from offpolicy.logs.actions import refuse_other_actions, refuse_twice
+from offpolicy.logs.actions import distribution_columns
+from offpolicy.logs.kinds import space_of
 from offpolicy.logs.metrics import check_metric
 from offpolicy.logs.roles import check_apart
 from offpolicy.splits.folds import in_half
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from offpolicy.engines.engine import Engine
+    from offpolicy.logs.kinds import ActionSpace
     from offpolicy.splits.folds import Plan
 
 OPTIONAL = ("batch", "cluster", "weight", "keep_probability", "id", "fold")
@@ -44,7 +46,7 @@ class Roles:
     id: str | None = None
     fold: str | None = None
     further: tuple[str, ...] = ()
-    is_continuous: bool = False
+    space: ActionSpace = field(default_factory=lambda: space_of(None))  # before any row is read
 
     @property
     def rewards(self) -> tuple[str, ...]:
@@ -122,9 +124,7 @@ def normalized(
     """
     ibis = ibis_module()
     columns: dict[str, Any] = {f"x{j}": table[name] for j, name in enumerate(roles.context)}
-    columns["action"] = table[roles.action]
-    if roles.is_continuous:
-        columns["action"] = number(table[roles.action], "action")
+    columns["action"] = number(table[roles.action], "action") if roles.space.numeric else table[roles.action]
     columns["reward"] = number(table[roles.reward], "reward")
     columns |= {f"metric{j}": number(table[name], "reward") for j, name in enumerate(roles.further)}
     if isinstance(roles.propensity, str):
@@ -191,23 +191,6 @@ def numbered(rows: Any, engine: Engine) -> Any:
     if not engine.keeps_order:
         raise UsageError(NEEDS_ID.format(name=engine.name))
     return rows.mutate(unit=ibis_module().row_number().cast("int64"))
-
-
-def distribution_columns(propensity: Any, labels: Sequence[Any]) -> dict[Any, str]:
-    """{action: column} of a whole logging distribution."""
-    if isinstance(propensity, Mapping):
-        missing = [label for label in labels if label not in propensity]
-        if missing:
-            raise DataError(f"propensity= names no column for action {missing[0]!r}. Name one for each.")
-        refuse_other_actions(propensity, labels)
-        return {label: propensity[label] for label in labels}
-    refuse_twice(propensity)
-    if len(propensity) != len(labels):
-        raise DataError(
-            f"propensity= lists {len(propensity)} columns for {len(labels)} actions. Give one column for "
-            "each action, in the order of `actions`, or a mapping {action: column}."
-        )
-    return dict(zip(labels, propensity, strict=True))
 
 
 def _wrapped(column: Any) -> Any:

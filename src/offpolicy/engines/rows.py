@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from offpolicy.engines.codes import codes_of
+from offpolicy.logs.actions import label_array
 from offpolicy.logs.bandit import BanditLog, Names, name_of
 from offpolicy.logs.frame import Context
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from offpolicy._arrays import Floats
     from offpolicy.engines.roles import Roles
     from offpolicy.logs.action_features import ActionFeatures
+    from offpolicy.logs.kinds import ActionSpace
 
 LARGEST = 2**63 - 1
 
@@ -28,8 +30,8 @@ class Schema:
 
     Attributes
     ----------
-    labels : tuple
-        The K actions.
+    space : ActionSpace
+        The actions.
     extra : tuple of str
         Columns that policies name.
     batches, folds : tuple or None
@@ -38,19 +40,21 @@ class Schema:
         Sorted distinct values of each text column of the context.
     metric : str or None
         Which metric is the reward; None: the first.
-    action_range : (low, high) or None
-        Of actions that are numbers.
     """
 
     roles: Roles
-    labels: tuple[Any, ...]
+    space: ActionSpace
     extra: tuple[str, ...] = ()
     batches: tuple[Any, ...] | None = None
     folds: tuple[Any, ...] | None = None
     levels: dict[str, list[Any]] | None = None
     metric: str | None = None
     features: ActionFeatures | None = None
-    action_range: tuple[float, float] | None = None
+
+    @property
+    def labels(self) -> tuple[Any, ...]:
+        """The K actions."""
+        return self.space.labels
 
     def log(self, rows: Any, first: int = 0) -> BanditLog:
         """A log of Arrow rows that have been checked; ``first`` is the number of the first row."""
@@ -77,8 +81,8 @@ class Schema:
         fold = _placed(rows, "fold", self.folds)
         log = BanditLog(
             context=context,
-            actions=self.labels,
-            action=_required(numbers("action") if roles.is_continuous else _placed(rows, "action", self.labels)),
+            space=self.space,
+            action=numbers("action") if self.space.numeric else _encoded(rows, self.space),
             reward=reward,
             further=further_of(roles, lambda name: np.array(rows[name].to_numpy(), dtype=np.float64)),
             propensity=numbers("propensity"),
@@ -93,14 +97,14 @@ class Schema:
             source=source,
             names=names_of(roles),
             action_features=self.features,
-            action_range=self.action_range,
         )
         return log if self.metric is None else log.with_reward(self.metric)
 
 
-def _required(codes: Any) -> Any:
-    assert codes is not None
-    return codes
+def _encoded(rows: Any, space: ActionSpace) -> Any:
+    """What a log holds of each action; distinct ones are looked at once."""
+    present, code = codes_of(rows, "action")
+    return space.encode(label_array(present))[code]
 
 
 def _placed(rows: Any, name: str, labels: tuple[Any, ...] | None) -> Any:

@@ -20,11 +20,10 @@ from offpolicy.engines.rows import Schema
 from offpolicy.engines.scanned import Scanned
 from offpolicy.engines.stream import StreamedLog
 from offpolicy.engines.validate import Facts, facts
-from offpolicy.errors import DataError, UsageError
-from offpolicy.logs import messages
+from offpolicy.errors import UsageError
 from offpolicy.logs.action_features import check_feature_columns, column_names, of_columns, of_table
-from offpolicy.logs.continuous import ActionKind, are_numbers
 from offpolicy.logs.frame import Columns
+from offpolicy.logs.kinds import space_of
 from offpolicy.logs.metrics import reward_names
 from offpolicy.splits.folds import Plan, check_enough
 
@@ -35,6 +34,8 @@ if TYPE_CHECKING:
     from offpolicy.logs.action_features import ActionFeatures
     from offpolicy.logs.actions import Label
     from offpolicy.logs.bandit import BanditLog
+    from offpolicy.logs.continuous import ActionKind
+    from offpolicy.logs.kinds import ActionSpace
 
 Way: TypeAlias = Literal["auto", "rows", "cells", "stream"]
 WAYS = ("auto", "rows", "cells", "stream")
@@ -63,7 +64,6 @@ class LogScan(Scanned):
     engine: Engine
     table: Any
     roles: Roles
-    given_actions: tuple[Label, ...] | None
     way: Way
     limits: Limits
     progress: Progress | None
@@ -72,9 +72,6 @@ class LogScan(Scanned):
     given_features: Any = field(default=None, repr=False)
 
     kind: ClassVar[str] = "bandit"
-    decides_once: ClassVar[bool] = True
-    leads_on: ClassVar[bool] = False
-    shows_items: ClassVar[bool] = False
     in_memory: ClassVar[bool] = False
 
     @printable
@@ -89,7 +86,7 @@ class LogScan(Scanned):
     def facts(self) -> Facts:
         """Number of rows, actions and distinct values; made by checking every row once."""
         self.report("check", 0.0)
-        found = facts(self.engine, self.table, self.roles, self.given_actions)
+        found = facts(self.engine, self.table, self.roles)
         self.report("check", 1.0)
         return found
 
@@ -134,9 +131,13 @@ class LogScan(Scanned):
         return of_columns(columns, self.actions, codes, self.roles.action, numbered=False)
 
     @property
-    def is_continuous(self) -> bool:
-        """Whether actions are numbers."""
-        return self.roles.is_continuous
+    def space(self) -> ActionSpace:
+        """What an action is; its facts are known once every row has been checked."""
+        return self.facts.space
+
+    def with_actions(self, labels: tuple[Label, ...]) -> LogScan:
+        """The same log with its actions listed."""
+        return replace(self, roles=replace(self.roles, space=space_of(labels)))
 
     def action_at(self, place: int) -> float:
         """The logged action, a number, that ``place`` others come before in order; found by the engine."""
@@ -160,7 +161,7 @@ class LogScan(Scanned):
 
     def compress(self, folds: int = 2, *, seed: int = 0) -> BanditLog:
         """The log as weighted cells in memory: a `BanditLog` with counts and fold labels."""
-        if self.is_continuous:
+        if not self.roles.space.finite:
             raise UsageError("actions that are numbers seldom repeat: there are no cells to count.")
         return self._cells(Plan.of(folds, 1, seed), ())
 
@@ -200,7 +201,7 @@ class LogScan(Scanned):
         else:
             plan = replace(plan, repeats=1)
         way, limits = self.way, self.limits
-        if way == "auto" and (self.is_continuous or self._widest > COARSE * self.n):
+        if way == "auto" and (not self.roles.space.finite or self._widest > COARSE * self.n):
             way = "rows" if self.n <= limits.rows else "stream"
         if way in {"auto", "cells"}:
             try:
@@ -257,14 +258,7 @@ class LogScan(Scanned):
             return codes_of(self.engine.table(rows.select(role).distinct()), role)[0]
 
         return Schema(
-            roles,
-            self.facts.labels,
-            extra,
-            labels("batch"),
-            labels("fold"),
-            levels,
-            features=self.action_features,
-            action_range=self.facts.action_range,
+            roles, self.facts.space, extra, labels("batch"), labels("fold"), levels, features=self.action_features
         )
 
     def about(self, way: str, held: int) -> dict[str, Any]:
@@ -283,7 +277,7 @@ def scan(
     batch: str | None = None,
     cluster: str | None = None,
     weight: str | None = None,
-    actions: Sequence[Label] | None = None,
+    actions: Sequence[Label] | ActionSpace | None = None,
     id: str | None = None,  # noqa: A002
     keep_probability: str | None = None,
     fold: str | None = None,
@@ -334,15 +328,17 @@ def scan(
         raise UsageError(f"way= must be one of {', '.join(WAYS)}. Got {way!r} instead.")
     if propensity is not None and not isinstance(propensity, str | Mapping):
         propensity = tuple(propensity)
-    if action_kind == "continuous" and not isinstance(propensity, str | None):
-        raise DataError(messages.one_density(propensity))
-    if action_kind == "continuous" and way == "cells":
+    space = space_of(actions, action_kind)
+    space.check_given({"action_features": action_features})
+    if not space.finite and not isinstance(propensity, str | None):
+        space.whole_columns(propensity)
+    if not space.finite and way == "cells":
         raise UsageError(
             "way='cells' counts equal rows, and actions that are numbers seldom repeat. Use way='rows' or 'stream'."
         )
     read = Reading.of(reading)
     rewards = reward_names(reward)
-    labels = (None if action_kind == "continuous" else action, batch, cluster, id, fold)
+    labels = (None if space.numeric else action, batch, cluster, id, fold)
     runner, rows = read.open(source, [name for name in labels if name is not None])
     roles = Roles(
         names,
@@ -355,7 +351,7 @@ def scan(
         keep_probability,
         id,
         fold,
-        is_continuous=are_numbers(action_kind, {"action_features": action_features}),
+        space=space,
         further=rewards[1:],
     )
     try:
@@ -369,7 +365,6 @@ def scan(
         runner,
         rows,
         roles,
-        None if actions is None else tuple(actions),
         way,
         Limits(read.max_rows, read.max_cells, read.chunk_rows, read.fit_rows),
         read.progress,

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self
 
+from offpolicy.logs.kinds import HasKinds
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from offpolicy.engines.engine import Engine
 
 
-class Scanned:
+class Scanned(HasKinds):
     """A log that stays where it is; a context manager."""
 
     engine: Engine

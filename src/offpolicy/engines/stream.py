@@ -11,6 +11,7 @@ from offpolicy.engines.rows import Schema, names_of
 from offpolicy.errors import UsageError
 from offpolicy.logs.bandit import joined
 from offpolicy.logs.frame import Columns
+from offpolicy.logs.kinds import HasKinds
 from offpolicy.logs.layout import Layout
 from offpolicy.logs.metrics import check_metric
 
@@ -20,10 +21,11 @@ if TYPE_CHECKING:
     from offpolicy.engines.roles import Roles
     from offpolicy.engines.scan import LogScan
     from offpolicy.logs.bandit import BanditLog, Names
+    from offpolicy.logs.kinds import ActionSpace
 
 
 @dataclass(frozen=True, eq=False)
-class StreamedLog:
+class StreamedLog(HasKinds):
     """Blocks of a log that is not held.
 
     Rows with ids come in the order of their ids, so that every pass and every engine gives the same blocks.
@@ -35,9 +37,6 @@ class StreamedLog:
     _seen: dict[int, int] = field(default_factory=dict, repr=False)
 
     kind: ClassVar[str] = "bandit"
-    decides_once: ClassVar[bool] = True
-    leads_on: ClassVar[bool] = False
-    shows_items: ClassVar[bool] = False
     in_memory: ClassVar[bool] = False
     undecided: ClassVar[bool] = False
 
@@ -52,14 +51,9 @@ class StreamedLog:
         return self.schema.labels
 
     @property
-    def is_continuous(self) -> bool:
-        """Whether actions are numbers."""
-        return self.schema.roles.is_continuous
-
-    @property
-    def action_range(self) -> tuple[float, float] | None:
-        """Range of actions that are numbers."""
-        return self.schema.action_range
+    def space(self) -> ActionSpace:
+        """What an action is."""
+        return self.schema.space
 
     @property
     def roles(self) -> Roles:

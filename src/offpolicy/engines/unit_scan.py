@@ -18,10 +18,10 @@ from offpolicy.engines.unit_schema import Facts, UnitRoles, facts_of, kind_of, o
 from offpolicy.errors import DataError, UsageError, check_choice
 from offpolicy.logs import checks
 from offpolicy.logs.frame import Columns
+from offpolicy.logs.kinds import space_of, unit_word
 from offpolicy.logs.layout import Layout
 from offpolicy.logs.metrics import check_metric
 from offpolicy.logs.steps import elsewhere
-from offpolicy.logs.words import unit_word
 from offpolicy.splits.folds import check_enough
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from offpolicy.engines.engine import Engine
     from offpolicy.engines.unit_schema import Kind
     from offpolicy.logs.actions import Label
+    from offpolicy.logs.kinds import ActionSpace, UnitKind
     from offpolicy.splits.folds import Plan
 
 
@@ -81,24 +82,12 @@ class UnitScan(Scanned):
     described: str
 
     in_memory: ClassVar[bool] = False
-    decides_once: ClassVar[bool] = False
-    is_continuous: ClassVar[bool] = False
     action_features: ClassVar[None] = None
 
     @property
     def kind(self) -> str:
         """What a unit is."""
         return self.layout.name
-
-    @property
-    def leads_on(self) -> bool:
-        """Whether one decision leads to the next."""
-        return self.layout.leads_on
-
-    @property
-    def shows_items(self) -> bool:
-        """Whether the decisions of a unit are items shown together."""
-        return self.layout.shows_items
 
     @property
     def progress(self) -> Any:  # type: ignore[override]
@@ -136,6 +125,20 @@ class UnitScan(Scanned):
     def actions(self) -> tuple[Label, ...]:
         """The K actions."""
         return self.facts.labels
+
+    @property
+    def unit_kind(self) -> UnitKind:
+        """What a unit is, and what follows from it."""
+        return super().unit_kind if self.roles.own_kind is None else self.roles.own_kind
+
+    def with_actions(self, labels: tuple[Label, ...]) -> UnitScan:
+        """The same log with its actions listed."""
+        return replace(self, given_actions=labels)
+
+    @property
+    def space(self) -> ActionSpace:
+        """What an action is."""
+        return space_of(self.facts.labels)
 
     @property
     def nameable(self) -> tuple[str, ...]:
@@ -182,7 +185,7 @@ class UnitScan(Scanned):
             )
         extra = policy_columns({**named, "": behavior_model})
         if self.roles.fold is None and self.roles.cluster is None:
-            check_enough(plan.k, self.n, unit_word(self.kind, plural=True))
+            check_enough(plan.k, self.n, unit_word(self, plural=True))
         few = self.facts.rows <= self.reading.max_rows
         if self.way == "rows" or (self.way == "auto" and few):
             return self.read(extra)
@@ -301,7 +304,7 @@ def streamed(passes: Rows) -> Any:
         "further": {name: whole["further", name] for name in head.further},
         "propensity": whole["propensity"],
         "distribution": None,
-        "layout": Layout.ragged(whole["lengths"]),
+        "layout": Layout.ragged(whole["lengths"], head.unit_kind.link(int(whole["lengths"].max()))),
         "ended": np.ones(len(whole["lengths"]), dtype=bool),
         "cluster": cluster,
         "weight": whole["weight"],

@@ -13,6 +13,7 @@ from offpolicy.errors import DataError, UsageError, did_you_mean
 from offpolicy.logs import messages
 from offpolicy.logs.actions import encode, label_array, refuse_continuous
 from offpolicy.logs.endings import TREATMENTS, endings, whole_steps
+from offpolicy.logs.kinds import own_kind
 from offpolicy.logs.metrics import reward_names
 from offpolicy.logs.roles import check_apart
 from offpolicy.logs.slates import UNDECIDED, Slates
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from offpolicy.engines.engine import Engine
     from offpolicy.logs.actions import Label
+    from offpolicy.logs.kinds import UnitKind
 
 MAX_LEVELS = 1_000_000
 KEYS = ("action", "propensity", "cluster", "weight", "fold")
@@ -44,6 +46,7 @@ class UnitRoles:
     fold: str | None = None
     actions: tuple[Any, ...] | None = None
     settings: dict[str, Any] = field(default_factory=dict)
+    own_kind: UnitKind | None = None  # a kind of unit that is not the library's
 
     @classmethod
     def of(cls, kind: Kind, given: dict[str, Any]) -> UnitRoles:
@@ -51,9 +54,10 @@ class UnitRoles:
         rest = dict(given)
         seen = rest.pop(kind.seen, None)
         propensity, actions = rest.pop("propensity", None), rest.pop("actions", None)
+        unit, own = own_kind(rest.pop(kind.unit))
         return cls(
             kind,
-            rest.pop(kind.unit),
+            unit,
             rest.pop(kind.step),
             (seen,) if isinstance(seen, str) else tuple(seen or ()),
             rest.pop("action"),
@@ -64,6 +68,7 @@ class UnitRoles:
             rest.pop("fold", None),
             None if actions is None else tuple(actions),
             rest,
+            own,
         )
 
     @property
@@ -113,7 +118,7 @@ class UnitRoles:
     def arguments(self, facts: Facts) -> dict[str, Any]:
         """Those of ``from_frame`` for rows of this log."""
         return {
-            self.kind.unit: self.unit,
+            self.kind.unit: self.unit if self.own_kind is None else self.own_kind,
             self.kind.step: self.step,
             self.kind.seen: list(self.context),
             "action": self.action,
@@ -205,8 +210,6 @@ class Kind(Protocol):
     seen: ClassVar[str]
     acts: ClassVar[str]
     needed: ClassVar[tuple[str, ...]]
-    leads_on: ClassVar[bool]
-    shows_items: ClassVar[bool]
     in_memory_only: ClassVar[tuple[str, ...]]
 
     def flags(self, settings: dict[str, Any]) -> tuple[str | None, ...]:
@@ -236,8 +239,6 @@ class Slots:
     """Slates: an item per slot, of which the order is known before."""
 
     name: ClassVar[str] = "slates"
-    leads_on: ClassVar[bool] = False
-    shows_items: ClassVar[bool] = True
     title: ClassVar[str] = "Slates"
     unit: ClassVar[str] = "slate"
     step: ClassVar[str] = "position"
@@ -300,8 +301,6 @@ class Runs:
     """Episodes: one decision leads to the next."""
 
     name: ClassVar[str] = "trajectories"
-    leads_on: ClassVar[bool] = True
-    shows_items: ClassVar[bool] = False
     title: ClassVar[str] = "Trajectories"
     unit: ClassVar[str] = "episode"
     step: ClassVar[str] = "step"

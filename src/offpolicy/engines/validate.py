@@ -13,16 +13,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from offpolicy.engines.engine import Engine, ibis_module
-from offpolicy.engines.roles import Roles, distribution_columns, normalized, number
-from offpolicy.errors import DataError, did_you_mean
+from offpolicy.engines.roles import Roles, normalized, number
+from offpolicy.errors import DataError
 from offpolicy.logs import messages
-from offpolicy.logs.actions import encode, refuse_continuous
+from offpolicy.logs.actions import distribution_columns
 from offpolicy.logs.bandit import name_of
 from offpolicy.logs.checks import LARGEST, SMALLEST, SUM_TOLERANCE, computable
-from offpolicy.logs.continuous import checked_range, outside_range
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
+
+    from offpolicy.logs.kinds import ActionSpace
 
 EXAMPLES = 3
 MANY_IDS = 2_000_000
@@ -37,24 +38,26 @@ class Facts:
     ----------
     n : int
         Rows.
-    labels : tuple
-        The K actions, sorted as `BanditLog` sorts them.
+    space : ActionSpace
+        The actions, as `BanditLog` has them.
+    logged : tuple
+        The actions that were logged, a part of ``labels``.
     distinct : dict
         About how many distinct values each context column and the reward (the widest metric) have.
     nulls : dict
         Missing values of each context column.
-    logged : tuple
-        The actions that were logged, a part of ``labels``.
-    action_range : (low, high) or None
-        Of actions that are numbers, of which there are no labels.
     """
 
     n: int
-    labels: tuple[Any, ...]
+    space: ActionSpace
     logged: tuple[Any, ...]
     distinct: dict[str, int]
     nulls: dict[str, int]
-    action_range: tuple[float, float] | None = None
+
+    @property
+    def labels(self) -> tuple[Any, ...]:
+        """The K actions, sorted as `BanditLog` sorts them."""
+        return self.space.labels
 
 
 @dataclass(frozen=True)
@@ -67,7 +70,7 @@ class _Check:
     sentence: Callable[[str], str]
 
 
-def facts(engine: Engine, table: Any, roles: Roles, actions: Sequence[Any] | None) -> Facts:
+def facts(engine: Engine, table: Any, roles: Roles) -> Facts:
     """Check every row of the log and learn what compressing it needs to know.
 
     Raises
@@ -76,8 +79,8 @@ def facts(engine: Engine, table: Any, roles: Roles, actions: Sequence[Any] | Non
         For the first kind of bad row, with how many there are and examples.
     """
     rows = normalized(table, roles, None)
-    labels, logged = ((), ()) if roles.is_continuous else _labels(engine, rows, roles, actions)
-    checks = _checks(table, roles, labels, engine)
+    known, logged = _listed(engine, rows, roles)
+    checks = _checks(table, roles, known.labels, engine)
     queries: dict[str, Any] = {"rows": table.count()}
     for check in checks:
         # A comparison with NULL is NULL: only rows known to be bad count.
@@ -107,28 +110,32 @@ def facts(engine: Engine, table: Any, roles: Roles, actions: Sequence[Any] | Non
     distinct = {name: int(row[f"distinct{j}"]) for j, name in enumerate(roles.context)}
     distinct["reward"] = max(int(row[f"distinct_reward{j}"]) for j in range(len(roles.rewards)))
     nulls = {name: int(row[f"nulls{j}"]) for j, name in enumerate(roles.context)}
-    return Facts(n, labels, logged, distinct, nulls, _action_range(row, roles, actions))
+    return Facts(n, _ranged(known, row, roles), logged, distinct, nulls)
+
+
+def _listed(engine: Engine, rows: Any, roles: Roles) -> tuple[ActionSpace, tuple[Any, ...]]:
+    """The actions, where they can be counted, and which of them were logged."""
+    if roles.space.numeric:
+        return roles.space, ()
+    counted = engine.table(rows.group_by("action").aggregate(times=rows.count()))
+    values = np.empty(counted.num_rows, dtype=object)
+    values[:] = counted["action"].to_pylist()
+    return roles.space.scanned(values, counted["times"].to_pylist(), roles.action), tuple(values)
 
 
 def _action_queries(table: Any, roles: Roles) -> dict[str, Any]:
     """Ends of actions that are numbers."""
-    if not roles.is_continuous:
+    if not roles.space.numeric:
         return {}
     taken = number(table[roles.action], "action")
     return {"action_min": taken.min(), "action_max": taken.max()}
 
 
-def _action_range(row: dict[str, Any], roles: Roles, given: Any) -> tuple[float, float] | None:
-    """Range of actions that are numbers: declared, or that of the logged ones, which it must hold."""
-    if not roles.is_continuous:
-        return None
-    low, high = float(row["action_min"]), float(row["action_max"])
-    _check_ends(low, high, roles.action, "action")
-    span = checked_range(low, high, given, roles.action)
-    outside = [end for end in (low, high) if not span[0] <= end <= span[1]]
-    if outside:
-        raise DataError(outside_range(roles.action, f"actions such as {outside[0]:g}", span))
-    return span
+def _ranged(known: ActionSpace, row: dict[str, Any], roles: Roles) -> ActionSpace:
+    """The actions, where they are numbers, from their ends."""
+    if not known.numeric:
+        return known
+    return known.scanned(np.array([row["action_min"], row["action_max"]], dtype=np.float64), [], roles.action)
 
 
 def _reward_queries(table: Any, roles: Roles) -> dict[str, Any]:
@@ -170,40 +177,13 @@ def _raise_first(engine: Engine, table: Any, roles: Roles, checks: list[_Check],
         raise DataError(check.sentence(where))
 
 
-def _labels(
-    engine: Engine, rows: Any, roles: Roles, actions: Sequence[Any] | None
-) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    counted = engine.table(rows.group_by("action").aggregate(times=rows.count()))
-    values = np.empty(counted.num_rows, dtype=object)
-    values[:] = counted["action"].to_pylist()
-    times = counted["times"].to_pylist()
-    n = sum(times)
-    if n == 0:
-        raise DataError(messages.EMPTY)
-    for value, count in zip(values, times, strict=True):
-        if value is None or value != value:  # noqa: PLR0124
-            raise DataError(messages.action_missing(roles.action, f"{count:,} of {n:,} values"))
-    if actions is not None:
-        known = encode(np.empty(0, dtype=object), tuple(actions), roles.action)[0]
-        unknown = {v: c for v, c in zip(values, times, strict=True) if v not in set(known)}
-        if unknown:
-            shown = ", ".join(repr(v) for v in list(unknown)[:EXAMPLES])
-            where = f"{sum(unknown.values()):,} of {n:,} values (such as {shown})"
-            hint = did_you_mean(next(iter(unknown)), known)
-            raise DataError(messages.action_unknown(roles.action, where, hint))
-        return known, tuple(values)
-    labels = encode(values, None, roles.action)[0]
-    refuse_continuous(labels, n, roles.action)
-    return labels, tuple(values)
-
-
 def _checks(table: Any, roles: Roles, labels: tuple[Any, ...], engine: Engine) -> list[_Check]:
     found = []
     for j, name in enumerate(roles.rewards):
         found += _finite(table, name, "reward", f"reward{j}", engine)
-    if roles.is_continuous:
+    if roles.space.numeric:
         found += _finite(table, roles.action, "action", "action", engine)
-    if isinstance(roles.propensity, str) and roles.is_continuous:
+    if isinstance(roles.propensity, str) and not roles.space.finite:
         found.append(_density(table, roles.propensity, engine))
     elif isinstance(roles.propensity, str):
         found += _probability(table, roles.propensity, "propensity", "p", engine)

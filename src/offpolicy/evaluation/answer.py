@@ -19,15 +19,16 @@ from offpolicy.evaluation.passes import prepare
 from offpolicy.evaluation.problem import Problem
 from offpolicy.evaluation.store import Store
 from offpolicy.logs.outcome import settle
-from offpolicy.models.behavior.logging_policy import as_logging_policy
+from offpolicy.models.behavior.logging_policy import as_logging_policy, fits_contexts
 from offpolicy.models.fitting.store import Specs
 from offpolicy.models.fitting.tables import abilities
+from offpolicy.models.rewards.resolve import beside_behavior
 from offpolicy.policies import target as targets
 from offpolicy.policies.coarse import CoarseRatio
 from offpolicy.policies.learned import aimed
 from offpolicy.scores import catalog
 from offpolicy.splits.folds import Folds, KFold, Plan
-from offpolicy.trust.slots_choice import settled
+from offpolicy.trust.interaction import settled
 
 if TYPE_CHECKING:
     from offpolicy.evaluation.question import Question
@@ -54,7 +55,8 @@ def answer(question: Question, store: Store | None = None) -> Answer:
     asked = _Asked.of(question, store)
     store, log, asked_of = asked.store, asked.store.log, question.metrics
     named_estimators = catalog.sensible(log) if question.estimators is None else question.estimators
-    chosen = catalog.for_log(catalog.resolve(named_estimators, log.kind), log)
+    fitted = fits_contexts(asked.behavior, log)
+    chosen = catalog.for_log(catalog.resolve(named_estimators, log.kind), log, fitted=fitted)
     # What the log decides by itself it decides by its first metric, so that all metrics have one answer.
     first = asked.problem(asked_of.names[0])
     named = choose.smoothed(first, asked.named, chosen)
@@ -72,11 +74,12 @@ def answer(question: Question, store: Store | None = None) -> Answer:
     prepare(problem, list(resolved.values()), chosen)
     metric, model = question.reward, asked_of.models[asked_of.names[0]]
     model = asked_of.models.get(metric, model)
-    bandit, several = log.decides_once, asked_of.are_several
+    several = asked_of.are_several
     settings = {
         "estimators": [e.name for e in chosen],
-        "reward_model": describe(model) if bandit else None,
-        "value_model": None if bandit else describe(model),
+        "reward_model": None,
+        "value_model": None,
+        question.argument: describe(model),
         "behavior_model": describe(question.behavior_model, log),
         "ratio": choose.described(decided),
         **({} if choice is None else {"ratio_chosen": choice.why}),
@@ -84,7 +87,7 @@ def answer(question: Question, store: Store | None = None) -> Answer:
         "repeats": problem.repeats,
         "repeats_rule": "mean of the scores over repetitions; standard error of that mean",
         "discount": question.discount,
-        **_estimand(log, float(question.discount)),
+        **log.unit_kind.settings(log, float(question.discount)),
         "seed": question.seed,
         "minimize": metric in question.asked.minimized,
         **({"metric": metric} if several else {}),
@@ -136,7 +139,7 @@ class _Asked:
         if store is None or store.opening != opening:
             store = Store(_opened(question, plan, named, behavior), opening, log, policies=known)
         opened = store.log
-        by_rows = not opened.in_memory and opened.kind == "bandit"
+        by_rows = not opened.in_memory and opened.unit_kind.decides_once
         if by_rows and opened.schema.folds is not None:
             plan = replace(plan, k=len(opened.schema.folds), repeats=1)
         folds = None if by_rows else _folds(opened, plan, question.folds)
@@ -145,7 +148,7 @@ class _Asked:
     def problem(self, metric: str, found: tuple[Target, ...] = ()) -> Problem:
         """The columns of one metric."""
         question, store = self.question, self.store
-        model = question.metrics.models[metric]
+        model = beside_behavior(question.metrics.models[metric], store.log, self.behavior)
         specs = Specs(
             as_array(model),
             as_array(self.behavior),
@@ -189,7 +192,7 @@ def _keys(question: Question, store: Store) -> Keys:
         "behavior": of(behavior),
         "marginal": of((question.of_marginals, abilities(question.value_model).time)),
         "discount": of(discount),
-        "weighting": of(None if store.log.decides_once else (behavior, discount)),
+        "weighting": of(None if store.log.unit_kind.decides_once else (behavior, discount)),
         "targets": of(question.policies if told else None),
     }
     return Keys(facets)
@@ -241,19 +244,11 @@ def _for_targets(resolved: Mapping[str, Any], chosen: list[Estimator], *, asked:
     return [e for e in chosen if "value" not in e.needs]
 
 
-def _estimand(log: Log, discount: float) -> dict[str, Any]:
-    """Which value a log of episodes speaks of, for the settings of the result."""
-    if log.decides_once:
-        return {}
-    limit = None if log.unbounded else log.horizon
-    return {"horizon": limit, "estimand": log.estimand(discount)}
-
-
 def _folds(log: Log, plan: Plan, asked: Any) -> Folds:
     """Folds of a log whose units are known: its own labels, the ones given, or drawn."""
     drawn = isinstance(asked, int | np.integer | KFold)
     labels = log.fold if drawn else None
-    order = log.row_order if log.decides_once else None
+    order = log.row_order if log.unit_kind.decides_once else None
     if not drawn and order is not None and plan.labels is not None:
         plan = replace(plan, labels=plan.labels[:, order])  # given in the order of the frame
     if labels is not None and plan.repeats not in {1, len(labels)}:
@@ -269,11 +264,11 @@ def _folds(log: Log, plan: Plan, asked: Any) -> Folds:
         )
     strata = None
     if plan.stratify is not None:
-        if not log.decides_once:
+        if not log.unit_kind.decides_once:
             raise UsageError("stratify= is for bandit logs.")
         if log.has_clusters:
             raise UsageError("folds cannot be stratified and clustered at once. Leave stratify out.")
-        if log.is_continuous and plan.stratify == "action":
+        if plan.stratify == "action" and not log.space.finite:
             raise UsageError("stratify='action' is for actions that are labels.")
         by = log.action if plan.stratify == "action" else log.reward
         strata = np.unique(by, return_inverse=True)[1]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from offpolicy._arrays import is_constant
-from offpolicy.columns.names import APART, EMPHASIZED, GIVEN, LEANING, OWN, SUMS, kind_of
+from offpolicy.columns.names import APART, EMPHASIZED, GIVEN, LEANING, OWN
 from offpolicy.columns.store import Columns
 from offpolicy.errors import ModelError
 from offpolicy.inference.reach import calibration_sums, masses, reach
@@ -47,25 +47,23 @@ def as_array(model: Any) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """A piece of a log with its folds and models; `make` puts what has a name into ``columns`` and ``said``."""
+    """A piece of a log with its folds and models; `make` puts what has a name into ``columns`` and ``sums``."""
 
     log: Log
     folds: Folds
     nuisances: Any
     policies: Mapping[str, Target]
     columns: Columns
-    said: Any  # by name: sums, and what models say of columns
+    sums: Any  # by name: what adds up over blocks
+    said: Any  # by name: what models say of columns
     specs: Specs
     rows: float | None = None  # decisions of the whole log, where this is a part of it
 
     def make(self, names: Sequence[Name]) -> None:
         """Every column and sum of these names that is not there."""
         for name in names:
-            if not self._has(name):
-                self._makers[kind_of(name)](self, name, names)
-
-    def _has(self, name: Any) -> bool:
-        return name in self.said if kind_of(name) in SUMS else name in self.columns
+            if name not in self.columns and name not in self.sums:
+                self._makers[name if isinstance(name, str) else name[0]](self, name, names)  # type: ignore[index]
 
     def _made(self, name: Any) -> Array:
         self.make([name])
@@ -95,12 +93,10 @@ class Block:
 
     def _pi_e(self, name: Any, _: Any) -> None:
         """(S,) π_e of the logged actions, or of their cells where ratios are of these."""
-        log, target, cells = self.log, self._target(name[1]), self.specs.cells
-        if cells is None:
-            self.columns.put(name, 0, target.of_actions(log.context, log.action))
-        else:
-            own, cell = cells.of_logged(target, log.context, log.action)
-            self.columns.put(name, 0, cell)
+        log, target, ratios = self.log, self._target(name[1]), self.specs.ratios
+        own, weighted = ratios.of_logged(target, log.context, log.action)
+        self.columns.put(name, 0, weighted)
+        if ratios.is_coarse:
             self.columns.put((OWN, *name), 0, own)
         if target.numbers is not None and target.numbers.apart is not None:
             apart, action = target.numbers.apart, np.asarray(log.action, dtype=np.float64)
@@ -115,7 +111,7 @@ class Block:
             self.said["behavior", *name[1:]] = made.note
         if made.raised is not None:
             self.columns.put(("raised", *name[1:]), 0, made.raised)
-        if self.specs.cells is not None and (OWN, "pi_b") not in self.columns:
+        if self.specs.ratios.is_coarse and (OWN, "pi_b") not in self.columns:
             for own, values in (((OWN, "pi_b"), behaviors.of_actions), (LEANING, behaviors.leaning)):
                 if values is not None:
                     self.columns.put(own, 0, values)
@@ -169,11 +165,10 @@ class Block:
 
     def _reach(self, name: Any, _: Any) -> None:
         """Where a target puts its mass: over all units, or the scored half."""
-        target, unit, cells = self._target(name[2]), self.log.layout.unit, self.specs.cells
+        target, unit = self.specs.ratios.target(self._target(name[2])), self.log.layout.unit
         scored: Any = self.folds.half[0] if name[1] == "half" else 1.0
         mass, square = ((each * scored)[unit] for each in self._masses())
-        seen = target if cells is None else cells.target(target)
-        self.said[name] = reach(self.nuisances.behaviors.log, seen, mass, square)
+        self.sums[name] = reach(self.nuisances.behaviors.log, target, mass, square)
 
     def _calibration(self, name: Any, _: Any) -> None:
         """π_b of all actions against those taken; None where only the logged action's is known."""
@@ -182,13 +177,13 @@ class Block:
             at = log.layout.unit[rows]
             part = calibration_sums(matrix, log.action[rows], mass[at], square[at], self.log.count[at])
             sums = part if sums is None else sums + part
-        self.said[name] = sums
+        self.sums[name] = sums
 
     def _sampled(self, name: Any, _: Any) -> None:
-        self.said[name] = sampled(self.log, self._target(name[1]))
+        self.sums[name] = sampled(self.log, self._target(name[1]))
 
     def _log(self, name: Any, _: Any) -> None:
-        self.said[name] = log_sums(self.log, rows=self.rows)
+        self.sums[name] = log_sums(self.log, rows=self.rows)
 
     _makers: ClassVar[dict[Any, Any]] = {
         "action": _base,
@@ -220,7 +215,6 @@ class Task:
         folds = self.plan.block(log.units, labels=log.fold) if folds is None else folds
         found = {name: resolve(name, policy, log) for name, policy in self.policies.items()}
         fits = Nuisances(log, folds, self.specs.in_order(log), self.fits, tuple(found.values()))
-        columns, said = Columns(limit=2**62), dict[Any, Any]()
-        Block(log, folds, fits, found, columns, said, self.specs, self.rows).make(self.names)
-        sums = {name: said.pop(name) for name in self.names if kind_of(name) in SUMS}
-        return {name: columns[name] for name in columns}, sums, said
+        block = Block(log, folds, fits, found, Columns(limit=2**62), {}, {}, self.specs, self.rows)
+        block.make(self.names)
+        return {name: block.columns[name] for name in block.columns}, block.sums, block.said

@@ -3,7 +3,7 @@
 Both compare questions that differ in one thing, by paired differences of estimates on the same units.
 
 ``ratio="auto"`` takes ratios of cells where they make an estimate clearly more precise and nothing speaks against them:
-not where the paired test of both (`offpolicy.trust.coarse`) rejects them for any policy, and not for the sake of a few
+not where the paired test of both (`offpolicy.trust.ratios`) rejects them for any policy, and not for the sake of a few
 percent of a standard error.
 
 A bandwidth is as given, or chosen by Lepski's rule from the estimates themselves. A wide window has little noise and
@@ -35,7 +35,7 @@ from offpolicy.policies.coarse import Cells, CoarseRatio
 from offpolicy.policies.kernel import KernelRatio
 from offpolicy.policies.numbers import Smoothed, has_density, trial_stem
 from offpolicy.scores import catalog
-from offpolicy.trust.coarse import compared
+from offpolicy.trust.ratios import compared
 from offpolicy.trust.view import View
 
 if TYPE_CHECKING:
@@ -69,9 +69,7 @@ def as_ratio(ratio: Any, log: Log | Scan) -> Any:
 
     An object with ``for_log(log)`` is asked once, before any model is fitted, and refuses logs it is not for.
     """
-    if isinstance(ratio, str) and ratio in {EXACT, AUTO} and log.is_continuous:
-        # A policy that names a number has no density by itself: a kernel gives it one.
-        return KernelRatio()
+    ratio = log.space.ratio(ratio)
     if isinstance(ratio, str) and ratio == EXACT:
         return None
     if is_auto(ratio):
@@ -144,9 +142,9 @@ def described(ratio: Any) -> str:
 
 def smoothed(source: Problem, named: dict[str, Any], estimators: Sequence[Estimator]) -> dict[str, Any]:
     """Policies with what `ratio=` makes of them: those that name a number get a kernel and its bandwidth."""
-    if not source.store.log.is_continuous:
+    ratio = source.specs.ratio
+    if not isinstance(ratio, KernelRatio):
         return named
-    ratio: KernelRatio = source.specs.ratio
     points = {
         name: policy for name, policy in named.items() if not has_density(policy) and not isinstance(policy, Smoothed)
     }
@@ -187,17 +185,17 @@ def _probes(estimators: Sequence[Estimator]) -> list[Estimator]:
     return probes
 
 
-def candidates(span: tuple[float, float]) -> list[float]:
+def candidates(room: float) -> list[float]:
     """Bandwidths to choose from, widest first; two steps halve one."""
-    return [WIDEST * (span[1] - span[0]) * STEP**j for j in range(CANDIDATES)]
+    return [WIDEST * room * STEP**j for j in range(CANDIDATES)]
 
 
 def _chosen(
     source: Problem, points: dict[str, Any], ratio: KernelRatio, probes: list[Estimator]
 ) -> list[tuple[str, Smoothed]]:
     """Each policy with its bandwidth by Lepski's rule, one for each probe."""
-    span = source.store.log.action_range
-    widths = candidates(span)
+    room = source.store.log.space.room
+    widths = candidates(room)
     first = replace(ratio, bandwidth=widths[0])
     trials = {
         trial_name(name, widths[0]): Smoothed(
@@ -214,7 +212,7 @@ def _chosen(
     made = Estimates(source, ScoreTable(source.units)).run(resolved, probes, closes=False)
     sizes = {name: effective_size(source.columns["pi_e", name], None) for name in resolved}
     cut = {t.name: source.reach(t).cut_share > CUT for t in resolved.values()}
-    most = CUT_WIDEST * (span[1] - span[0])
+    most = CUT_WIDEST * room
     out, renamed = [], {}
     for name, policy in points.items():
         own = []
@@ -239,18 +237,18 @@ def _chosen(
 
 def _adopt(source: Problem, renamed: dict[str, str], trials: set[str]) -> None:
     """Keep what a stream predicted for some trials under {new: old} names, and let go of all trials."""
-    said, reaches, known = source.said, ("full", "half"), source.store.targets
+    sums, reaches, known = source.summed, ("full", "half"), source.store.targets
     if source.streams:  # no further pass is needed for these
         for new, old in renamed.items():
             for name in list(source.columns):
                 if isinstance(name, tuple) and name[-1] == old:
                     source.columns.alias((*name[:-1], new), name)
             for which in reaches:
-                said["reach", which, new] = said["reach", which, old]
+                sums["reach", which, new] = sums["reach", which, old]
     source.columns.drop(lambda name: isinstance(name, tuple) and name[-1] in trials)
     for trial in trials:
         for which in reaches:
-            said.pop(("reach", which, trial))
+            sums.pop(("reach", which, trial))
         source.policies.pop(trial, None)
         source.targets.pop(trial, None)
     for key in [key for key in known if key[0] in trials]:

@@ -102,7 +102,7 @@ def value_curve(ev: Evaluation, grid: Any = None, *, level: float = 0.95, estima
     ([2.0, 5.0, 8.0], True)
     """
     problem = ev.problem
-    if not problem.log.is_continuous:
+    if problem.log.space.span is None:
         raise UsageError(
             "value_curve() is for a log whose actions are numbers: build it with action_kind='continuous'."
         )

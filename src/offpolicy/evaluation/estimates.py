@@ -28,7 +28,7 @@ from offpolicy.inference.expression import Smoothed
 from offpolicy.inference.score_table import Affine, EvidenceColumns, ScoreTable
 from offpolicy.scores import catalog
 from offpolicy.scores.decisions import Ledger
-from offpolicy.trust.smoothing import bent
+from offpolicy.trust.ratios import bent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -66,6 +66,7 @@ class Estimates:
         p, order, everyone = self.problem, sorted(estimators, key=_turn), list(targets.values())
         try:
             passes.prepare(p, everyone, order)
+            self.logged()  # puts the column of rewards into the table
             made = {}
             with (
                 track("estimates", len(order) * len(everyone)) as advance,
@@ -216,8 +217,8 @@ class Estimates:
 
     def _scores(self, target: Target, estimator: Estimator, repeat: int) -> tuple[Floats, str, Any]:
         """(N,) scores of the units that a split scores, what the score has to say, and its model."""
-        p = self.problem
-        truncated = 0 if p.log.layout.is_single else len(p.log.bootstrapped)
+        p, single = self.problem, self.problem.log.layout.is_single
+        truncated = 0 if single else len(p.log.bootstrapped)
         if truncated and "value" not in estimator.needs:
             raise NotIdentifiedError(
                 f"{truncated:,} episodes were truncated, and weights alone say nothing of what follows. Use an "
@@ -228,7 +229,7 @@ class Estimates:
             return np.full(size, math.nan), NO_OVERLAP, None
         if p.by_rows and p.columns.blocks > 1 and estimator.by_block:
             return scores_by_block(p, target, estimator, repeat), "", None
-        d = p.decisions(target, estimator, repeat)
+        d = p.gathered(target, estimator, repeat)
         scores = catalog.apply(estimator, d if estimator.counts else d.unfolded())
         said, key = p.store.said, self._key(target.name, estimator)
         said["blend", *key] = (scores.products, scores.looks_back)
@@ -237,7 +238,7 @@ class Estimates:
             # Units that are alike in all that a score may look at have one score.
             first = np.concatenate([[0], np.cumsum(np.rint(d.count).astype(np.int64))[:-1]])
             scores = replace(scores, psi=scores.psi[first])
-        if not p.log.layout.is_single and np.isnan(scores.psi).all() and not scores.note:
+        if not single and np.isnan(scores.psi).all() and not scores.note:
             return scores.psi, NO_SURVIVOR, scores.model
         return scores.psi, scores.note, scores.model
 
@@ -261,7 +262,7 @@ def scores_by_block(p: Problem, target: Target, estimator: Estimator, repeat: in
         parts: list[Floats] = []
         asked: list[list[tuple[float, float]]] = []
         for block in range(p.columns.blocks):
-            d = p.decisions(target, estimator, repeat, block)
+            d = p.gathered(target, estimator, repeat, block)
             if d.n == 0:
                 continue
             ledger = Ledger(known)

@@ -119,7 +119,7 @@ def largest_weight(p: Problem, target: Target) -> float | None:
     """Largest weight that can occur, where logged propensities tell."""
     name, log = ("largest", target.name), p.ratio_log
     if name not in p.said:
-        single = log.layout.is_single and log.propensity is not None and not log.is_continuous
+        single = log.layout.is_single and log.propensity is not None and log.space.finite
         # The reach asks the target about every context: not where the answer is None whatever it says.
         told = single and (p.logs_distribution or not np.isnan(constant_propensities(log)).all())
         p.said[name] = largest_of(log, p.reach(target)) if told else None
@@ -139,7 +139,6 @@ def evidence_columns(
         return None
     p, table = made.problem, made.table
     pi_b = p.names.behavior(estimator.split, repeat)
-    made.logged()
     # The column of importance weights: of one π_e and one π_b, whatever the reward is.
     name = ("weight", p.keys(("pi_e", target.name)), p.keys(pi_b), p.discount)
     if not p.log.layout.is_single:

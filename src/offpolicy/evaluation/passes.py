@@ -8,7 +8,7 @@ import numpy as np
 
 from offpolicy._progress import FITTING, track
 from offpolicy.columns.keys import WITHOUT_FOLDS
-from offpolicy.columns.names import EMPHASIZED, SUMS, kind_of
+from offpolicy.columns.names import EMPHASIZED
 from offpolicy.columns.store import Columns
 from offpolicy.errors import DataError
 from offpolicy.evaluation.block import Block, Task
@@ -32,7 +32,7 @@ def need(p: Problem, names: Sequence[Name]) -> None:
     """Make the columns and sums of these names that are not there."""
     for _, part in p.parts:
         need(part, names)
-    missing = [name for name in dict.fromkeys(names) if not _has(p, name)]
+    missing = p.columns.lacking(names, p.store.sums)
     if not missing:
         return
     if not p.streams:
@@ -42,10 +42,6 @@ def need(p: Problem, names: Sequence[Name]) -> None:
         notes = fitting.fit(p, missing, lambda log, at: _training(p, log, at, missing))
     p.store.notes = tuple(dict.fromkeys((*p.store.notes, *notes)))
     _over_blocks(p, missing)
-
-
-def _has(p: Problem, name: Any) -> bool:
-    return name in p.said if kind_of(name) in SUMS else name in p.columns
 
 
 def prepare(p: Problem, targets: Sequence[Target], estimators: Sequence[Estimator]) -> None:
@@ -89,9 +85,11 @@ def forget(p: Problem, draws: int) -> None:
     for _, part in p.parts:
         forget(part, draws)
     folded = {"pi_b", "raised", "q", "v", "marginal"}
-    p.columns.drop(
-        lambda name: kind_of(name) in folded and name[1] not in WITHOUT_FOLDS and name[2] >= draws  # type: ignore[index]
-    )
+
+    def gone(name: Any) -> bool:
+        return name[0] in folded and name[1] not in WITHOUT_FOLDS and bool(name[2] >= draws)
+
+    p.columns.drop(gone)
     for key in p.fits.own:
         if key[-1] != "full" and key[-2 if "fold" in key[-3:-2] else -1] >= draws:
             del p.fits.fits[p.keys(key)]
@@ -115,7 +113,7 @@ def _training(p: Problem, log: Log, at: Ints, names: Sequence[Name]) -> Block:
     folds = p.plan.block(log.units, labels=log.fold) if p.by_rows else _part_of(p.folds, at)
     found = {name: resolve(name, p.policies[name], log) for name in _named(p, names, told=True)}
     fits = Nuisances(log, folds, p.specs.in_order(log), p.fits, tuple(found.values()))
-    return Block(log, folds, fits, found, Columns(), {}, p.specs)
+    return Block(log, folds, fits, found, Columns(), {}, {}, p.specs)
 
 
 def _part_of(folds: Folds, units: Any) -> Folds:
@@ -144,7 +142,7 @@ def _over_blocks(p: Problem, names: Sequence[Name]) -> None:
                     p.said[name] = note
             advance(max(map(len, columns.values()), default=0))
     for name, made in sums.items():
-        p.said[name] = made
+        p.summed[name] = made
     _put_later(p, later)
 
 

@@ -28,6 +28,7 @@ from offpolicy.models.fitting.policy_fits import learned_target
 from offpolicy.models.fitting.store import Behavior, FitStore
 from offpolicy.models.fitting.tables import abilities
 from offpolicy.models.values.resolve import as_value_model
+from offpolicy.policies.coarse import Cells
 from offpolicy.policies.learned import CrossFitted, needs_rows
 from offpolicy.policies.numbers import Smoothed
 from offpolicy.policies.target import Target, adapted_policies, blank_target, note_of, resolve, with_variants
@@ -94,22 +95,24 @@ class Problem:
     cache: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        log, specs, cells = self.store.log, self.specs, self.specs.cells
+        log, specs, ratios = self.store.log, self.specs, self.specs.ratios
+        #: Cells of actions that the ratios are of; None where they are of actions.
+        self.cells = ratios if isinstance(ratios, Cells) else None
         self.columns: Columns = self.store.columns.under(self.keys)
-        self.said = Said(self.store.said, self.keys)
+        self.said, self.summed = (Said(each, self.keys) for each in (self.store.said, self.store.sums))
         self.streams: bool = not log.in_memory
         # Blocks may be all there is: not even what is narrow is held before the first pass.
         self.by_rows = self.streams and self.drawn is None
         self.fits = FitStore(self.store.fits, None if self.streams else specs.n_jobs, key=self.keys)
-        self.cells, self.discount = cells, specs.discount
+        self.discount = specs.discount
         self.k, self.repeats = (self.plan.k, self.plan.repeats) if self.drawn is None else (
             self.drawn.k, self.drawn.repeats
         )  # fmt: skip
         #: Whether each policy has value models of its own.
-        self.fits_by_policy: bool = not log.decides_once
+        self.fits_by_policy: bool = not log.unit_kind.decides_once
         whole = log.logs_distribution if self.streams else log.distribution is not None
         logged, spec = bool(log.has_propensity), specs.behavior_model
-        of_cells = cells is None or whole or bool(cells.single.all())
+        of_cells = self.cells is None or whole or bool(self.cells.single.all())
         #: Whether the logged propensities are used as they are, and whether no behavior model is fitted.
         self.weights_known = is_known(spec, of_ratios=logged and of_cells, of_actions=logged)
         self.behavior_given = is_given(spec, known=self.weights_known)
@@ -133,7 +136,7 @@ class Problem:
 
     def __getstate__(self) -> dict[str, Any]:
         """Without what follows from the rest."""
-        made = {"columns", "said", "fits", "names", "block", "ratio_log"}
+        made = {"columns", "said", "summed", "fits", "names", "block", "ratio_log"}
         return {**{name: value for name, value in vars(self).items() if name not in made}, "cache": {}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -189,7 +192,7 @@ class Problem:
         """A log in memory as a block."""
         fits = Nuisances(self.opened, self.folds, self.specs.in_order(self.opened), self.fits, self.told)
         vars(fits)["tables"] = self.store.tables_of(fits)
-        return Block(self.opened, self.folds, fits, self.targets, self.columns, self.said, self.specs)
+        return Block(self.opened, self.folds, fits, self.targets, self.columns, self.summed, self.said, self.specs)
 
     def facets(self, split: Split) -> tuple[Any, ...]:
         """All that an estimate of one split depends on besides its policy and score."""
@@ -233,7 +236,7 @@ class Problem:
         if self.parts and short == "log":
             return self.parts[0][1].sums("log")
         self.need([short])
-        return self.said.pop(short) if short == "log" and not self.is_first else self.said[short]
+        return self.summed.pop(short) if short == "log" and not self.is_first else self.summed[short]
 
     def reach(self, target: Target, split: Split = "full") -> Reach:
         """Where a target puts its mass, over the units that a split scores."""
@@ -242,8 +245,13 @@ class Problem:
 
     def decisions(self, target: Target, estimator: Estimator, repeat: int = 0, block: int | None = None) -> Decisions:
         """What the score of one estimator looks at, on the units its split scores; of one block or of all."""
-        target, split = smoothed_for(target, estimator), estimator.split
+        target = smoothed_for(target, estimator)
         self.need(self.names.of([target], [estimator], repeat))
+        return self.gathered(target, estimator, repeat, block)
+
+    def gathered(self, target: Target, estimator: Estimator, repeat: int, block: int | None = None) -> Decisions:
+        """The same, where all columns are there and the policy is smoothed as the estimator takes it."""
+        split = estimator.split
         repeat = 0 if split == "full" else repeat
         layout, reward, mass, count = self.log.layout, self.log.reward, self.units.mass, self.units.count
         fold, half = self.folds.labels[repeat], self.folds.half[repeat]
@@ -253,13 +261,15 @@ class Problem:
             mass = self.columns.block("weight", block) if "weight" in self.columns else count
             fold, half = (self.columns.block((name, repeat), block) for name in ("fold", "half"))
         pi_e = self.column(("pi_e", target.name), block)
-        pi_b = undeclared("pi_b", "behavior", len(pi_e))
         if "behavior" in estimator.needs:
             pi_b = self.column(self.names.behavior(split, repeat), block)
-        q, v = (undeclared(name, "value", len(pi_e)) for name in ("q", "v"))
+        else:
+            pi_b = undeclared("pi_b", "behavior", len(pi_e))
         if "value" in estimator.needs:
             name = self.names.values(target, estimator, repeat)
             q, v = self.column(self.names.q(name), block), self.column(name, block)
+        else:
+            q, v = (undeclared(name, "value", len(pi_e)) for name in ("q", "v"))
         marginal = None
         if "marginal" in estimator.needs:
             marginal = self.column(("marginal", split, repeat, target.name), block)
@@ -312,7 +322,7 @@ class Problem:
 def behavior_calibration(p: Problem, split: Split) -> CalibrationSums | None:
     """π_b of all actions against those taken; None where only the logged action's is known."""
     alone = p.specs.behavior_model is None and p.weights_known and not p.logs_distribution
-    if alone or p.store.log.is_continuous:
+    if alone or not p.store.log.space.finite:
         return None
     made: CalibrationSums | None = p.sums("calibration", split)
     return made
@@ -340,7 +350,7 @@ def _rows(p: Problem) -> BanditLog:
         weight: Any = columns.get("weight")
         p.store.rows = BanditLog(
             context=Context(np.empty((scan.n, 0)), names=scan.schema.roles.context, load=scan.column),
-            actions=scan.actions,
+            space=scan.space,
             action=columns["action"],
             reward=reward,
             propensity=columns.get("propensity"),
@@ -350,7 +360,6 @@ def _rows(p: Problem) -> BanditLog:
             weight=weight,
             names=scan.names,
             action_features=scan.schema.features,
-            action_range=scan.action_range,
         )
     made: BanditLog = replace(p.store.rows, reward=reward, names=scan.names)
     return made

@@ -5,11 +5,13 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from offpolicy.errors import UsageError, did_you_mean
+from offpolicy.logs.kinds import HasKinds
 from offpolicy.logs.metrics import check_metric
 from offpolicy.policies.target import named_policies
 from offpolicy.splits.folds import KFold
@@ -129,40 +131,24 @@ class Question:
 
     def __post_init__(self) -> None:
         log = self.log
-        if getattr(log, "kind", None) not in {"bandit", "trajectories", "slates"}:
+        if not isinstance(log, HasKinds):
             raise UsageError(
                 f"evaluate() takes a BanditLog, Trajectories or Slates. Got {type(log).__name__}. Build one with "
                 "BanditLog.from_frame(frame, context=…, action=…, reward=…)."
             )
-        self._check_models()
         self._check_numbers()
-        named = named_policies(self.policies, of_numbers=bool(log.is_continuous))
+        log.unit_kind.check(self)
+        named = named_policies(self.policies, log)
         object.__setattr__(self, "policies", named)
         _ = self.metrics, self.elsewhere
         check_declarations(log, self.randomized, self.gamma)
         if self.metric is not None:
             check_metric(self.metric, tuple(log.metrics))
 
-    def _check_models(self) -> None:
-        kind = self.log.kind
-        if kind == "bandit" and self.value_model is not None:
-            raise UsageError("value_model= is for trajectories; a bandit log takes reward_model=.")
-        if kind != "bandit" and self.reward_model is not None:
-            raise UsageError(f"reward_model= is for bandit logs; {kind} take value_model=.")
-        if kind != "trajectories" and self.of_marginals is not None:
-            raise UsageError(
-                "ratio= as ratios of marginals (MarginalRatio, an array) is for trajectories: only there does one "
-                "decision lead to the next."
-            )
-
     def _check_numbers(self) -> None:
         discount, n_jobs, seed = self.discount, self.n_jobs, self.seed
         if isinstance(discount, bool) or not isinstance(discount, NUMBER) or not 0 <= discount <= 1:
             raise UsageError(f"discount= must be in the range [0, 1]. Got {discount!r} instead.")
-        if self.log.shows_items and discount != 1:
-            raise UsageError(
-                f"discount={discount!r} is for episodes. Where lower slots count for less, multiply their rewards."
-            )
         if n_jobs is not None and (isinstance(n_jobs, bool) or not isinstance(n_jobs, int | np.integer) or not n_jobs):
             raise UsageError(f"n_jobs= must be a non-zero int or None. Got {n_jobs!r} instead.")
         if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
@@ -173,17 +159,17 @@ class Question:
         """Policies that were declared not to be learned from these rows."""
         return check_learned_elsewhere(self.learned_elsewhere, list(self.policies))
 
-    @property
+    @cached_property
     def argument(self) -> str:
         """What the models of the reward are called among the arguments."""
-        return "reward_model" if self.log.decides_once else "value_model"
+        return self.log.unit_kind.argument
 
-    @property
+    @cached_property
     def metrics(self) -> Asked:
         """The metrics of the log, which are better low, and their models."""
         return Asked.of(self.log.metrics, self.minimize, getattr(self, self.argument), self.argument)
 
-    @property
+    @cached_property
     def asked(self) -> Asked:
         """The metrics that the answer has: those of the log, or the combination alone."""
         chosen = self.combination
@@ -192,14 +178,14 @@ class Question:
         name = chosen.name
         return Asked((name,), (name,) if chosen.minimize else (), {name: None})
 
-    @property
+    @cached_property
     def reward(self) -> str:
         """The metric that the answer speaks of."""
         if self.combination is not None:
             return self.combination.name
         return self.metrics.names[0] if self.metric is None else self.metric
 
-    @property
+    @cached_property
     def of_marginals(self) -> Any:
         """What ``ratio=`` says of ratios of state-action marginals; None where it speaks of other ratios."""
         ratio = self.ratio

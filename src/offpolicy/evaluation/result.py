@@ -218,7 +218,7 @@ class Evaluation:
     @checks_arguments
     def add(self, policies: Any) -> Evaluation:
         """Evaluate more policies with the models already fitted; nothing is refitted."""
-        named = named_policies(policies, of_numbers=bool(self.problem.log.is_continuous))
+        named = named_policies(policies, self.problem.log)
         for name in named:
             if name in self.targets:
                 raise PolicyError(f"a policy called {name!r} is here already. Choose another name.")

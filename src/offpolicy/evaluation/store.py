@@ -33,8 +33,8 @@ class Store:
     ----------
     log : log
         As it was opened, with the first metric as its reward.
-    columns, fits, said : by key
-        Predictions; fitted models; sums and what models have to say.
+    columns, fits, sums, said : by key
+        Predictions; fitted models; what adds up over blocks; what models and scores have to say.
     estimates : {key: Estimate}
         Over the table of scores.
     policies : {(name, what): policy}
@@ -46,6 +46,7 @@ class Store:
     asked_of: Any = None  # the log as the user has it
     columns: Columns = field(default_factory=Columns)
     fits: dict[Any, Any] = field(default_factory=dict)
+    sums: dict[Any, Any] = field(default_factory=dict)
     said: dict[Any, Any] = field(default_factory=dict)
     estimates: dict[Any, Any] = field(default_factory=dict)
     policies: dict[Any, Any] = field(default_factory=dict)

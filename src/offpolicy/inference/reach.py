@@ -183,7 +183,7 @@ def largest_weight(log: Log, whole: Reach) -> float | None:
     whole : Reach
         Of the target, over all rows of the log.
     """
-    if not log.layout.is_single or log.propensity is None or log.is_continuous:
+    if not log.layout.is_single or log.propensity is None or not log.space.finite:
         return None
     if whole.largest is not None:
         return None if whole.forbidden else max(1.0, whole.largest)

@@ -18,7 +18,7 @@ import numpy as np
 from offpolicy.errors import DataError, UsageError, first_rows
 from offpolicy.kinds.seen_in_part import PseudoRewards, SeenInPart
 from offpolicy.trust.finding import judged
-from offpolicy.trust.significance import z_score
+from offpolicy.trust.moments import z_score
 
 if TYPE_CHECKING:
     from offpolicy._arrays import Bools, Floats, Ints

@@ -10,8 +10,9 @@ from scipy import sparse, special
 
 from offpolicy.inference.intervals.tails import effective_size
 from offpolicy.models.fitting.encode import LinearDesign, encode_table
+from offpolicy.trust.check import Check, Threshold, Topic, declare
 from offpolicy.trust.finding import Finding, judged, not_applicable
-from offpolicy.trust.significance import adjusted_z, z_score
+from offpolicy.trust.moments import adjusted_z, z_score
 
 if TYPE_CHECKING:
     from offpolicy._arrays import Floats
@@ -20,6 +21,48 @@ if TYPE_CHECKING:
 FEWEST = 10.0  # expected labels among the rows of a column from which on it is compared
 WHOLE = "every reward is seen."
 NO_PROXIES = "the outcome names no proxies."
+
+declare(
+    Check(
+        "label_balance",
+        Threshold(
+            0.002, 0.0001, "below",
+            "Check that the probability of a label is the one with which rows were drawn, and add what decided who was "
+            "labeled to the context or to proxies=. Labels that depend on the reward itself cannot be corrected for.",
+            decides=True, false_alarms=0.002,
+        ),
+        topic=Topic("Rows with a reward differ from rows without one."),
+        value="p-value of the largest difference between rows with and without a reward",
+    ),
+    Check(
+        "effective_labels",
+        Threshold(
+            30.0, 5.0, "below",
+            "Label more rows, first of all those whose action the policy would take (op.advise says how many).",
+            decides=True,
+        ),
+        topic=Topic("Few labeled rows match the new policy."),
+        value="labels that count, discounted for unequal weights",
+    ),
+    Check(
+        "proxy_skill",
+        Threshold(
+            0.0, -math.inf, "below", "The proxies say little about the reward: labels alone would do as well.",
+            advice=True,
+        ),
+        topic=Topic("The proxies predict the reward poorly."),
+        value="share of the labels' variance that the proxies explain besides context and action",
+    ),
+    Check(
+        "proxy_preference",
+        Threshold(
+            4.0, math.inf, "above", "Never take these proxies for the reward: they prefer an action.",
+            advice=True, false_alarms=0.001,
+        ),
+        topic=Topic("The proxies favor some actions."),
+        value="z-score of the largest difference between actions at the same proxies",
+    ),
+)  # fmt: skip
 
 
 def findings(settled: PseudoRewards) -> list[Finding]:

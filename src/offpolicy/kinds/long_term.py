@@ -31,8 +31,9 @@ from offpolicy.models.fitting.tables import Tables
 from offpolicy.models.rewards.resolve import as_reward_model
 from offpolicy.models.rewards.reward import RewardData
 from offpolicy.splits.folds import Plan
+from offpolicy.trust.check import Check, Threshold, Topic, declare
 from offpolicy.trust.finding import judged, not_applicable
-from offpolicy.trust.significance import z_score
+from offpolicy.trust.moments import z_score
 
 if TYPE_CHECKING:
     from offpolicy._arrays import Bools, Floats, Ints
@@ -322,3 +323,23 @@ class _Rows:
     @property
     def action(self) -> Ints:
         return np.zeros(len(self.context), dtype=np.int64)
+
+
+declare(
+    Check(
+        "history_overlap",
+        Threshold(0.01, 0.1, "above", "Use an older log of rows like these, or fewer proxies.", decides=True),
+        topic=Topic("Some rows are unlike any row of the older log."),
+        value="share of rows unlike any row of the older log",
+    ),
+    Check(
+        "surrogacy",
+        Threshold(
+            0.002, 0.0001, "below",
+            "The proxies miss part of what the action does to the reward: add proxies, or wait for the reward.",
+            decides=True, false_alarms=0.002,
+        ),
+        topic=Topic("The older log predicts the reward poorly."),
+        value="p-value of the largest difference between rewards and what the older log foretells, by action",
+    ),
+)  # fmt: skip

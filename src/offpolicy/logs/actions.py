@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence, Sized
+from collections.abc import Hashable, Iterable, Mapping, Sequence, Sized
 from numbers import Number
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -129,6 +129,23 @@ def refuse_twice(columns: Sequence[str]) -> None:
     for name in columns:
         if list(columns).count(name) > 1:
             raise DataError(f"propensity= lists the column {name!r} twice. Give one column for each action.")
+
+
+def distribution_columns(propensity: Any, labels: Sequence[Label]) -> dict[Label, str]:
+    """{action: column} of a whole logging distribution, given as a mapping or in the order of the actions."""
+    if isinstance(propensity, Mapping):
+        missing = [label for label in labels if label not in propensity]
+        if missing:
+            raise DataError(f"propensity= names no column for action {missing[0]!r}. Name one for each.")
+        refuse_other_actions(propensity, labels)
+        return {label: propensity[label] for label in labels}
+    refuse_twice(propensity)
+    if len(propensity) != len(labels):
+        raise DataError(
+            f"propensity= lists {len(propensity)} columns for {len(labels)} actions. Give one column for "
+            "each action, in the order of `actions`, or a mapping {action: column}."
+        )
+    return dict(zip(labels, propensity, strict=True))
 
 
 def _is_rounded(value: Any) -> bool:

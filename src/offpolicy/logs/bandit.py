@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -12,32 +11,26 @@ from offpolicy._arguments import checks_arguments
 from offpolicy._arrays import is_constant, read_only, some_of
 from offpolicy._visible import printable
 from offpolicy.errors import DataError, UsageError
-from offpolicy.logs import checks, messages
+from offpolicy.logs import checks
 from offpolicy.logs.action_features import ActionFeatures, of_frame, of_table
-from offpolicy.logs.actions import (
-    Label,
-    action_list,
-    encode,
-    label_array,
-    refuse_continuous,
-    refuse_other_actions,
-    refuse_twice,
-)
+from offpolicy.logs.actions import Label, label_array
 from offpolicy.logs.columns import NOT_GIVEN, HasColumns, fill
-from offpolicy.logs.continuous import ActionKind, action_range, are_numbers
 from offpolicy.logs.frame import Columns, Context
 from offpolicy.logs.given import check_given, own_copy, row_labels
 from offpolicy.logs.identity import order_of_ids, unit_numbers
+from offpolicy.logs.kinds import HasKinds, Logged, space_of
 from offpolicy.logs.layout import Layout
 from offpolicy.logs.metrics import HasMetrics, named_rewards, reward_names
 from offpolicy.logs.outcome import Given, held_outcomes
 from offpolicy.logs.roles import check_apart
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from offpolicy._arguments import Rows
     from offpolicy._arrays import Array, Bools, Floats, Ints
+    from offpolicy.logs.continuous import ActionKind
+    from offpolicy.logs.kinds import ActionSpace
 
 
 # Columns with one entry a row.
@@ -67,11 +60,13 @@ def name_of(columns: Sequence[str]) -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class BanditLog(HasMetrics, HasColumns):
+class BanditLog(HasMetrics, HasColumns, HasKinds):
     """A log of single decisions. Build it with `from_frame`, `from_arrays` or `offpolicy.scan`.
 
     Attributes
     ----------
+    space : ActionSpace
+        What an action is: `Labels`, `Numbers`, or your own.
     actions : tuple of labels
         The K actions, in the order of every (n, K) array.
     action, reward : (n,) arrays
@@ -106,7 +101,7 @@ class BanditLog(HasMetrics, HasColumns):
     """
 
     context: Context
-    actions: tuple[Label, ...]
+    space: ActionSpace
     action: Any
     reward: Floats
     propensity: Floats | None = None
@@ -129,13 +124,9 @@ class BanditLog(HasMetrics, HasColumns):
     notes: tuple[str, ...] = ()  # what a reader of any estimate should know
     further: Mapping[str, Floats] = field(default_factory=dict, repr=False)
     action_features: ActionFeatures | None = field(default=None, repr=False)
-    action_range: tuple[float, float] | None = None  # of actions that are numbers
     outcomes: Mapping[str, Any] = field(default_factory=dict, repr=False)  # of metrics seen in part
 
     kind: ClassVar[str] = "bandit"
-    decides_once: ClassVar[bool] = True
-    leads_on: ClassVar[bool] = False
-    shows_items: ClassVar[bool] = False
     in_memory: ClassVar[bool] = True
     is_discrete: ClassVar[bool] = False
     horizon: ClassVar[int] = 1
@@ -183,9 +174,9 @@ class BanditLog(HasMetrics, HasColumns):
         return self.propensity is not None
 
     @property
-    def is_continuous(self) -> bool:
-        """Whether actions are numbers, and propensities densities."""
-        return self.action_range is not None
+    def actions(self) -> tuple[Label, ...]:
+        """The K actions; none where they are numbers."""
+        return self.space.labels
 
     @property
     def rows(self) -> int:
@@ -197,10 +188,7 @@ class BanditLog(HasMetrics, HasColumns):
         known = "logged" if self.propensity is not None else "unknown"
         cells = f" in {self.rows:,} cells" if self.is_counted else ""
         means = ", ".join(f"mean {name} {self._mean(r):.6g}" for name, r in self.metrics.items())
-        what, actions = "propensities", f"{len(self.actions)} actions"
-        if self.action_range is not None:
-            low, high = self.action_range
-            what, actions = "densities", f"{self.names.action} from {low:g} to {high:g}"
+        actions, what = self.space.described(self.names.action), self.space.propensities
         return f"BanditLog({self.n:,} rows{cells}, {actions}, {means}, {what} {known})"
 
     def _mean(self, reward: Floats) -> float:
@@ -259,7 +247,7 @@ class BanditLog(HasMetrics, HasColumns):
         batch: str | None = None,
         cluster: str | None = None,
         weight: str | None = None,
-        actions: Sequence[Label] | None = None,
+        actions: Sequence[Label] | ActionSpace | None = None,
         eligible: str | None = None,
         keep_probability: str | None = None,
         count: str | None = None,
@@ -359,15 +347,17 @@ class BanditLog(HasMetrics, HasColumns):
         def optional_numbers(name: str | None, role: str) -> Floats | None:
             return None if name is None else columns.numeric(columns.require(name, role), role)
 
-        numeric = are_numbers(action_kind, {"eligible": eligible, "count": count, "action_features": action_features})
-        values = columns.numeric(action, "action") if numeric else columns.values(action)
-        labels, codes, span = _taken(values, actions, action, numeric=numeric)
+        space = space_of(actions, action_kind)
+        space.check_given({"eligible": eligible, "count": count, "action_features": action_features})
+        logged = Logged(action, lambda: columns.values(action), lambda: columns.numeric(action, "action"))
+        space, codes = space.read(logged)
+        labels = space.labels
         probabilities: Array | None
         if propensity is None or isinstance(propensity, str):
             probabilities = optional_numbers(propensity, "propensity")
             propensity_name = propensity or "propensity"
         else:
-            order = _distribution_columns(propensity, labels, numeric=numeric)
+            order = space.whole_columns(propensity)
             probabilities = np.column_stack(
                 [columns.numeric(columns.require(c, "propensity"), "propensity") for c in order]
             )
@@ -379,7 +369,7 @@ class BanditLog(HasMetrics, HasColumns):
         empty = Context(np.empty((len(columns), 0)))
         log = cls(
             context=Context.from_frame(columns.subset(names)) if names else empty,
-            actions=labels,
+            space=space,
             action=codes,
             reward=columns.numeric(rewards[0], "reward"),
             further={each: columns.numeric(each, "reward") for each in rewards[1:]},
@@ -391,7 +381,6 @@ class BanditLog(HasMetrics, HasColumns):
             names=Names(action, rewards[0], propensity_name, batch or "batch", cluster or "cluster"),
             row_labels=labels_of_rows,
             action_features=of_frame(action_features, columns, labels, codes, action, names),
-            action_range=span,
         )
         log = replace(
             log, outcomes=held_outcomes(outcome, log.metrics, Given(len(columns), columns, tuple(names), action))
@@ -425,7 +414,7 @@ class BanditLog(HasMetrics, HasColumns):
         batch: Any = None,
         cluster: Any = None,
         weight: Any = None,
-        actions: Sequence[Label] | None = None,
+        actions: Sequence[Label] | ActionSpace | None = None,
         eligible: Any = None,
         keep_probability: Any = None,
         count: Any = None,
@@ -477,12 +466,12 @@ class BanditLog(HasMetrics, HasColumns):
                 "fold": fold,
             }
         )
-        numeric = are_numbers(action_kind, {"eligible": eligible, "count": count, "action_features": action_features})
-        taken = checks.one_dimensional(action, "action", "action") if numeric else label_array(action)
-        if taken.ndim != 1:
-            raise DataError(f"'action' must be one label per row. Got shape {taken.shape}.")
-        n = len(taken)
-        checks.not_empty(n)
+        space = space_of(actions, action_kind)
+        space.check_given({"eligible": eligible, "count": count, "action_features": action_features})
+        logged = Logged("action", lambda: _labels(action), lambda: checks.one_dimensional(action, "action", "action"))
+        checks.not_empty(len(logged.numbers() if space.numeric else logged.values()))
+        space, codes = space.read(logged)
+        labels, n = space.labels, len(codes)
         table = np.empty((n, 0)) if context is None else checks.text_column(own_copy(context))
         if table.dtype.kind not in "biufUS" or (table.ndim > 1 and table.dtype.kind in "US"):
             raise DataError(
@@ -491,7 +480,6 @@ class BanditLog(HasMetrics, HasColumns):
             )
         if table.ndim == 0:
             raise DataError("'context' must have one row for each action. Got a single value.")
-        labels, codes, span = _taken(taken, actions, "action", numeric=numeric)
 
         def numbers(values: Any, role: str) -> Floats | None:
             return None if values is None else checks.one_dimensional(values, role, role)
@@ -504,15 +492,11 @@ class BanditLog(HasMetrics, HasColumns):
             probabilities = np.asarray(propensity)
             if probabilities.ndim == 1:
                 probabilities = checks.one_dimensional(propensity, "propensity", "propensity")
-            elif numeric:
-                raise DataError(messages.one_density(probabilities.shape))
-            elif probabilities.shape != (n, len(labels)):
-                raise DataError(
-                    f"'propensity' must have shape (n,) or (n, K) = ({n}, {len(labels)}). Got {probabilities.shape}."
-                )
+            else:
+                probabilities = space.whole(probabilities, n)
         log = cls(
             context=Context(table),
-            actions=labels,
+            space=space,
             action=codes,
             reward=earned[first],
             further={name: values for name, values in earned.items() if name != first},
@@ -521,7 +505,6 @@ class BanditLog(HasMetrics, HasColumns):
             eligible=mask,
             row_labels=labels_of_rows,
             action_features=of_table(action_features, labels, "action"),
-            action_range=span,
         )
         log = replace(log, outcomes=held_outcomes(outcome, earned, Given(n)))
         labelled = {"batch": batch, "cluster": cluster, "fold": fold}
@@ -548,36 +531,12 @@ def _check_columns(columns: Columns, context: list[str], action: str, rewards: t
             )
 
 
-def _taken(
-    values: Array, actions: Any, column: str, *, numeric: bool
-) -> tuple[tuple[Label, ...], Array, tuple[float, float] | None]:
-    """Labels and codes of logged actions, or the actions as they are and their range where they are numbers."""
-    if numeric:
-        return (), values, action_range(values, actions, column)
-    labels, codes = encode(values, actions, column)
-    refuse_continuous(labels, len(values), column, actions)
-    return labels, codes, None
-
-
-def _distribution_columns(
-    propensity: Sequence[str] | Mapping[Label, str], labels: tuple[Label, ...], *, numeric: bool
-) -> list[str]:
-    if numeric:
-        raise DataError(messages.one_density(propensity))
-    if isinstance(propensity, Mapping):
-        action_list(propensity, "propensity")
-        missing = [label for label in labels if label not in propensity]
-        if missing:
-            raise DataError(f"propensity= names no column for action {missing[0]!r}. Name one for each.")
-        refuse_other_actions(propensity, labels)
-        return [propensity[label] for label in labels]
-    refuse_twice(propensity)
-    if len(propensity) != len(labels):
-        raise DataError(
-            f"propensity= lists {len(propensity)} columns for {len(labels)} actions. Give one column for "
-            "each action, in the order of `actions`, or a mapping {action: column}."
-        )
-    return list(propensity)
+def _labels(action: Any) -> Array:
+    """One label per row."""
+    taken = label_array(action)
+    if taken.ndim != 1:
+        raise DataError(f"'action' must be one label per row. Got shape {taken.shape}.")
+    return taken
 
 
 def _checked(log: BanditLog, given: dict[str, Array | None], called: dict[str, str | None]) -> BanditLog:
@@ -589,11 +548,7 @@ def _checked(log: BanditLog, given: dict[str, Array | None], called: dict[str, s
     for metric, values in log.metrics.items():
         if metric not in log.outcomes:
             checks.computable(values, metric, "reward")
-    propensity, whole = log.propensity, None
-    if log.is_continuous:
-        propensity = None if propensity is None else checks.density(propensity, names.propensity)
-    else:
-        propensity, whole = checks.logged_propensity(propensity, log.action, names.propensity)
+    propensity, whole = log.space.logged_propensity(log.propensity, log.action, names.propensity)
 
     def name(role: str) -> str:
         return called.get(role) or role

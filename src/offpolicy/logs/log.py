@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from offpolicy.logs.actions import Label
     from offpolicy.logs.bandit import Names
     from offpolicy.logs.frame import Context
+    from offpolicy.logs.kinds import ActionSpace, UnitKind
     from offpolicy.logs.layout import Layout
 
 
@@ -23,6 +24,14 @@ class Log(Protocol):
     @property
     def kind(self) -> str:
         """What a unit is: "bandit", "trajectories" or "slates"."""
+
+    @property
+    def unit_kind(self) -> UnitKind:
+        """What a unit is, and what follows from it."""
+
+    @property
+    def space(self) -> ActionSpace:
+        """What an action is, and what follows from it."""
 
     @property
     def decides_once(self) -> bool:
@@ -224,6 +233,14 @@ class Scan(Protocol):
     @property
     def kind(self) -> str:
         """What a unit is."""
+
+    @property
+    def unit_kind(self) -> UnitKind:
+        """What a unit is, and what follows from it."""
+
+    @property
+    def space(self) -> ActionSpace:
+        """What an action is, and what follows from it."""
 
     @property
     def decides_once(self) -> bool:

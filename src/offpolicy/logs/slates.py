@@ -77,9 +77,6 @@ class Slates(Steps):
     distinct: bool = False
     reward_of: str = "slot"
     kind: ClassVar[str] = "slates"
-    decides_once: ClassVar[bool] = False
-    leads_on: ClassVar[bool] = False
-    shows_items: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()

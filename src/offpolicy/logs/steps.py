@@ -15,6 +15,7 @@ from offpolicy._arrays import read_only, some_of
 from offpolicy.logs.bandit import Names
 from offpolicy.logs.columns import NOT_GIVEN, HasColumns, fill
 from offpolicy.logs.frame import Columns, Context
+from offpolicy.logs.kinds import HasKinds, space_of
 from offpolicy.logs.layout import Layout
 from offpolicy.logs.metrics import HasMetrics
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from offpolicy._arrays import Array, Bools, Floats, Ints
     from offpolicy.logs.actions import Label
+    from offpolicy.logs.kinds import ActionSpace, UnitKind
 
 ARRAYS = (
     "action", "reward", "ended", "propensity", "distribution", "cluster", "weight", "fold", "unit", "row_order",
@@ -56,7 +58,7 @@ class Passes(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Steps(HasMetrics, HasColumns):
+class Steps(HasMetrics, HasColumns, HasKinds):
     """Units of several decisions; `Trajectories` and `Slates` say what they are."""
 
     context: Context
@@ -84,10 +86,9 @@ class Steps(HasMetrics, HasColumns):
     about: Mapping[str, Any] = field(default_factory=dict, repr=False)  # where it was read
     undecided: bool = False
     passes: Passes | None = field(default=None, repr=False)  # over contexts that are elsewhere
+    own_kind: UnitKind | None = field(default=None, repr=False)  # a kind of unit that is not the library's
     chosen: Ints | None = field(default=None, repr=False)  # which units of the passes these are; None: all
 
-    is_continuous: ClassVar[bool] = False
-    action_range: ClassVar[None] = None
     half: ClassVar[None] = None
     batch_labels: ClassVar[tuple[Any, ...]] = ()
 
@@ -97,6 +98,16 @@ class Steps(HasMetrics, HasColumns):
             object.__setattr__(self, name, read_only(getattr(self, name)))
         further = {name: read_only(values) for name, values in self.further.items()}
         object.__setattr__(self, "further", further)
+
+    @property
+    def unit_kind(self) -> UnitKind:
+        """What a unit is, and what follows from it."""
+        return super().unit_kind if self.own_kind is None else self.own_kind
+
+    @property
+    def space(self) -> ActionSpace:
+        """What an action is: a label."""
+        return space_of(self.actions)
 
     @property
     def in_memory(self) -> bool:

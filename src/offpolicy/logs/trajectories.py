@@ -22,6 +22,7 @@ from offpolicy.logs.endings import TREATMENTS, describe, endings, whole_steps
 from offpolicy.logs.frame import Context
 from offpolicy.logs.given import check_given, own_copy
 from offpolicy.logs.identity import unit_numbers
+from offpolicy.logs.kinds import own_kind
 from offpolicy.logs.layout import Layout
 from offpolicy.logs.metrics import named_rewards
 from offpolicy.logs.steps import Steps, lengths_of
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
     from offpolicy._arguments import Rows
     from offpolicy._arrays import Array, Floats, Ints
+    from offpolicy.logs.kinds import UnitKind
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,9 +87,6 @@ class Trajectories(Steps):
     """
 
     kind: ClassVar[str] = "trajectories"
-    decides_once: ClassVar[bool] = False
-    leads_on: ClassVar[bool] = True
-    shows_items: ClassVar[bool] = False
 
     def estimand(self, discount: float = 1.0) -> str:
         """Which value estimates from this log are about.
@@ -136,7 +135,7 @@ class Trajectories(Steps):
             steps = min(self.horizon, steps)
         kept = np.minimum(lengths, steps)
         rows = np.flatnonzero(self.layout.step < steps)
-        cut = self._pick(np.arange(self.n), rows, Layout.ragged(kept))
+        cut = self._pick(np.arange(self.n), rows, Layout.ragged(kept, self.layout.link))
         return replace(cut, horizon=steps, unbounded=False, ended=self.ended & (lengths <= steps))
 
     def _as_this(self, block: Any) -> Any:
@@ -260,7 +259,7 @@ class Trajectories(Steps):
         cls,
         frame: Any,
         *,
-        episode: str,
+        episode: str | UnitKind,
         state: Sequence[str] | str | None,
         action: str,
         reward: str | Sequence[str],
@@ -319,9 +318,10 @@ class Trajectories(Steps):
         from offpolicy.logs.trajectory_frame import read
 
         treatment = isinstance(truncated, str) and truncated in TREATMENTS
+        column, own = own_kind(episode)
         parts = read(
             frame,
-            episode=episode,
+            episode=column,
             step=step,
             state=state,
             action=action,
@@ -338,7 +338,7 @@ class Trajectories(Steps):
         )
         if treatment:
             parts["truncated"] = truncated
-        return checked(**parts, horizon=horizon)
+        return checked(**parts, horizon=horizon, own_kind=own)
 
     @classmethod
     def scan(cls, source: Any, *, way: str = "auto", **given: Any) -> Any:
@@ -402,7 +402,8 @@ def checked(
     **parts: Any,
 ) -> Trajectories:
     """Validate every part and build the log: the one door all trajectories come through."""
-    layout = Layout.ragged(lengths)
+    own: UnitKind | None = parts.get("own_kind")
+    layout = Layout.ragged(lengths, None if own is None else own.link(int(lengths.max())))
     ending = endings(lengths, terminated, truncated, horizon)
     log = Trajectories(
         layout=layout,

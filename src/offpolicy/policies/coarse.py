@@ -12,22 +12,54 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
 from offpolicy._arguments import checks_arguments
 from offpolicy.errors import UsageError, did_you_mean
 from offpolicy.logs.actions import is_missing
+from offpolicy.logs.kinds import space_of
 from offpolicy.policies.blocks import blocks
 
 if TYPE_CHECKING:
     from offpolicy._arrays import Array, Floats, Ints
     from offpolicy.logs.action_features import ActionFeatures
-    from offpolicy.logs.bandit import BanditLog
     from offpolicy.logs.frame import Context
     from offpolicy.logs.log import Log
     from offpolicy.policies.target import Target
+
+
+class Exact:
+    """Ratios of the logged actions themselves: every action is a cell of its own, and nothing has to be summed."""
+
+    is_coarse: ClassVar[bool] = False
+    models_actions: ClassVar[bool] = True
+
+    def target(self, target: Target) -> Target:
+        """The policy as it is."""
+        return target
+
+    def log(self, log: Any) -> Any:
+        """The log as it is."""
+        return log
+
+    def sums(self, matrix: Array) -> Floats:
+        """The probabilities as they are."""
+        return matrix
+
+    def of_logged(self, target: Target, context: Context, action: Ints) -> tuple[Floats, Floats]:
+        """(n,) probabilities of the logged actions, twice."""
+        own = target.of_actions(context, action)
+        return own, own
+
+    def told(self, action: Ints) -> Ints:
+        """What reward models are told of an action."""
+        return action
+
+    def told_labels(self, labels: tuple[Any, ...]) -> tuple[Any, ...]:
+        """What the codes that reward models are told stand for."""
+        return labels
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +88,16 @@ class Cells:
     labels: tuple[str, ...]
     features: tuple[str, ...]
     models_actions: bool = False  # whether reward models tell the actions of a cell apart
+
+    is_coarse: ClassVar[bool] = True
+
+    def told(self, action: Ints) -> Ints:
+        """What reward models are told of an action: its cell, or the action itself."""
+        return action if self.models_actions else self.code[action]
+
+    def told_labels(self, labels: tuple[Any, ...]) -> tuple[Any, ...]:
+        """What the codes that reward models are told stand for."""
+        return labels if self.models_actions else self.labels
 
     @classmethod
     def of(cls, keys: Sequence[Any], features: tuple[str, ...]) -> Cells:
@@ -129,7 +171,7 @@ class Cells:
             coarse[rows] = self.sums(matrix)[at, cell[rows]]
         return own, coarse
 
-    def log(self, log: BanditLog) -> BanditLog:
+    def log(self, log: Any) -> Any:
         """The log as a log of cells, of which a coarse ratio is the exact one.
 
         The propensity of the logged cell is known where the whole distribution was logged, or where every cell is a
@@ -151,18 +193,13 @@ class Cells:
                 able[rows] = self.sums(log.eligible[rows]) > 0
         return replace(
             log,
-            actions=self.labels,
+            space=space_of(self.labels),
             action=action,
             propensity=propensity,
             distribution=whole,
             eligible=able,
             action_features=None,
         )
-
-
-def modeled_cells(cells: Cells | None) -> Cells | None:
-    """Cells that reward models are told in place of actions; None where they are told actions."""
-    return None if cells is None or cells.models_actions else cells
 
 
 @checks_arguments

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 from scipy import special
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from offpolicy._arrays import Bools, Floats
     from offpolicy.logs.log import Log
 
+Span: TypeAlias = "tuple[Any, Any]"  # ends of the range: two numbers, or one of each per row
 NODES = 8  # points at which a smoothed policy asks the reward model
 FAR = 4.0  # bandwidths that a kernel without an end is followed
 
@@ -115,7 +116,7 @@ class KernelRatio:
 
     def for_log(self, log: Log) -> KernelRatio:
         """The ratio on a log whose actions are numbers; other logs are refused."""
-        if not log.is_continuous:
+        if log.space.span is None:
             raise UsageError(
                 "KernelRatio is for actions that are numbers. Build the log with action_kind='continuous', or leave "
                 "ratio= out."
@@ -144,7 +145,7 @@ class KernelRatio:
         what = "standard deviation" if math.isinf(KERNELS[self.kernel].reach) else "half width"
         return f"{what} {self.width:.3g} ({self.kernel})"
 
-    def density(self, action: Floats, center: Floats, span: tuple[float, float]) -> Floats:
+    def density(self, action: Floats, center: Floats, span: Span) -> Floats:
         """(n,) density at ``action`` of the policy that takes ``center``, smoothed inside ``span``."""
         kernel, h = KERNELS[self.kernel], self.width
         value = kernel.density((action - center) / h)
@@ -155,7 +156,7 @@ class KernelRatio:
             value = value / self.mass_inside(center, span)
         return np.asarray(value / h)
 
-    def mass_inside(self, center: Floats, span: tuple[float, float]) -> Floats:
+    def mass_inside(self, center: Floats, span: Span) -> Floats:
         """(n,) share of the kernel around ``center`` that lies inside ``span``.
 
         >>> KernelRatio(1.0).mass_inside(np.array([0.0, 2.0]), (0.0, 9.0)).tolist()
@@ -164,19 +165,21 @@ class KernelRatio:
         below, h = KERNELS[self.kernel].below, self.width
         return np.asarray(below((span[1] - center) / h) - below((span[0] - center) / h))
 
-    def is_cut(self, center: Floats, span: tuple[float, float]) -> Bools:
+    def is_cut(self, center: Floats, span: Span) -> Bools:
         """(n,) whether the end of the range cuts off more than a thousandth of the kernel."""
         return np.asarray(self.mass_inside(center, span) < 0.999)
 
-    def nodes(self, center: Floats, span: tuple[float, float]) -> tuple[Floats, Floats]:
+    def nodes(self, center: Floats, span: Span) -> tuple[Floats, Floats]:
         """(m, J) actions at which a reward model is asked, and their weights, which sum to 1 in every row."""
+        center = center[:, None]
         if not self.smooth_model:
-            return center[:, None], np.ones((len(center), 1))
+            return center, np.ones_like(center)
         reach = min(KERNELS[self.kernel].reach, FAR) * self.width
         at, weight = legendre()
-        low, high = np.maximum(center - reach, span[0]), np.minimum(center + reach, span[1])
-        points = (low + high)[:, None] / 2 + (high - low)[:, None] / 2 * at
-        share = self.density(points, center[:, None], span) * weight
+        ends = np.reshape(span[0], (-1, 1)), np.reshape(span[1], (-1, 1))
+        low, high = np.maximum(center - reach, ends[0]), np.minimum(center + reach, ends[1])
+        points = (low + high) / 2 + (high - low) / 2 * at
+        share = self.density(points, center, ends) * weight
         return points, share / share.sum(axis=1, keepdims=True)
 
 

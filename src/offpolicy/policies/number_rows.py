@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from offpolicy._arrays import Array, Bools, Floats, Ints
+    from offpolicy.logs.kinds import ActionSpace
     from offpolicy.logs.log import Log
     from offpolicy.policies.kernel import KernelRatio
 
@@ -48,11 +49,12 @@ class Numbers:
     apart: Callable[[Floats], Floats] | None = None
 
 
-def kernel_numbers(center: Floats, ratio: KernelRatio, span: tuple[float, float]) -> Numbers:
+def kernel_numbers(center: Floats, ratio: KernelRatio, space: ActionSpace) -> Numbers:
     """A policy that names one number per row, smoothed."""
+    span = space.ends(center)
 
     def nodes(rows: Ints) -> tuple[Floats, Floats]:
-        return ratio.nodes(center[rows], span)
+        return ratio.nodes(center[rows], space.ends(center[rows]))
 
     return Numbers(
         lambda action: ratio.density(action, center, span),

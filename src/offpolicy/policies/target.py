@@ -20,7 +20,7 @@ from offpolicy.logs.frame import Columns, is_frame
 from offpolicy.logs.given import refuse_masked, refuse_other_rows
 from offpolicy.policies.blocks import blocks, fit_together
 from offpolicy.policies.distribution import check_rows, one_hot
-from offpolicy.policies.forms import adapted, is_constant
+from offpolicy.policies.forms import adapted
 from offpolicy.policies.learned import needs_rows
 from offpolicy.policies.number_rows import Numbers, distribution_numbers, kernel_numbers, named_numbers
 from offpolicy.policies.numbers import Smoothed, adapted_number, has_density
@@ -154,12 +154,12 @@ class Target:
 LOGGING_POLICY = "(logging policy)"
 
 
-def named_policies(policies: Any, *, of_numbers: bool = False) -> dict[str, Any]:
+def named_policies(policies: Any, log: Log | Scan) -> dict[str, Any]:
     """One policy is called "policy"; a mapping keeps its names.
 
     A mapping to numbers is one policy, of probabilities by action, unless actions are numbers themselves.
     """
-    one = hasattr(policies, "probabilities") or (is_constant(policies) and not of_numbers)
+    one = hasattr(policies, "probabilities") or log.space.is_one_policy(policies)
     if isinstance(policies, Mapping) and not one:
         if not policies:
             raise PolicyError("policies= is empty. Give at least one policy.")
@@ -175,14 +175,17 @@ def named_policies(policies: Any, *, of_numbers: bool = False) -> dict[str, Any]
 def adapted_policies(named: Mapping[str, Any], log: Log | Scan) -> dict[str, Any]:
     """Policies by name, each adapted from the form it came in; files and modules are read here, once."""
     surface = Surface.of(log)
-    adapt = adapted_number if surface.is_continuous else adapted
-    return {name: adapt(name, policy, surface) for name, policy in named.items()}
+    return {name: log.space.adapted(name, policy, surface) for name, policy in named.items()}
 
 
 def resolve(name: str, policy: Any, log: Log) -> Target:
     """Turn any form of policy into a `Target` on the rows of ``log``."""
-    if log.is_continuous:
-        return _from_numbers(name, adapted_number(name, policy, Surface.of(log)), log)
+    target: Target = log.space.resolve(name, policy, log)
+    return target
+
+
+def resolve_labels(name: str, policy: Any, log: Log) -> Target:
+    """A policy over labels: probabilities on the rows of a log."""
     policy = bind(adapted(name, policy, Surface.of(log)), log.actions)
     if getattr(policy, "by_fold", False):
         raise needs_rows(name)
@@ -212,8 +215,9 @@ def note_of(policy: Any) -> str:
     return str(getattr(policy, "note", ""))
 
 
-def _from_numbers(name: str, policy: Any, log: Log) -> Target:
+def resolve_numbers(name: str, policy: Any, log: Log) -> Target:
     """A policy over numbers: a distribution, or one number per row with its kernel."""
+    policy = adapted_number(name, policy, Surface.of(log))
     if has_density(policy):
         numbers = distribution_numbers(name, policy, log)
         return Target(name, 0, False, None, None, numbers=numbers)
@@ -221,7 +225,7 @@ def _from_numbers(name: str, policy: Any, log: Log) -> Target:
     center = named_numbers(policy.values_of or name, policy.inner, log)
 
     def made(each: str, smoothed: Smoothed) -> Target:
-        numbers = kernel_numbers(center, smoothed.ratio, log.action_range)
+        numbers = kernel_numbers(center, smoothed.ratio, log.space)
         return replace(blank_target(each, smoothed), numbers=numbers)
 
     return with_variants(name, policy, made)

@@ -190,6 +190,8 @@ FAMILIES: dict[str, Estimator] = {
 SPECIAL: dict[str, Estimator] = {"DML": replace(FAMILIES["DR"], name="DML", split="crossfit", rank=2)}
 # Kernels smooth what a model leaves of the reward less than the reward itself: `auto` does not blend the two.
 AUTO_NUMBERS = replace(FAMILIES["auto"], score=scores.self_normalized_dr, whole_log_means=True, is_robust=True)
+# A fitted π_b is never exact: `auto` keeps to the score that a good reward model mends, whatever its variance.
+AUTO_FITTED = replace(FAMILIES["SNDR"], name="auto", rank=1)
 # For episodes `auto` looks at ratios of marginals as well.
 AUTO_EPISODES = replace(FAMILIES["auto"], score=blended, needs=ALL)
 OWN = (*FAMILIES.values(), *SPECIAL.values())
@@ -232,23 +234,16 @@ def named(name: str) -> Estimator:
 
 def sensible(log: Log) -> tuple[str, ...]:
     """Names of the estimators to use when none are asked for."""
-    if log.is_continuous:
-        return DEFAULT_NUMBERS
-    if log.layout.is_single:
-        return DEFAULT
-    if log.leads_on:
-        return DEFAULT_TRAJECTORIES
-    link = log.layout.link
-    return tuple(e for e in DEFAULT if e != "DM" or link is None or link.is_single)
+    return log.space.estimators(log.unit_kind.estimators(log))
 
 
-def for_log(estimators: Iterable[Estimator], log: Log) -> list[Estimator]:
-    """The same estimators as a log needs them: in its cross-fitted default, `auto` blends other scores for episodes."""
-    if log.is_continuous:
-        return [AUTO_NUMBERS if e is FAMILIES["auto"] else e for e in estimators]
-    if log.layout.is_single or not log.leads_on:
-        return list(estimators)
-    return [AUTO_EPISODES if e is FAMILIES["auto"] else e for e in estimators]
+def for_log(estimators: Iterable[Estimator], log: Log, *, fitted: bool = False) -> list[Estimator]:
+    """The same estimators as a log needs them: in its cross-fitted default, `auto` blends other scores for episodes.
+
+    ``fitted``: π_b of single decisions is fitted to their contexts.
+    """
+    auto = AUTO_FITTED if fitted else log.space.auto(log.unit_kind.auto(log))
+    return [auto if auto is not None and e is FAMILIES["auto"] else e for e in estimators]
 
 
 def headline(estimators: Iterable[Estimator]) -> Estimator:

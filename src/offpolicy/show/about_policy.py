@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from offpolicy._document import Axis, Figure, Figures, Mark, Paragraph, Picture, Table
 from offpolicy.inference.figures import DASH, count, level_text, measured, percent, plain
-from offpolicy.logs.words import decision_word, unit_word
+from offpolicy.logs.kinds import decision_word, unit_word
 from offpolicy.show import evidence, segments, tables
 from offpolicy.show.parts import BESIDE, BETWEEN, ORDERS, PAGE, Part, between, gap, interval_rows, per_unit, span
 
@@ -114,7 +114,7 @@ def horizon(s: Subject) -> list[Block]:
     rows = evidence.horizon(s.view)
     if not rows:
         return []
-    step, units = decision_word(s.view.log.kind), unit_word(s.view.log.kind, plural=True)
+    step, units = decision_word(s.view.log), unit_word(s.view.log, plural=True)
     series = [
         ("effective", "Effective sample size", "accent"),
         ("surviving", "Weight above 0", "logged"),
@@ -189,7 +189,7 @@ def reward_model(s: Subject) -> list[Block]:
         return []
     single = s.view.decisions.layout.is_single
     what = "reward" if single else "value to come"
-    where = "for rows that the model had not seen" if s.view.out_of_fold else "for the rows it was fitted to"
+    where = "for rows that the model had not seen" if s.view.split != "full" else "for the rows it was fitted to"
     against = "" if single else " They are held against the reward plus the predicted value of the next step."
     about = f"Calibration of the model: observed against predicted {what}."
     return [Paragraph(f"Predictions {where}.{against}", "about"), _calibration(s, "reward", rows, what, about)]

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from offpolicy._document import Figure
 from offpolicy.inference.comparison import Change, change
 from offpolicy.inference.figures import DASH, capitalized, count, level_text, percent, plain, plural_of, signed
-from offpolicy.logs.words import unit_word
+from offpolicy.logs.kinds import unit_word
 from offpolicy.policies.target import LOGGING_POLICY
 from offpolicy.scores.catalog import headline
-from offpolicy.show.words import SUPPORT, TOPICS, ChangeWords, Measure
+from offpolicy.show.words import SUPPORT, ChangeWords, Measure
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -92,7 +92,7 @@ class Answer:
 
 def decision(log: Log) -> str:
     """What one unit of a log is called."""
-    return unit_word(log.kind)
+    return unit_word(log)
 
 
 def actions_of(log: Log) -> str:
@@ -316,7 +316,7 @@ def _reasons(verdict: Verdict, findings: Findings) -> tuple[Reason, ...]:
         return tuple(against)
     supporting = [findings[name] for name in SUPPORT if name in findings]
     return tuple(
-        Reason(TOPICS[f.name].well or capitalized(f.sentence), behind=(capitalized(f.sentence),))
+        Reason(f.topic.well or capitalized(f.sentence), behind=(capitalized(f.sentence),))
         for f in supporting
         if f.level == "ok" and not math.isnan(f.value)
     )
@@ -326,8 +326,7 @@ def _topics(findings: list[Finding]) -> list[Reason]:
     """Findings in plain words, those that share them together, in the order of the first of each."""
     groups: dict[str, list[Finding]] = {}
     for f in findings:
-        topic = TOPICS.get(f.name)
-        groups.setdefault(capitalized(f.sentence) if topic is None else topic.raised, []).append(f)
+        groups.setdefault(f.topic.raised or capitalized(f.sentence), []).append(f)
     remedies: set[str] = set()
     out = []
     for text, members in groups.items():

@@ -7,7 +7,7 @@ bins, never rows of the log.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from scipy import special
@@ -15,15 +15,16 @@ from scipy import special
 from offpolicy._arrays import quantiles
 from offpolicy.evaluation.problem import behavior_calibration
 from offpolicy.show.tables import against_log, summary
-from offpolicy.trust.clipping import clipping_curve
 from offpolicy.trust.horizon import horizon_curve
-from offpolicy.trust.significance import same_but_rounding
+from offpolicy.trust.moments import same_but_rounding
+from offpolicy.trust.stability import clipping_curve
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from offpolicy._arrays import Floats
     from offpolicy._document import Row
+    from offpolicy.evaluation.problem import Problem
     from offpolicy.trust.view import View
 
 HISTOGRAM = 24
@@ -144,7 +145,7 @@ def reward_bins(view: View, level: float = 0.95) -> list[Row]:
     if view.value_split is None:
         return []
     d = view.decisions
-    q, count = same_but_rounding(d.q), view.per_decision(view.count)
+    q, count = same_but_rounding(d.q), view.units.count[view.decisions.layout.unit]
     edges = np.unique(quantiles(q, np.linspace(0, 1, BINS + 1), view.row_mass))
     codes = np.clip(np.searchsorted(edges, q, side="right") - 1, 0, max(0, len(edges) - 2))
     rows: list[Row] = []
@@ -188,7 +189,7 @@ def behavior_bins(view: View, level: float = 0.95) -> list[Row]:
 
     Empty where only the probability of the logged action is known.
     """
-    sums = behavior_calibration(view.problem, view.split)
+    sums = behavior_calibration(cast("Problem", view.problem), view.split)
     if sums is None:
         return []
     rows: list[Row] = []

@@ -28,7 +28,7 @@ from offpolicy.show.document import Document, parts
 from offpolicy.show.svg import drawing
 from offpolicy.show.text import cells, headings, metrics_line
 from offpolicy.show.words import ESTIMATORS, TITLES, VERDICTS, WORDS
-from offpolicy.trust.display import TONES, bar
+from offpolicy.trust.finding import TONES, bar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

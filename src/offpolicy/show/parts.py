@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from offpolicy._document import Axis, Mark, Picture
 from offpolicy.inference.figures import DASH, level_text, measured, plain
-from offpolicy.logs.words import unit_word
+from offpolicy.logs.kinds import unit_word
 from offpolicy.show.svg import domain
 from offpolicy.trust.view import View
 
@@ -104,7 +104,7 @@ class Part:
 
 def per_unit(ev: Evaluation) -> str:
     """What the axis of values counts."""
-    return f"value per {unit_word(ev.problem.log.kind)}"
+    return f"value per {unit_word(ev.problem.log)}"
 
 
 # -- cells of tables ------------------------------------------------------------------------------------------------

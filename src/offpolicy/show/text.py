@@ -13,7 +13,8 @@ from offpolicy._visible import visible
 from offpolicy.errors import NotIdentifiedError
 from offpolicy.inference.comparison import change
 from offpolicy.inference.figures import align, level_text, plain, plural_of
-from offpolicy.logs.words import DETAIL, unit_word
+from offpolicy.logs.kinds import unit_word
+from offpolicy.logs.words import DETAIL
 from offpolicy.policies.target import LOGGING_POLICY
 from offpolicy.show.answer import answers, best_policies
 from offpolicy.show.document import Document, digest, versions
@@ -176,7 +177,7 @@ def pareto_table(evaluation: Evaluation, level: float = 0.95) -> str:
 def sizes(evaluation: Evaluation) -> str:
     """How much was logged, in the words of the log: impressions or episodes, and of how many users."""
     log, clusters = evaluation.problem.log, number_of_clusters(evaluation)
-    text = f"{log.n:,} {unit_word(log.kind, plural=True)}"
+    text = f"{log.n:,} {unit_word(log, plural=True)}"
     if clusters is None:
         return text
     return f"{text} of {clusters:,} {visible(plural_of(log.names.cluster))}"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from offpolicy.inference.figures import DASH, decimals, measured, percent
 from offpolicy.inference.intervals.evidence import two_values
-from offpolicy.logs.words import unit_word
+from offpolicy.logs.kinds import unit_word
 
 if TYPE_CHECKING:
     from offpolicy.evaluation.result import Evaluation
@@ -59,7 +59,7 @@ class Measure:
         single = log.layout.is_single
         ends = two_values(ev.problem.table.columns[ev.problem.earning])
         rate = single and ends is not None and set(ends) <= {0.0, 1.0}
-        return cls(ev.metric_name, unit_word(log.kind), rate, not single)
+        return cls(ev.metric_name, unit_word(log), rate, not single)
 
     def text(self, value: float, std_error: float) -> str:
         """A value with the digits that its standard error supports.
@@ -192,85 +192,6 @@ def _word(x: float) -> str:
 
 # -- checks -------------------------------------------------------------------------------------------
 
-
-@dataclass(frozen=True)
-class Topic:
-    """One question that checks ask: what to say where it raises something, and where all is well ("": nothing)."""
-
-    raised: str
-    well: str = ""
-
-
-PROPENSITIES = Topic(
-    "The logged probabilities do not match how often each action was actually shown.",
-    "The logged probabilities match how often each action was actually shown.",
-)
-FEW = Topic(
-    "Few logged decisions match the new policy, and those few drive the estimate.",
-    "The log has enough decisions that match the new policy.",
-)
-UNSEEN = Topic(
-    "The policy takes actions that never appear in the log.", "Every action the policy takes appears in the log."
-)
-SLOTS = Topic("A slot's reward depends on slots that were assumed not to matter.")
-REWARD_MODEL = Topic("The reward model predicts poorly, which costs precision.")
-BEHAVIOR_MODEL = Topic("The model of how actions were chosen fits poorly.")
-LARGE_REWARDS = Topic("A few extreme rewards drive the estimate.")
-
-TOPICS: dict[str, Topic] = {
-    "effective_sample_size": FEW,
-    "largest_weight_share": FEW,
-    "top_share": FEW,
-    "top_unit_share": FEW,
-    "largest_weight": FEW,
-    "pareto_k": FEW,
-    "clipping_sensitivity": Topic("The estimate changes when the largest weights are capped."),
-    "mean_weight": PROPENSITIES,
-    "mean_weight_z": PROPENSITIES,
-    "mean_weight_by_action": PROPENSITIES,
-    "mean_weight_by_batch": PROPENSITIES,
-    "propensity_calibration": PROPENSITIES,
-    "sample_ratio_mismatch": Topic("Some actions were logged more or less often than their probabilities say."),
-    "rounded_propensities": Topic("The logged probabilities look rounded."),
-    "unsupported_mass": UNSEEN,
-    "smoothing_bias": Topic("The window around the policy's number is wide enough to bias the estimate."),
-    "break_at_policy": Topic("Rewards bend or jump exactly at the policy's number."),
-    "learned_from_log": Topic("The policy seems to have been learned from the rewards it is judged by."),
-    "cell_leaning": Topic("Actions that share a cell earn different rewards, and the policy favors some of them."),
-    "coarse_ratio": Topic("Actions that share a cell earn different rewards."),
-    "unlogged_actions": Topic("Some actions on the list were never logged."),
-    "deterministic_logging": Topic("Part of the log always took the same action."),
-    "reward_model_r2": REWARD_MODEL,
-    "reward_model_calibration": REWARD_MODEL,
-    "efficiency_ratio": REWARD_MODEL,
-    "value_model_skill": REWARD_MODEL,
-    "reward_model_by_batch": Topic("The rewards of one batch do not fit the rows they are in."),
-    "behavior_log_loss": BEHAVIOR_MODEL,
-    "floored": BEHAVIOR_MODEL,
-    "horizon": Topic("Late steps of the episodes carry little information about this policy."),
-    "beyond_log": Topic("The question looks further ahead than the logged episodes do."),
-    "left_out_slots": SLOTS,
-    "interaction_bias": SLOTS,
-    "marginal_ratios": Topic("How often the policy visits each state is uncertain."),
-    "unseen_pairs": Topic("The policy reaches states that are rare in the log."),
-    "label_balance": Topic("Rows with a reward differ from rows without one."),
-    "effective_labels": Topic("Few labeled rows match the new policy."),
-    "proxy_skill": Topic("The proxies predict the reward poorly."),
-    "proxy_preference": Topic("The proxies favor some actions."),
-    "history_overlap": Topic("Some rows are unlike any row of the older log."),
-    "surrogacy": Topic("The older log predicts the reward poorly."),
-    "rare_rewards": Topic("Rewards are rare, so a few rows drive the estimate."),
-    "duplicates": Topic("Some rows appear more than once."),
-    "near_duplicates": Topic("Some rows are near copies of others."),
-    "leaks": Topic("A context column seems to contain the reward or the action."),
-    "balance": Topic("Contexts differ between actions in ways the propensities do not explain."),
-    "identifying_columns": Topic("A context column looks like an id."),
-    "reward_maturity": Topic("The most recent rewards may be incomplete."),
-    "reward_tail": LARGE_REWARDS,
-    "batch_drift": Topic("The value changes over time."),
-    "estimator_disagreement": Topic("Estimators that should agree do not.", "The estimators agree."),
-    "confounding": Topic("An unrecorded cause of the actions could overturn the answer."),
-}
 # What supports a number that no check raises anything about, in this order.
 SUPPORT = ("effective_sample_size", "mean_weight", "unsupported_mass", "estimator_disagreement")
 

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 from offpolicy.errors import UsageError, did_you_mean
 from offpolicy.inference.figures import level_text
 from offpolicy.logs.outcome import settled_of
-from offpolicy.trust.coarse import NAME
 from offpolicy.trust.confounding import Sensitivity
+from offpolicy.trust.ratios import COARSE as RATIO_CHECK
 from offpolicy.trust.view import View
 
 if TYPE_CHECKING:
-    from offpolicy.evaluation.result import Evaluation
     from offpolicy.logs.log import Log, Scan
     from offpolicy.logs.outcome import Settled
+    from offpolicy.trust.asked import Answer
 
 ASSUMES = "assumes that nothing outside the context columns affected both the action and the reward"
 DECLARED = "relies on your statement that actions were drawn at random given the context columns"
@@ -35,22 +35,22 @@ BOUND = ", or accept a bound on unrecorded causes with gamma="
 
 def remedy_of(log: Log) -> str:
     """What would support the number: bounds on unrecorded causes are for single decisions among labels."""
-    bounded = log.kind == "bandit" and not log.is_continuous
+    bounded = log.unit_kind.decides_once and log.space.finite
     return f"{REMEDY}{BOUND if bounded else ''}."
 
 
-def assumption(ev: Evaluation) -> str:
+def assumption(ev: Answer) -> str:
     """What the numbers of an evaluation assume; empty where propensities were logged, and used action by action."""
     seen = [own.about["assumes"] for own in outcomes_of(ev)]
     return " and ".join(part for part in (of_propensities(ev), of_cells(ev), *seen) if part)
 
 
-def outcomes_of(ev: Evaluation) -> list[Settled]:
+def outcomes_of(ev: Answer) -> list[Settled]:
     """Metrics of this evaluation that are seen in part."""
     return settled_of(ev.problem.log, ev.settings.get("weights") or [ev.metric_name])
 
 
-def of_cells(ev: Evaluation) -> str:
+def of_cells(ev: Answer) -> str:
     """What ratios of cells assume; empty where ratios are of actions."""
     cells = ev.problem.cells
     if cells is None:
@@ -58,7 +58,7 @@ def of_cells(ev: Evaluation) -> str:
     return COARSE.format(", ".join(cells.features), f"{cells.n:,} cells of {len(cells.code):,} actions")
 
 
-def of_propensities(ev: Evaluation) -> str:
+def of_propensities(ev: Answer) -> str:
     """What the propensities assume; empty where they were logged and used."""
     if ev.problem.weights_known:
         return ""
@@ -70,7 +70,7 @@ def of_propensities(ev: Evaluation) -> str:
     return GIVEN if ev.problem.behavior_given else ASSUMES
 
 
-def of_policy(ev: Evaluation, policy: str) -> str:
+def of_policy(ev: Answer, policy: str) -> str:
     """What a number assumes of the policy itself."""
     return ELSEWHERE if policy in ev.settings.get("learned_elsewhere", ()) else UNSEEN
 
@@ -102,13 +102,13 @@ def check_declarations(log: Log | Scan, randomized: object, gamma: object) -> No
         return
     if isinstance(gamma, bool) or not isinstance(gamma, int | float) or not 1 <= gamma < 1e6:
         raise UsageError(f"gamma= must be a number of at least 1. Got {gamma!r} instead.")
-    if log.is_continuous:
+    if not log.space.finite:
         raise UsageError("gamma= bounds the odds of labels. These actions are numbers: leave gamma= out.")
-    if log.kind != "bandit":
+    if not log.unit_kind.decides_once:
         raise UsageError("gamma= works for single decisions only. Leave it out for episodes.")
 
 
-def grounds(ev: Evaluation, policy: str, level: float) -> tuple[list[str], bool]:
+def grounds(ev: Answer, policy: str, level: float) -> tuple[list[str], bool]:
     """Reasons that follow from the assumption, and whether a hidden cause could turn the answer round.
 
     Without a declaration one reason, which keeps a verdict from "trust". With an accepted Γ none, unless the
@@ -138,14 +138,14 @@ def grounds(ev: Evaluation, policy: str, level: float) -> tuple[list[str], bool]
     return [why, *doubts], True
 
 
-def untested(ev: Evaluation, policy: str) -> list[str]:
+def untested(ev: Answer, policy: str) -> list[str]:
     """A reason for caution where ratios are of cells, and the check of them could not be made."""
-    if ev.problem.cells is None or ev.diagnostics[policy][NAME].ran:
+    if ev.problem.cells is None or ev.diagnostics[policy][RATIO_CHECK].ran:
         return []
     return [UNTESTED.format(of_cells(ev))]
 
 
-def bounds_sentence(ev: Evaluation, policy: str, level: float) -> list[str]:
+def bounds_sentence(ev: Answer, policy: str, level: float) -> list[str]:
     """The value's interval at the accepted Γ, in words."""
     gamma = ev.settings.get("gamma")
     if gamma is None or ev.problem.weights_known:

@@ -15,37 +15,59 @@ so that an excess contradicts the propensities, and its terms are bounded by f/c
 
 h is arcsinh of a column of numbers (monotone, with tails that are no longer heavy), and for labels two signs that
 follow from the bits of their hash. Sums over rows suffice, and add up over blocks.
+
+Numbers as actions are tested as a few intervals of them. If they were drawn with their densities p, then for an
+interval B of length |B|, E[1{A ∈ B} h(S) / (p |B|)] = E h(S), as for a label whose propensity is p |B|: the same sums,
+the same tests. The intervals share the middle half of the range of the log, since at its ends densities are small and
+their inverses have no variance to speak of.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import special
 
+from offpolicy.logs.kinds import space_of
 from offpolicy.policies.blocks import blocks
-from offpolicy.trust.bins import binned
-from offpolicy.trust.draws import counts_and_weights
-from offpolicy.trust.finding import Finding, judged, not_applicable
-from offpolicy.trust.moments import normal_from_student, two_sided
-from offpolicy.trust.significance import first_largest
-from offpolicy.trust.thresholds import THRESHOLDS
+from offpolicy.trust.check import Check, Threshold, Topic
+from offpolicy.trust.finding import Finding, fine, judged, not_applicable
+from offpolicy.trust.moments import first_largest, normal_from_student, two_sided
+from offpolicy.trust.view import counts_and_weights, propensities, several
 
 if TYPE_CHECKING:
     from offpolicy._arrays import Array, Floats
-    from offpolicy.logs.bandit import BanditLog
     from offpolicy.logs.log import Log
+    from offpolicy.trust.check import Level
     from offpolicy.trust.hashes import Hashes
-    from offpolicy.trust.thresholds import Level
 
 ENOUGH = 30  # rows of an action from which on its balance is judged
 MATERIAL = 0.01  # standard deviations of a column
 SIGNS = (40, 52)  # bits of a label's hash that are taken for signs
 DEFICIT = -3.0
 TAIL = 30  # rows of a context and an action that must be expected, for the action to be looked at there
+BINS = 4  # intervals of numbers
 NARROW = 1e-6  # variance over squared mean up to which a column does not vary beyond rounding of its powers
+
+
+def binned(log: Any) -> Any:
+    """The log, or a block of it, with intervals of numbers for actions; rows elsewhere count for none."""
+    low, high = log.space.span
+    first, width = low + (high - low) / 4, (high - low) / (2 * BINS)
+    place = np.floor((log.action - first) / width)
+    inside = (place >= 0) & (place < BINS)
+    edges = [first + width * j for j in range(BINS + 1)]
+    return replace(
+        log,
+        action=np.where(inside, place, 0).astype(np.int64),
+        space=space_of(tuple(f"{a:.4g} to {b:.4g}" for a, b in pairwise(edges))),
+        # An infinite propensity has the inverse 0: the row is of no interval.
+        propensity=np.where(inside, log.propensity * width, np.inf),
+        action_features=None,
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,8 +124,7 @@ def balance_sums(block: Any, columns: list[tuple[str, Array, Hashes]], rows: flo
     named = features(columns)
     if block.propensity is None or not named:
         return None
-    if block.is_continuous:
-        block = binned(block)
+    block = block.space.binned(block)
     count, weight = counts_and_weights(block)
     mass, square = count * weight, count * weight**2
     k, index = len(block.actions), block.context.index
@@ -185,7 +206,7 @@ def design_effects(log: Log) -> tuple[Floats, float]:
     """
     k = len(log.actions)
     count, weight = counts_and_weights(log)
-    if not log.has_clusters or not log.layout.is_single:
+    if not log.has_clusters or several(log):
         return np.ones(k), float(count.sum())
     mass, inverse = count * weight, 1.0 / log.propensity
     size = int(log.cluster.max()) + 1
@@ -207,12 +228,9 @@ def finding(log: Log, sums: BalanceSums | None, *, whole: bool) -> Finding:
     ``whole``: the whole distribution was logged, so that it is known what was possible.
     """
     name = "balance"
-    if log.propensity is None:
-        return not_applicable(name, "propensities were not logged.")
     if sums is None:
         return not_applicable(name, "the context has no columns.")
-    if log.is_continuous:
-        log = binned(cast("BanditLog", log))
+    log = log.space.binned(log)
     effects, units = design_effects(log)
     count, _ = counts_and_weights(log)
     often = np.bincount(log.action, count, len(log.actions)) >= ENOUGH
@@ -240,7 +258,7 @@ def finding(log: Log, sums: BalanceSums | None, *, whole: bool) -> Finding:
     )
     sentence = (
         f"context columns have the same means whatever the action, by propensity (p = {p:.2g} of {tests} comparisons)."
-        if THRESHOLDS[name].level(p) == "ok"
+        if fine(name, p)
         else f"column {column!r} is out of balance: among rows of action {label!r}, each counted 1/propensity "
         f"times, {said} (p = {p:.2g} of {tests} comparisons)."
     )
@@ -269,7 +287,7 @@ def _shrunk(log: Log, z: Floats) -> Floats:
     third = np.bincount(log.action, count * off**3, k)
     skew = np.divide(third, second**1.5, out=np.zeros(k), where=second > 0)
     size = np.abs(z)
-    calm = size - skew * size**2 / 3 + skew**2 * size**3 / 27 - skew / 6
+    calm = -(-size + skew * size**2 / 3 - skew**2 * size**3 / 27 + skew / 6)  # as `moments.symmetric` has it
     return np.asarray(np.sign(z) * np.maximum(np.minimum(calm, size), 0.0))
 
 
@@ -310,3 +328,19 @@ def _moments(sums: BalanceSums) -> tuple[Floats, Floats, Floats]:
     total = sums.level[:, :1]
     center = sums.level[:, 1:2] / total
     return total, center, sums.level[:, 2:] / total - center**2
+
+
+CHECKS = (
+    Check(
+        "balance",
+        Threshold(
+            0.001, 0.0001, "below",
+            "Logged propensities are not those that the actions were drawn with, or a context column was "
+            "written after the action: check both, column by column.",
+            decides=True, false_alarms=0.001,
+        ),
+        log=lambda s: finding(s.log, s.sums.balance, whole=s.sums.distribution is not None), applies=propensities,
+        topic=Topic("Contexts differ between actions in ways the propensities do not explain."),
+        value="p-value: context columns by action, weighted by 1/propensity, against all rows",
+    ),
+)  # fmt: skip

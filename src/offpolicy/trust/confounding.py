@@ -26,7 +26,9 @@ import numpy as np
 
 from offpolicy._arrays import quantiles
 from offpolicy.inference.intervals.evidence import two_values
-from offpolicy.trust.finding import Finding, about_arms, judged, not_applicable
+from offpolicy.trust.check import Check, Threshold, Topic
+from offpolicy.trust.finding import Finding, judged
+from offpolicy.trust.view import labels
 
 if TYPE_CHECKING:
     from offpolicy._arrays import Floats
@@ -68,7 +70,7 @@ class Sensitivity:
         view, d = self.view, self.view.decisions
         other = worst_reward(d.reward, self._cut(gamma), gamma)
         psi = d.pi_e * (d.reward + (1.0 / d.pi_b - 1.0) * other)
-        if view.value_split is None:
+        if not view.has_model:
             mean, weight = view.units.mean(view.weight), view.weight
             level = view.units.mean(psi) / mean
             return view.estimate(level + (psi - level * weight) / mean)
@@ -97,10 +99,10 @@ class Sensitivity:
         d, level = self.view.decisions, gamma / (1.0 + gamma)
         if self.levels is not None:
             least, most = self.levels
-            q = d.q if self.view.value_split is not None else self.view.units.mean(d.reward)
+            q = d.q if self.view.has_model else self.view.units.mean(d.reward)
             high = np.broadcast_to((q - least) / (most - least) > 1.0 - level, d.reward.shape)
             return np.where(high, most, least)
-        center = d.q if self.view.value_split is not None else np.zeros(len(d.reward))
+        center = d.q if self.view.has_model else np.zeros(len(d.reward))
         shift = quantiles(d.reward - center, (level,), self.view.mass)[0]
         return np.asarray(center + shift)
 
@@ -151,16 +153,9 @@ def breaking_point(bounds: Sensitivity) -> float:
     return high
 
 
-@about_arms("confounding")
 def finding(view: View) -> Finding:
     """Γ at which the difference to the logging policy could vanish."""
     name = "confounding"
-    if not view.decisions.layout.is_single:
-        return not_applicable(name, "the bound is for single decisions, not for episodes.")
-    if view.behavior_is_known:
-        return not_applicable(name, "propensities were logged, so nothing unobserved can have decided the action.")
-    if not view.weight.any():
-        return not_applicable(name, "there is no overlap.")
     bounds = Sensitivity.of(view)
     details: dict[str, Any] = {"curve": [_point(bounds, g) for g in GAMMAS]}
     gamma = breaking_point(bounds)
@@ -184,3 +179,26 @@ def _point(bounds: Sensitivity, gamma: float) -> dict[str, float]:
         "interval_low": _end(low, LEVEL, "low"),
         "interval_high": _end(high, LEVEL, "high"),
     }
+
+
+def why_not(view: View) -> str:
+    """Why a hidden cause is not looked for; empty where it is."""
+    if view.behavior_is_known:
+        return "propensities were logged, so nothing unobserved can have decided the action."
+    return "" if view.weight.any() else "there is no overlap."
+
+
+CHECKS = (
+    Check(
+        "confounding",
+        Threshold(
+            1.5, -math.inf, "below",
+            "Log true propensities, or add whatever else decided the action to the context.",
+            advice=True,
+        ),
+        policy=finding, applies=lambda view: labels(view) or why_not(view),
+        singly="the bound is for single decisions, not for episodes.",
+        topic=Topic("An unrecorded cause of the actions could overturn the answer."),
+        value="factor Γ by which π_b may be wrong before the difference to the log could vanish",
+    ),
+)  # fmt: skip

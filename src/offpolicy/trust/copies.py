@@ -22,11 +22,11 @@ import numpy as np
 from offpolicy.models.behavior.copier import copied, expected
 from offpolicy.models.fitting.encode import Encoded, encode_table
 from offpolicy.policies.blocks import blocks
-from offpolicy.trust.draws import counts_and_weights
-from offpolicy.trust.finding import Finding, about_arms, judged, not_applicable
+from offpolicy.trust.check import Check, Threshold, Topic
+from offpolicy.trust.finding import Finding, fine, judged
 from offpolicy.trust.hashes import joined, mixed, table_columns
 from offpolicy.trust.moments import mean_z
-from offpolicy.trust.thresholds import THRESHOLDS
+from offpolicy.trust.view import counts_and_weights, labels
 
 if TYPE_CHECKING:
     from offpolicy._arrays import Floats, Ints
@@ -135,22 +135,21 @@ def sampled(block: Any, target: Target) -> Sampled:
     return Sampled(len(of_rows), hashes, _taken(context.learner_table, first), total, shares, rows, of_rows[rows])
 
 
-@about_arms(NAME)
-def finding(view: View, *, declared: bool = False) -> Finding:
+def why_not(view: View) -> str:
+    """Why a policy cannot have been learned from these rows, or cannot be asked; empty where it can."""
+    if view.declared:
+        return "the policy was declared to be learned elsewhere."
+    if view.target.unseen:
+        return "the policy was refitted without the rows it is judged by."
+    if view.problem.cells is not None:
+        return "looked for where ratios are of actions, not of cells."
+    return "" if view.decisions.ratio.any() else "the policy and the log have no action in common."
+
+
+def finding(view: View) -> Finding:
     """How much better the policy does on these rows than its copy, in standard errors."""
-    d, modeled = view.decisions, view.value_split is not None
-    why = "" if d.ratio.any() else "the policy and the log have no action in common."
-    if declared:
-        why = "the policy was declared to be learned elsewhere."
-    elif view.target.unseen:
-        why = "the policy was refitted without the rows it is judged by."
-    elif not d.layout.is_single:
-        why = "looked for in single decisions only."
-    elif view.problem.cells is not None:
-        why = "looked for where ratios are of actions, not of cells."
-    if why:
-        return not_applicable(NAME, why)
-    if modeled:
+    d = view.decisions
+    if view.has_model:
         gained = mean_z(view.estimate(d.ratio * (d.reward - d.q)).sample(), 0.0)
         if abs(gained) < SUSPICIOUS:
             return _said(0.0, f"it earns what the reward model expects (z = {gained:.2g})")
@@ -165,10 +164,9 @@ def finding(view: View, *, declared: bool = False) -> Finding:
 
 
 def _said(z: float, why: str) -> Finding:
-    fine = THRESHOLDS[NAME].level(abs(z)) == "ok"
     sentence = (
         f"no sign that the policy was learned from these rows: {why}."
-        if fine
+        if fine(NAME, abs(z))
         else "the policy does better on these rows than a copy of it that was predicted without them "
         f"(z = {z:.3g}): was it learned from these rows? Its value here is too high then, and no interval tells."
     )
@@ -185,7 +183,7 @@ def _copied_z(view: View, sample: Sampled, shares: Floats) -> float:
     place = at[view.rows]
     members = place >= 0
     at, action, reward = place[members], log.action[view.rows][members], d.reward[members]
-    if view.value_split is None:
+    if not view.has_model:
         fold, mass = _folds(table, mixed(sample.hashes)), view.row_mass[members]
         q = expected(table, at, action, reward, mass, fold, log.actions)
     else:
@@ -214,3 +212,20 @@ def _folds(table: Encoded, hashes: Hashes) -> Ints:
         if most < levels <= len(column) / 2:
             best, most = np.ascontiguousarray(column + 0.0).view(np.uint64), levels
     return (mixed(mixed(best)) >> np.uint64(60)).astype(np.int64) % 2
+
+
+CHECKS = (
+    Check(
+        NAME,
+        Threshold(
+            4.5, 4.5, "above",
+            "If so, evaluate the learner with op.policies.CrossFitted(learner), or on rows that it has not seen. If it "
+            "was learned elsewhere, or knows columns outside the context, say so with learned_elsewhere=.",
+            decides=True, false_alarms=0.001,
+        ),
+        policy=finding, applies=lambda view: labels(view) or why_not(view),
+        singly="looked for in single decisions only.",
+        topic=Topic("The policy seems to have been learned from the rewards it is judged by."),
+        value="standard errors by which the policy does better here than a copy predicted without these rows",
+    ),
+)  # fmt: skip

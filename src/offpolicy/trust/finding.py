@@ -5,14 +5,14 @@ from __future__ import annotations
 import html
 import math
 import textwrap
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import wraps
 from typing import Any
 
 from offpolicy._visible import printable
 from offpolicy.errors import UnknownNameError, did_you_mean
-from offpolicy.trust.thresholds import THRESHOLDS, Level
+from offpolicy.inference.figures import capitalized, plain, small_table
+from offpolicy.trust.check import CHECKS, Level, Threshold, Topic
 
 NOT_RUN = "not run"
 MARKS: dict[Level, str] = {"ok": "ok     ", "note": "note   ", "caution": "CAUTION", "alarm": "ALARM  "}
@@ -55,29 +55,24 @@ class Finding:
         return float(self.value)
 
     @property
-    def decides(self) -> bool:
-        """Whether this finding alone means that there is not enough evidence."""
-        return self.level == "alarm" and THRESHOLDS[self.name].decides
+    def limits(self) -> Threshold:
+        """Of the check: what it is about, and whether its alarm decides."""
+        return CHECKS[self.name].limits
 
     @property
-    def about_products(self) -> bool:
-        """Whether it speaks of products of ratios over an episode."""
-        return THRESHOLDS[self.name].about_products
+    def topic(self) -> Topic:
+        """What the check asks, in the plain words of the report."""
+        return CHECKS[self.name].topic
+
+    @property
+    def decides(self) -> bool:
+        """Whether this finding alone means that there is not enough evidence."""
+        return self.level == "alarm" and self.limits.decides
 
     @property
     def ran(self) -> bool:
         """Whether the check could be made; where not, the sentence says why."""
         return not math.isnan(self.value)
-
-    @property
-    def about_marginals(self) -> bool:
-        """Whether it speaks of ratios of marginals."""
-        return THRESHOLDS[self.name].about_marginals
-
-    @property
-    def about_reach(self) -> bool:
-        """Whether it speaks of how little of the target the log holds."""
-        return THRESHOLDS[self.name].about_reach
 
     @printable
     def __str__(self) -> str:
@@ -93,47 +88,24 @@ def judged(
     at_most: Level = "alarm",
     remedy: str | None = None,
 ) -> Finding:
-    """A finding at the level the table gives its value, or a milder one.
+    """A finding at the level that the check's limits give its value, or a milder one.
 
-    ``remedy`` takes the place of the table's where what to do depends on the log.
+    ``remedy`` takes the place of the check's where what to do depends on the log.
     """
-    level = THRESHOLDS[name].level(value)
-    if SEVERITY[level] > SEVERITY[at_most]:
-        level = at_most
-    advice = THRESHOLDS[name].remedy if remedy is None else remedy
+    limits = CHECKS[name].limits
+    level = min(limits.level(value), at_most, key=SEVERITY.__getitem__)
+    advice = limits.remedy if remedy is None else remedy
     return Finding(name, float(value), level, sentence, "" if level == "ok" else advice, details or {})
+
+
+def fine(name: str, value: float) -> bool:
+    """Whether a value is within the limits of a check."""
+    return CHECKS[name].limits.level(value) == "ok"
 
 
 def not_applicable(name: str, why: str) -> Finding:
     """A check that cannot be made here, and why."""
     return Finding(name, math.nan, "ok", why)
-
-
-ARMS = "actions are numbers, and the check is about labels."
-SHOWN = "the policy is known for the shown items only."
-
-
-def about_arms(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Declare that a check is about actions that are labels: of numbers it says why it was not made.
-
-    ``names`` are the findings that the check makes; one that makes several gives a list. The first argument of a check
-    is a log, or a view of a policy on one.
-    """
-
-    def declared(check: Callable[..., Any]) -> Callable[..., Any]:
-        @wraps(check)
-        def made(subject: Any, *rest: Any, **keywords: Any) -> Any:
-            continuous = getattr(subject, "log", subject).is_continuous
-            target = getattr(subject, "target", None)
-            partial = target is not None and target.shown is not None
-            if not continuous and not partial:
-                return check(subject, *rest, **keywords)
-            findings = [not_applicable(name, SHOWN if partial else ARMS) for name in names]
-            return findings[0] if len(findings) == 1 else findings
-
-        return made
-
-    return declared
 
 
 def wrapped(finding: Finding) -> list[str]:
@@ -178,9 +150,9 @@ class Findings(Mapping[str, Finding]):
         return str(self)
 
     def _repr_html_(self) -> str:
-        from offpolicy.trust.display import findings_html
-
-        return findings_html(self)
+        ordered = sorted(self.values(), key=lambda f: {"alarm": 0, "caution": 1}.get(f.level, 2))
+        rows = [(f.name, f.level, f"{capitalized(f.sentence)} {f.remedy}".strip(), plain(f.value)) for f in ordered]
+        return small_table(("check", "result", "finding", "value"), rows, left=3)
 
 
 class Diagnostics:
@@ -230,20 +202,7 @@ class Diagnostics:
     def rows(self) -> list[dict[str, Any]]:
         """One dictionary per finding, the log's first (``policy`` is None for these)."""
         groups: list[tuple[str | None, Findings]] = [(None, self.log), *self._own.items()]
-        return [
-            {
-                "policy": policy,
-                "name": f.name,
-                "value": f.value,
-                "level": f.level,
-                "ran": f.ran,
-                "sentence": f.sentence,
-                "remedy": f.remedy,
-                "details": f.details,
-            }
-            for policy, findings in groups
-            for f in findings.values()
-        ]
+        return [{"policy": policy, **vars(f), "ran": f.ran} for policy, findings in groups for f in findings.values()]
 
     @printable
     def __str__(self) -> str:
@@ -276,3 +235,15 @@ class Diagnostics:
             for name, findings in groups.items()
             if len(findings)
         )
+
+
+TONES = {"trust": "#2a9d5c", "caution": "#c98a12", "insufficient evidence": "#d6453d"}
+
+
+def bar(tone: str, head: str, lines: Sequence[str]) -> str:
+    """A line of HTML and texts below it, beside a bar of a color."""
+    inner = "".join(f"<li>{html.escape(line)}</li>" for line in lines)
+    return (
+        f'<div style="border-left:3px solid {tone};padding:.1em .7em;margin:.4em 0">{head}'
+        f'<ul style="margin:.2em 0;opacity:.8">{inner}</ul></div>'
+    )

@@ -29,9 +29,9 @@ from offpolicy.trust.verdict import policy_name, speaker
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from offpolicy.evaluation.result import Evaluation
     from offpolicy.inference.estimate import Estimate
     from offpolicy.inference.intervals.sample import Interval
+    from offpolicy.trust.asked import Answer
     from offpolicy.trust.gate_text import Expression
 
 ExitCode: TypeAlias = Literal[0, 3, 4]
@@ -98,7 +98,7 @@ def worst(codes: Sequence[int]) -> ExitCode:
     return FAILED if FAILED in codes else UNSURE
 
 
-def assumption(ev: Evaluation) -> str:
+def assumption(ev: Answer) -> str:
     """What every number of an evaluation rests on, in sentences: the propensities, and policies that saw no rewards."""
     said = [of_policy(ev, name) for name in ev.policies]
     unseen = f"It {UNSEEN if UNSEEN in said else said[0]}."
@@ -110,7 +110,7 @@ def assumption(ev: Evaluation) -> str:
 
 
 def check(
-    ev: Evaluation,
+    ev: Answer,
     expression: str,
     level: float = 0.95,
     *,
@@ -157,7 +157,7 @@ def check(
     )
 
 
-def _all(ev: Evaluation, gates: list[Expression], expression: str, asked: _Asked) -> GateResult:
+def _all(ev: Answer, gates: list[Expression], expression: str, asked: _Asked) -> GateResult:
     """Every condition by an interval that holds together with those of the others."""
     results = []
     for text, gate in zip(conditions(expression), gates, strict=True):
@@ -185,7 +185,7 @@ class _Asked:
     require: Literal["trust"] | None = None
 
 
-def _judged(ev: Evaluation, gate: Expression, expression: str, asked: _Asked) -> GateResult:
+def _judged(ev: Answer, gate: Expression, expression: str, asked: _Asked) -> GateResult:
     names, level, estimator = _policies(ev, gate), asked.each, asked.estimator
     for name in names:
         verdict = ev.verdict(name, estimator, level=level)
@@ -212,14 +212,14 @@ def _judged(ev: Evaluation, gate: Expression, expression: str, asked: _Asked) ->
     return _over_folds(ev, gate, result, expression, asked, draws) if draws else result
 
 
-def _corrected(ev: Evaluation, asked: _Asked) -> str:
+def _corrected(ev: Answer, asked: _Asked) -> str:
     """What an interval allows for, in words."""
     counts = ((len(ev.policies), "policies"), (asked.number, "conditions"))
     parts = [f"{number} {what}" for number, what in counts if number > 1]
     return f", corrected for {' and '.join(parts)}" if parts else ""
 
 
-def _draws(ev: Evaluation, asked: _Asked) -> int:
+def _draws(ev: Answer, asked: _Asked) -> int:
     """How many draws of the folds by the default seed a gate must pass as well; 0 for no more than there are."""
     chosen = speaker(ev, asked.estimator)
     fitted = "value" in chosen.needs or not ev.problem.weights_known
@@ -232,7 +232,7 @@ def _draws(ev: Evaluation, asked: _Asked) -> int:
 
 
 def _over_folds(
-    ev: Evaluation, gate: Expression, passed: GateResult, expression: str, asked: _Asked, draws: int
+    ev: Answer, gate: Expression, passed: GateResult, expression: str, asked: _Asked, draws: int
 ) -> GateResult:
     """A gate passes where it passes with folds that no seed moves, so that none can be looked for."""
     again = ev.redrawn(draws, speaker(ev, asked.estimator).name, seed=DEFAULT_SEED)
@@ -254,13 +254,13 @@ def _over_folds(
     )
 
 
-def _interval(ev: Evaluation, gate: Expression, estimate: Estimate, asked: _Asked, estimator: str | None) -> Interval:
+def _interval(ev: Answer, gate: Expression, estimate: Estimate, asked: _Asked, estimator: str | None) -> Interval:
     """The interval that decides: of several policies, one that holds whichever of them is gated."""
     found = _holding(ev, gate, estimate, asked.each, estimator)
     return found if asked.number == 1 else replace(found, level=asked.level)
 
 
-def _holding(ev: Evaluation, gate: Expression, estimate: Estimate, level: float, estimator: str | None) -> Interval:
+def _holding(ev: Answer, gate: Expression, estimate: Estimate, level: float, estimator: str | None) -> Interval:
     if len(ev.policies) == 1:
         return estimate.interval(level)
     policy = gate.policy or ev.policies[0]
@@ -303,7 +303,7 @@ def figure(gate: Expression, x: float) -> str:
     return f"{100 * x:+,.0f}%" if 10 <= abs(x) < math.inf else f"{100 * x:+.3g}%"
 
 
-def required(ev: Evaluation, names: Sequence[str], asked: _Asked) -> str:
+def required(ev: Answer, names: Sequence[str], asked: _Asked) -> str:
     """Why a verdict falls short of trust, for the first policy whose does; empty where none does."""
     for name in names:
         verdict = ev.verdict(name, asked.estimator, level=asked.each)
@@ -312,7 +312,7 @@ def required(ev: Evaluation, names: Sequence[str], asked: _Asked) -> str:
     return ""
 
 
-def verdicts(ev: Evaluation, level: float = 0.95, estimator: str | None = None) -> GateResult:
+def verdicts(ev: Answer, level: float = 0.95, estimator: str | None = None) -> GateResult:
     """A gate on verdicts alone: every policy must have "trust"."""
     short = required(ev, ev.policies, _Asked(level, level, 1, estimator, None, "trust"))
     text, rests_on = "verdict is trust", assumption(ev)
@@ -323,12 +323,12 @@ def verdicts(ev: Evaluation, level: float = 0.95, estimator: str | None = None) 
     return GateResult(passed, code, f"{said} {rests_on}", text, level, rests_on)
 
 
-def _policies(ev: Evaluation, gate: Expression) -> list[str]:
+def _policies(ev: Answer, gate: Expression) -> list[str]:
     named = (gate.policy or ev.policies[0], gate.other)
     return [n for n in named if n is not None and (n in ev.targets or n != LOGGED)]
 
 
-def _estimate(ev: Evaluation, gate: Expression, estimator: str | None) -> Estimate:
+def _estimate(ev: Answer, gate: Expression, estimator: str | None) -> Estimate:
     def of(name: str | None) -> Estimate:
         if name == LOGGED and name not in ev.targets:
             return ev.logged

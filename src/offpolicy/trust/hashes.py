@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offpolicy.logs.frame import Columns
+from offpolicy.trust.view import several
 
 if TYPE_CHECKING:
     from offpolicy._arrays import Array, Floats
@@ -144,13 +145,9 @@ def row_hashes(block: Any, contexts: Hashes | None = None) -> Hashes:
         `context_hashes` of the block, where they are known already.
     """
     contexts = context_hashes(block) if contexts is None else contexts
-    unit = None if block.layout.is_single else block.layout.unit
-
-    def of_unit(values: Array) -> Array:
-        return values if unit is None else values[unit]
-
+    unit = block.layout.unit
     named = {"action": labels_of(block), "reward": _reward_hashes(block)}
-    if unit is not None:
+    if several(block):
         named["step"] = column_hashes(block.layout.step)
     if block.distribution is not None:
         parts = [column_hashes(p) for p in block.distribution.T]
@@ -164,9 +161,9 @@ def row_hashes(block: Any, contexts: Hashes | None = None) -> Hashes:
         batches = np.array([_value_hash(label) for label in block.batch_labels], dtype=np.uint64)
         named["batch"] = batches[block.batch]
     if block.has_clusters:
-        named["cluster"] = column_hashes(of_unit(block.units))
+        named["cluster"] = column_hashes(np.asarray(block.units))[unit]
     if block.is_weighted:
-        named["weight"] = column_hashes(of_unit(block.weight))
+        named["weight"] = column_hashes(block.weight)[unit]
     out = contexts
     for name, column in named.items():
         # The name keeps a reward of 1 apart from a propensity of 1.
@@ -176,10 +173,7 @@ def row_hashes(block: Any, contexts: Hashes | None = None) -> Hashes:
 
 def labels_of(block: Any) -> Hashes:
     """(S,) hash of the action of each decision."""
-    if block.is_continuous:
-        return column_hashes(block.action)
-    labels = np.array([_value_hash(label) for label in block.actions], dtype=np.uint64)
-    return np.asarray(labels[block.action])
+    return np.asarray(block.space.hashed(block.action))
 
 
 def _reward_hashes(block: Any) -> Hashes:
@@ -206,7 +200,7 @@ def beside_context(block: Any) -> list[Hashes]:
 
 def unit_hashes(block: Any, rows: Hashes) -> Hashes:
     """(N,) hash of each unit: that of its row, or of an episode's steps (which carry their number)."""
-    if block.layout.is_single:
+    if not several(block):
         return rows
     total = np.zeros(block.layout.n_units, dtype=np.uint64)
     np.add.at(total, block.layout.unit, rows)

@@ -19,9 +19,12 @@ import numpy as np
 
 from offpolicy.inference.intervals.tails import effective_size
 from offpolicy.inference.score_table import Units
-from offpolicy.logs.words import decision_word, unit_word
+from offpolicy.logs.kinds import decision_word, unit_word
 from offpolicy.scores.blend import ENOUGH_EPISODES, ENOUGH_SHARE
+from offpolicy.trust.check import OVERLAP, Check, Threshold, Topic
 from offpolicy.trust.finding import Finding, judged, not_applicable
+from offpolicy.trust.models import REWARD_MODEL
+from offpolicy.trust.view import several
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -125,9 +128,9 @@ def _moments(log_rho: Floats, units: Units, mass: Floats, count: Floats) -> tupl
     return effective_size(sample.numerator, sample.count), surviving, largest, mean
 
 
-def support(curve: HorizonCurve, *, discrete: bool, kind: str = "trajectories") -> tuple[str, str]:
+def support(curve: HorizonCurve, log: Log) -> tuple[str, str]:
     """How far the weights carry, and what to do where they do not carry to the end."""
-    units, step = unit_word(kind, plural=True), decision_word(kind)
+    units, step, items = unit_word(log, plural=True), decision_word(log), log.unit_kind.shows_items
     steps = len(curve.effective)
     last = float(curve.effective[-1])
     if curve.supported == steps:
@@ -136,21 +139,17 @@ def support(curve: HorizonCurve, *, discrete: bool, kind: str = "trajectories") 
     enough = min(ENOUGH_EPISODES, ENOUGH_SHARE * curve.n)
     sentence = (
         f"after {step} {curve.supported} of {steps} the weights are worth fewer than {enough:.0f} {units} "
-        f"({last:,.1f} at the end): products of ratios cannot support the whole {_whole(kind)}."
+        f"({last:,.1f} at the end): products of ratios cannot support the whole {'slate' if items else 'horizon'}."
     )
-    if kind == "slates":
+    if items:
         return sentence, SLATE_REMEDY
     remedy = (
         "Use DRL, whose ratios do not multiply over steps"
-        if discrete
+        if log.is_discrete
         else "Use DRL with a ratio model, or trust the value model (DM) as far as you trust it"
     )
     shorter = f"evaluate a shorter one with log.first({max(curve.supported, 1)})"
     return sentence, f"{remedy}, or {shorter}."
-
-
-def _whole(kind: str) -> str:
-    return "slate" if kind == "slates" else "horizon"
 
 
 def unseen_share(log: Log, target: Target, labels: Ints) -> float:
@@ -194,23 +193,11 @@ def _weighted_steps(d: Decisions) -> Iterator[tuple[int, Floats, Floats, Floats]
             yield t, mass, d.outcome[rows], d.q[rows]
 
 
-def findings(view: View) -> list[Finding]:
-    """What the diagnostics of an evaluation say about episodes, step by step."""
-    out = [_support(view)]
-    if view.log.kind == "trajectories":
-        out.append(_beyond(view))
-    if view.log.is_discrete:
-        out.append(_unseen(view))
-    if view.value_split is not None:
-        out.append(_skill(view))
-    return out
-
-
 def _support(view: View) -> Finding:
     """Share of the steps up to which products of ratios carry an estimate."""
     curve = horizon_curve(view.decisions, view.units)
     steps = len(curve.effective)
-    sentence, remedy = support(curve, discrete=view.log.is_discrete, kind=view.log.kind)
+    sentence, remedy = support(curve, view.log)
     details = {
         name: getattr(curve, name).tolist()
         for name in ("effective", "surviving", "largest", "mean", "active", "running")
@@ -311,3 +298,38 @@ def skill(d: Decisions) -> float:
     if not spread > 0:
         return math.nan
     return max(1 - error / spread, -1.0)
+
+
+CHECKS = (
+    Check(
+        "horizon", Threshold(1.0, -math.inf, "below", OVERLAP), policy=_support, where=lambda view: several(view.log),
+        topic=Topic("Late steps of the episodes carry little information about this policy."),
+        value="share of an episode's steps that products of ratios support",
+    ),
+    Check(
+        "beyond_log",
+        Threshold(
+            0.01, 0.1, "above", "Log longer episodes, or ask for a horizon that the log reaches: horizon=.",
+            about_products=True,
+        ),
+        policy=_beyond, where=lambda view: several(view.log) and view.log.unit_kind.leads_on,
+        topic=Topic("The question looks further ahead than the logged episodes do."),
+        value="share of the target's episodes that reach the last step of which the log can tell",
+    ),
+    Check(
+        "unseen_pairs",
+        Threshold(
+            0.02, math.inf, "above", "Use more episodes or more folds, pool rare states, and read IPW beside DML.",
+            decides=True,
+        ),
+        policy=_unseen, where=lambda view: several(view.log) and view.log.is_discrete,
+        topic=Topic("The policy reaches states that are rare in the log."),
+        value="share of the target's probability on state-action pairs that no training fold saw",
+    ),
+    Check(
+        "value_model_skill",
+        Threshold(0.0, -math.inf, "below", "Try another value model: this one is worse than a constant.", advice=True),
+        policy=_skill, where=lambda view: several(view.log) and view.has_model, topic=REWARD_MODEL,
+        value="share of the variance of R + γ v' inside the steps that q explains, at least −1",
+    ),
+)  # fmt: skip

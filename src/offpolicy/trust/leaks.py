@@ -1,23 +1,26 @@
-"""Does a context column know the reward? A column that was written after it, or that is the reward itself.
+"""Context columns that should not be there: one that knows the reward, or one that identifies rows.
 
-A policy could never have seen such a column, and a model that does predicts without error. Two signs: the column
+A column that was written after the reward, or that is the reward itself, no policy could ever have seen, and a model
+that does predicts without error. Two signs: the column
 and the reward are the same but for a linear map, or rows that agree in the column agree in the reward although
-rewards differ between rows.
+rewards differ between rows. Text with nearly as many levels as rows (dates, ids, free text) teaches models noise.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from scipy import special
 
 from offpolicy._arrays import levels
-from offpolicy.trust.draws import counts_and_weights
+from offpolicy.trust.check import Check, Threshold, Topic
+from offpolicy.trust.duplicates import Twins
 from offpolicy.trust.finding import Finding, judged, not_applicable
-from offpolicy.trust.hashes import column_hashes
-from offpolicy.trust.twins import Twins
+from offpolicy.trust.hashes import HashCounts, column_hashes
+from offpolicy.trust.view import counts_and_weights
 
 if TYPE_CHECKING:
     from offpolicy._arrays import Array, Floats
@@ -31,6 +34,9 @@ SAME = 0.999  # squared correlation from which on two columns are one
 EXPECTED = 30.0  # pairs of rows that would differ in the reward if the column said nothing of it
 TOGETHER = 5.0  # rows that share a value with a row on average, itself included, in a column of levels
 ALLOWED = 0.01  # share of these that may differ all the same
+MANY = 50  # levels of a text from which on they are compared with the number of rows
+
+Levels: TypeAlias = dict[str, HashCounts]
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,8 +123,6 @@ def correlations(sums: LeakSums, products: Floats | None = None) -> Floats:
 def finding(log: Log, sums: LeakSums) -> Finding:
     """How much of the reward the context column knows that knows most of it."""
     name = "leaks"
-    if not log.layout.is_single:
-        return not_applicable(name, "states of episodes may well follow from rewards.")
     if not sums.names:
         return not_applicable(name, "the context has no columns.")
     count, _ = counts_and_weights(log)
@@ -173,3 +177,68 @@ def _determined(twins: Twins, differ: float) -> float:
     expected, rows = differ * pairs, float(twins.count.sum())
     coarse = 2 * pairs >= (TOGETHER - 1) * rows
     return float(coarse and expected >= EXPECTED and pairs - agreed <= ALLOWED * expected)
+
+
+def text_levels(columns: list[tuple[str, Array, Hashes]], bits: int) -> Levels:
+    """Different values of each text column of a table of contexts, or of a block of it."""
+    return {
+        name: HashCounts.of(hashes, np.ones(len(hashes)), bits) for name, values, hashes in columns if is_text(values)
+    }
+
+
+def is_text(values: Array) -> bool:
+    """Whether a column holds texts.
+
+    >>> is_text(np.array([None, "a"], dtype=object)), is_text(np.array([1.5])), is_text(np.array(["a"]))
+    (True, False, True)
+    """
+    if values.dtype.kind in "UT":
+        return True
+    return values.dtype.kind == "O" and any(isinstance(v, str) for v in values[:100])
+
+
+def joined_levels(one: Levels, other: Levels) -> Levels:
+    """Different values of both blocks."""
+    both = {name: one[name] + other[name] for name in one if name in other}
+    return {**one, **other, **both}
+
+
+def identifying(log: Log, levels: Levels) -> Finding:
+    """The text column with most levels for its rows."""
+    if not levels:
+        return not_applicable("identifying_columns", "the context has no text columns.")
+    rows = float(log.count.sum()) if log.is_counted else float(len(log.action))
+    shares = {n: c.distinct / rows for n, c in levels.items() if c.distinct > MANY}
+    if not shares:
+        return judged("identifying_columns", 0.0, f"no text column of the context has more than {MANY} levels.")
+    name = max(shares, key=lambda n: shares[n])
+    number = levels[name].distinct
+    sentence = f"context column {name!r} is text with {number:,.0f} different values in {rows:,.0f} rows."
+    return judged("identifying_columns", shares[name], sentence, {"column": name, "levels": number})
+
+
+CHECKS = (
+    Check(
+        "leaks",
+        Threshold(
+            0.5, 0.5, "above",
+            "Remove the column from the context: it was written after the reward, or it is the reward.",
+            decides=True, false_alarms=0.001,
+        ),
+        log=lambda s: finding(s.log, s.sums.leaks), singly="states of episodes may well follow from rewards.",
+        topic=Topic("A context column seems to contain the reward or the action."),
+        value="1 where a context column determines the reward",
+    ),
+    Check(
+        "identifying_columns",
+        Threshold(
+            0.02, math.inf, "above",
+            "A model learns noise from it: leave it out of the context=, group it (a date by weekday, an id by what "
+            "it stands for), or name it as the cluster= it identifies.",
+            advice=True,
+        ),
+        log=lambda s: identifying(s.log, s.sums.levels),
+        topic=Topic("A context column looks like an id."),
+        value="levels of the context's text column that has most of them, over the rows",
+    ),
+)  # fmt: skip

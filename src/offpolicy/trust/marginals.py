@@ -19,22 +19,22 @@ import numpy as np
 from offpolicy.inference.figures import capitalized
 from offpolicy.scores import formulas as scores
 from offpolicy.scores.blend import BARELY, ladder, products_supported
-from offpolicy.scores.catalog import ALL, AUTO_EPISODES, Estimator
+from offpolicy.scores.catalog import ALL, Estimator
 from offpolicy.scores.tuning import ratios_alone
+from offpolicy.trust.check import Check, Threshold, Topic
 from offpolicy.trust.finding import Finding, judged, not_applicable
-from offpolicy.trust.significance import z_score
+from offpolicy.trust.moments import z_score
+from offpolicy.trust.stability import MOSTLY
+from offpolicy.trust.view import several
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from offpolicy._arrays import Floats
     from offpolicy.scores.blend import Rung
     from offpolicy.scores.decisions import Decisions
-    from offpolicy.trust.thresholds import Level
+    from offpolicy.trust.check import Level
     from offpolicy.trust.view import View
 
 NAME = "marginal_ratios"
-MOSTLY = 0.8
 # Standard errors by which the last doubling of the look back may move an estimate.
 SETTLED = 0.5
 # Steps back that have to be supported for a regression to be checked, where episodes are as long as that.
@@ -50,28 +50,10 @@ UNCHECKED = (
 NEARER = "Log more episodes, or some by a policy nearer to the target; or give ratios that you know (ratio=)."
 
 
-def comparable(view: View, estimators: Sequence[Estimator], products: float = 0.0) -> list[Estimator]:
-    """Estimators whose distance from one another means something.
-
-    Products of ratios count where they are supported. Against an estimate that rests on them, or on ratios some steps
-    back (by the share ``products``), ratios of marginals are no witness: they need a Markov state and a model. Where
-    products are supported and ratios were counted, that is said of logged propensities alone.
-    """
-    if view.decisions.layout.is_single:
-        return list(estimators)
-    resting = products > MOSTLY
-    if not products_supported(view.decisions):
-        # An estimate that rests on products all the same does so because they contradict ratios of marginals.
-        return [e for e in estimators if not e.uses_products and (e is AUTO_EPISODES or not resting)]
-    if resting and (view.behavior_is_known or not view.log.is_discrete):
-        return [e for e in estimators if "marginal" not in e.needs or e is AUTO_EPISODES]
-    return list(estimators)
-
-
-def finding(view: View, estimators: Sequence[Estimator]) -> Finding:
+def finding(view: View) -> Finding:
     """The distance of DRL from its reference, with what the ratios look like."""
-    users = [e for e in estimators if "marginal" in e.needs and e.split == view.split]
-    if not users or view.value_split is None:
+    users = [e for e in view.estimators if "marginal" in e.needs and e.split == view.split]
+    if not users or not view.has_model:
         return not_applicable(NAME, "no estimate uses ratios of marginals.")
     probe = Estimator("check", scores.marginalized, view.split, ALL)
     d = view.problem.decisions(view.target, probe)
@@ -108,7 +90,7 @@ def finding(view: View, estimators: Sequence[Estimator]) -> Finding:
     # continuous state has no other witness.
     at_most: Level = "alarm" if witness or not view.log.is_discrete else "caution"
     found = judged(NAME, z, capitalized(sentence), details, at_most=at_most, remedy=REMEDY)
-    if view.regresses_ratios and not (details["checked"] or products_supported(d)):
+    if view.problem.regresses_ratios and not (details["checked"] or products_supported(d)):
         return replace(found, level="alarm", sentence=f"{found.sentence} {UNCHECKED}", remedy=NEARER)
     return found
 
@@ -162,3 +144,18 @@ def by_step(d: Decisions) -> tuple[Floats, Floats]:
         if total > 0.01 * size:
             largest[t] = float(weight.max()) / total
     return mean, largest
+
+
+CHECKS = (
+    Check(
+        NAME,
+        Threshold(
+            3.0, 5.0, "above",
+            "Give better ratios (ratio=), or states that say all that matters for what follows.",
+            decides=True, about_marginals=True,
+        ),
+        policy=finding, where=lambda view: view.log.unit_kind.leads_on and several(view.log),
+        topic=Topic("How often the policy visits each state is uncertain."),
+        value="standard errors between DRL and its reference (DML, ratios steps back, or the ratios alone)",
+    ),
+)  # fmt: skip

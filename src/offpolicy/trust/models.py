@@ -17,23 +17,23 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from offpolicy.scores import formulas as scores
-from offpolicy.trust.finding import Finding, about_arms, judged, not_applicable
-from offpolicy.trust.significance import ROUNDING, adjusted_z, first_largest, same_but_rounding, z_score
-from offpolicy.trust.thresholds import OVERLAP, THRESHOLDS
+from offpolicy.trust.check import MODEL, OVERLAP, Check, Threshold, Topic
+from offpolicy.trust.finding import Finding, fine, judged, not_applicable
+from offpolicy.trust.moments import ROUNDING, furthest, same_but_rounding, z_score
+from offpolicy.trust.view import NO_MODEL, batches, labels, model, several
 
 if TYPE_CHECKING:
     from offpolicy._arrays import Floats
     from offpolicy.scores.decisions import Decisions
-    from offpolicy.trust.thresholds import Level
+    from offpolicy.trust.check import Level
     from offpolicy.trust.view import View
 
-NO_MODEL = "no estimate needed a reward model."
+EPISODES = "judged step by step for episodes."
 BINS = 10
 FEW_IN_BATCH = 50  # units from which on the slope inside a batch is looked at
 LOST = 0.5  # share of the usual slope below which rewards may be lost
 SURE = 4.0
 TOO_GOOD = 0.5
-SURE_SHARE = 0.99
 LITTLE, MUCH = 0.01, 0.05  # log-loss that π_b may lose to plain shares: logged, fitted
 
 
@@ -86,55 +86,43 @@ def _noise(d: Decisions) -> tuple[Floats, bool]:
     return (q * (1 - q) if binary else (d.reward - d.q) ** 2), binary
 
 
-def findings(view: View) -> list[Finding]:
-    """Quality of the reward model and of π_b."""
-    findings = [*_reward(view), reward_by_batch(view), efficiency(view), behavior(view), floored(view)]
-    return findings if view.behavior_is_known else [*findings, certain(view)]
-
-
-@about_arms("deterministic_logging")
-def certain(view: View) -> Finding:
-    """Share of the log in which the fitted π_b leaves no choice."""
-    share = float(view.row_mass @ (view.decisions.pi_b > SURE_SHARE) / view.row_mass.sum())
+def explained(view: View) -> Finding:
+    """Out-of-fold R² of the reward model."""
+    r2 = skill(view.decisions.reward, view.decisions.q, view.mass)
+    if math.isnan(r2):
+        return not_applicable("reward_model_r2", "rewards do not vary.")
+    less = " (less than the mean does)." if r2 < 0 else "."
     return judged(
-        "deterministic_logging",
-        share,
-        f"the behavior model is over {100 * SURE_SHARE:g}% sure of the action in {100 * share:.3g}% of the rows.",
+        "reward_model_r2", r2, f"the reward model explains {100 * r2:.3g}% of the variance {_where(view)}{less}"
     )
 
 
-def _reward(view: View) -> list[Finding]:
-    names = ("reward_model_r2", "reward_model_calibration")
-    if view.value_split is None:
-        return [not_applicable(n, NO_MODEL) for n in names]
-    d = view.decisions
-    if not d.layout.is_single:
-        return [not_applicable(n, "judged step by step for episodes.") for n in names]
-    r2 = skill(d.reward, d.q, view.mass)
-    where = "out of fold" if view.out_of_fold else "on the rows it was fitted on"
-    # With known propensities a poor model costs precision, never bias.
-    at_most: Level = "note" if view.behavior_is_known else "alarm"
+def calibration(view: View) -> Finding:
+    """Whether rewards are as predicted on average."""
+    name, d = "reward_model_calibration", view.decisions
+    if math.isnan(skill(d.reward, d.q, view.mass)):
+        return not_applicable(name, "rewards do not vary.")
     residual = view.estimate(d.reward - d.q)
     z = abs(z_score(residual.value, residual.std_error, 0.0))
-    usual = float(np.sqrt(view.estimate(d.reward).variance))
-    material = abs(residual.value) > 0.05 * usual
-    if math.isnan(r2):
-        return [not_applicable(names[0], "rewards do not vary."), not_applicable(names[1], "rewards do not vary.")]
-    return [
-        judged(
-            names[0],
-            r2,
-            f"the reward model explains {100 * r2:.3g}% of the variance {where}"
-            + (" (less than the mean does)." if r2 < 0 else "."),
-        ),
-        judged(
-            names[1],
-            z if material else 0.0,
-            f"rewards exceed predictions by {residual.value:.3g} on average (z = {z:.2g}) {where}.",
-            {"mean_residual": residual.value, "z": z, "bins": reliability(d.reward, d.q, view.mass)},
-            at_most=at_most,
-        ),
-    ]
+    material = abs(residual.value) > 0.05 * float(np.sqrt(view.estimate(d.reward).variance))
+    # With known propensities a poor model costs precision, never bias.
+    at_most: Level = "note" if view.behavior_is_known else "alarm"
+    return judged(
+        name,
+        z if material else 0.0,
+        f"rewards exceed predictions by {residual.value:.3g} on average (z = {z:.2g}) {_where(view)}.",
+        {"mean_residual": residual.value, "z": z, "bins": reliability(d.reward, d.q, view.mass)},
+        at_most=at_most,
+    )
+
+
+def _where(view: View) -> str:
+    return "on the rows it was fitted on" if view.split == "full" else "out of fold"
+
+
+def step_by_step(view: View) -> str:
+    """Why a check of a reward model cannot be made: there is none, or it is one of episodes."""
+    return model(view) or (EPISODES if several(view.log) else "")
 
 
 def reward_by_batch(view: View) -> Finding:
@@ -144,14 +132,10 @@ def reward_by_batch(view: View) -> Finding:
     level, which drops out.
     """
     name, batch = "reward_model_by_batch", view.units.batch
-    if view.value_split is None or not view.decisions.layout.is_single:
-        return not_applicable(name, NO_MODEL)
-    if not view.units.has_batches:
-        return not_applicable(name, "the log has no batches.")
     if isinstance(view.problem.specs.model, np.ndarray):
         return not_applicable(name, "predictions were given, and may be made differently in each batch.")
     d, m = view.decisions, view.mass
-    size, number = int(batch.max()) + 1, np.bincount(batch, view.count)
+    size, number = int(batch.max()) + 1, np.bincount(batch, view.units.count)
 
     def inside(values: Floats) -> Floats:
         total = np.bincount(batch, m, size)
@@ -168,13 +152,13 @@ def reward_by_batch(view: View) -> Finding:
     z = np.divide(together - others * spread, error, out=np.zeros(size), where=usable & (error > 0))
     # What is half as steep or steeper has not lost its rewards.
     lost = usable & (together < LOST * others * spread)
-    worst = first_largest(np.where(lost, -z, 0.0))
-    value = adjusted_z(float(z[worst]), int(usable.sum())) if lost[worst] else 0.0
+    found = furthest(z, usable, lost & (z <= 0))
+    worst, value = found.place, found.value
     label = view.log.batch_labels[worst]
     sentence = (
         f"rewards of batch {label!r} do not follow their predictions as those of other batches do "
         f"(z = {z[worst]:.3g}): they may stand in the wrong rows."
-        if THRESHOLDS[name].level(value) != "ok"
+        if not fine(name, value)
         else "rewards follow their predictions alike in all batches."
     )
     return judged(name, value, sentence, {"batch": label if value else None, "z": float(z[worst])})
@@ -183,11 +167,9 @@ def reward_by_batch(view: View) -> Finding:
 def efficiency(view: View) -> Finding:
     """σ̂² of the doubly robust score over the estimated bound."""
     name = "efficiency_ratio"
-    if view.value_split is None:
-        return not_applicable(name, NO_MODEL)
     if view.scale != 1 or not view.weight.any():
         return not_applicable(name, "there is no overlap to compare variances on.")
-    if view.log.kind == "slates" and not view.decisions.layout.is_single:
+    if view.log.unit_kind.shows_items and several(view.log):
         return not_applicable(name, "rewards of one slate may go together, of which the bound knows nothing.")
     # Both are about single units and weigh them alike, whatever clusters and weights do to the error of
     # the mean.
@@ -207,7 +189,7 @@ def efficiency(view: View) -> Finding:
 def _variances(view: View) -> tuple[float, float]:
     """Variance of the doubly robust score of a unit, and its bound."""
     d, square = view.decisions, view.square
-    if not d.layout.is_single:
+    if several(view.log):
         return float(np.average((view.score - view.units.mean(view.score)) ** 2, weights=square)), (efficiency_bound(d))
     start, score = scores.direct(d), view.score
     spread = (start - view.units.mean(start)) ** 2 + d.ratio**2 * _noise(d)[0]
@@ -221,7 +203,7 @@ def _surely_less_noise(view: View) -> bool:
     If q is right, (R − q)² − q(1 − q) has mean 0 and variance q(1 − q)(1 − 2q)².
     """
     d = view.decisions
-    if not d.layout.is_single:
+    if several(view.log):
         return True
     noise, binary = _noise(d)
     if not binary:
@@ -229,11 +211,10 @@ def _surely_less_noise(view: View) -> bool:
     q = np.clip(d.q, 0.0, 1.0)
     weight = d.ratio**2
     gap = float(view.square @ (weight * ((d.reward - q) ** 2 - noise)))
-    variance = float(view.square**2 / view.count @ (weight**2 * noise * (1 - 2 * q) ** 2))
+    variance = float(view.square**2 / view.units.count @ (weight**2 * noise * (1 - 2 * q) ** 2))
     return gap < -SURE * math.sqrt(variance) if variance > 0 else False
 
 
-@about_arms("behavior_log_loss")
 def behavior(view: View) -> Finding:
     """Log-loss of π_b of the logged actions, against that of the plain shares of actions."""
     log, rows, m = view.log, view.rows, view.row_mass
@@ -264,7 +245,7 @@ def floored(view: View) -> Finding:
     if view.behavior_is_known:
         return judged("floored", 0.0, "logged propensities are used as they are.")
     raised = view.problem.behavior(view.split, 0).raised
-    count = view.per_decision(view.count) * (view.decisions.pi_e > 0)
+    count = view.units.count[view.decisions.layout.unit] * (view.decisions.pi_e > 0)
     number = 0.0 if raised is None else float(count @ raised[view.rows])
     share = number / max(float(count.sum()), 1.0)
     sentence = (
@@ -274,3 +255,52 @@ def floored(view: View) -> Finding:
         "probability 0: 1 / (n + K) takes its place."
     )
     return judged("floored", share, sentence, {"rows": number})
+
+
+REWARD_MODEL = Topic("The reward model predicts poorly, which costs precision.")
+BEHAVIOR_MODEL = Topic("The model of how actions were chosen fits poorly.")
+CHECKS = (
+    Check(
+        "reward_model_r2", Threshold(-0.01, -math.inf, "below", MODEL, advice=True),
+        policy=explained, applies=step_by_step, topic=REWARD_MODEL, value="out-of-fold R² of the reward model",
+    ),
+    Check(
+        "reward_model_calibration", Threshold(4.0, 8.0, "above", MODEL, false_alarms=0.0001),
+        policy=calibration, applies=step_by_step, topic=REWARD_MODEL, value="z of its calibration",
+    ),
+    Check(
+        "reward_model_by_batch",
+        Threshold(
+            4.0, math.inf, "above", "Check how rewards were joined to the rows of this batch, or leave it out.",
+            false_alarms=0.0001,
+        ),
+        policy=reward_by_batch, applies=lambda v: (NO_MODEL if step_by_step(v) else "") or batches(v),
+        topic=Topic("The rewards of one batch do not fit the rows they are in."),
+        value="largest z of a batch whose rewards follow their predictions less than those of others do",
+    ),
+    Check(
+        "efficiency_ratio",
+        Threshold(2.0, math.inf, "above", MODEL, about_products=True, advice=True, false_alarms=0.001),
+        policy=efficiency, applies=model, topic=REWARD_MODEL,
+        value="variance of the doubly robust score over the estimated efficiency bound",
+    ),
+    Check(
+        "behavior_log_loss",
+        Threshold(
+            4.0, 6.0, "above",
+            "The fitted or logged π_b predicts the actions badly: try another behavior model, or check that the "
+            "propensities belong to these rows.",
+            false_alarms=0.0001,
+        ),
+        policy=behavior, applies=labels, topic=BEHAVIOR_MODEL,
+        value="z of the log-loss of π_b above that of plain shares",
+    ),
+    Check(
+        "floored",
+        Threshold(
+            0.0, 0.01, "above", "Pool rare actions, use fewer folds, or smooth: behavior_model=Shares(smoothing=1)."
+        ),
+        policy=floored, topic=BEHAVIOR_MODEL,
+        value="share of the weighted rows whose fitted propensity was 0 and was replaced by 1/(n + K)",
+    ),
+)  # fmt: skip

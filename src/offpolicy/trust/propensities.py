@@ -1,394 +1,54 @@
-"""Logged propensities against the actions that were logged: sample-ratio mismatch, calibration, rounding.
+"""Logged propensities: right on average, rounded, or 1; and actions that were never logged.
 
-If π_b(a|S) is the probability with which A was drawn, Σ_i (1{A_i = a} − π_b(a|S_i)) is noise. Where only
-the probability p_i of the logged action is known, two consequences are left. Inside a batch whose
-propensities are constant by action, the counts of actions are multinomial (Pearson's χ²). Otherwise
-E[1{A = a} / p] is the probability that a was possible, at most 1, and E[1/p] at most the number of
-possible actions.
+Actions of which π_b says p were taken in a share p of the rows, whatever p. With the probability of the logged action
+alone, E[1/p] is at most the number of possible actions.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import special
 
-from offpolicy.policies.blocks import blocks
-from offpolicy.trust.balance import TAIL, design_effects
-from offpolicy.trust.bins import binned
-from offpolicy.trust.draws import decision_mass
-from offpolicy.trust.finding import Finding, about_arms, judged, not_applicable
-from offpolicy.trust.moments import symmetric
-from offpolicy.trust.significance import adjusted_z, first_largest
-from offpolicy.trust.thresholds import THRESHOLDS
+from offpolicy.trust.check import PROPENSITIES, Check, Threshold, Topic
+from offpolicy.trust.finding import Finding, fine, judged, not_applicable
+from offpolicy.trust.mismatch import BINS, MATERIAL, SMALLEST_CELL, effects_of
+from offpolicy.trust.moments import furthest
+from offpolicy.trust.view import decision_mass, labels, propensities
+from offpolicy.trust.weights import WRONG
 
 if TYPE_CHECKING:
-    from offpolicy._arrays import Bools, Floats
-    from offpolicy.logs.bandit import BanditLog
+    from offpolicy._arrays import Floats
     from offpolicy.logs.log import Log
-    from offpolicy.trust.draws import Draws
+    from offpolicy.trust.mismatch import DistributionSums
+    from offpolicy.trust.view import Draws, LogSide, View
 
-SMALLEST_CELL = 5.0
-LARGEST_TABLE = 50_000_000
-MATERIAL = 0.05
-SHARES = 1e-4  # by which shares may sum to more than 1
-MOSTLY = 0.5  # share of an action that is missing from which on it was not always possible
-BINS = np.array([0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9, 1.0])
-UNKNOWN = "propensities were not logged."
-TOO_FEW = "too few rows to compare shares of actions."
+SURE_SHARE = 0.99
 
 
-@dataclass(frozen=True)
-class RatioTest:
-    """Pearson's test of counts against expected shares."""
-
-    statistic: float
-    degrees: int
-    p_value: float
-    deviation: float
-
-
-def sample_ratio(counts: Floats, shares: Floats) -> RatioTest:
-    """Test of counts of actions against the shares they were drawn with.
-
-    Shares that do not sum to 1 leave the rest to actions of which none was seen. Cells in which fewer than
-    5 are expected are put together. ``deviation`` is the largest |observed / expected − 1| of a cell.
-
-    Parameters
-    ----------
-    counts, shares : (K,) arrays
-        How often each action was logged, and the probability of each.
-
-    Examples
-    --------
-    >>> test = sample_ratio(np.array([520.0, 480.0]), np.array([0.5, 0.5]))
-    >>> round(test.statistic, 3), test.degrees, round(test.p_value, 3)
-    (1.6, 1, 0.206)
-    """
-    total, rest = float(counts.sum()), 1.0 - float(shares.sum())
-    if rest < -SHARES:
-        return RatioTest(math.inf, max(len(counts) - 1, 1), 0.0, -rest)
-    seen = np.append(counts, 0.0) if rest > 1e-6 else counts
-    expected = total * (np.append(shares, rest) if rest > 1e-6 else shares)
-    small = expected < SMALLEST_CELL
-    if small.any():
-        seen = np.append(seen[~small], seen[small].sum())
-        expected = np.append(expected[~small], expected[small].sum())
-        if expected[-1] < SMALLEST_CELL and len(expected) > 1:
-            seen[-2], expected[-2] = seen[-2] + seen[-1], expected[-2] + expected[-1]
-            seen, expected = seen[:-1], expected[:-1]
-    degrees = len(seen) - 1
-    if degrees == 0:
-        return RatioTest(0.0, 0, 1.0, 0.0)
-    statistic = float(np.sum((seen - expected) ** 2 / expected))
-    deviation = float(np.max(np.abs(seen / expected - 1)))
-    p = float(special.chdtrc(degrees, statistic))
-    return RatioTest(statistic, degrees, p, deviation)
-
-
-def exact_p(counts: Floats, shares: Floats) -> float:
-    """Adjusted p-value of the count that is least likely, by the binomial distribution of each.
-
-    χ² is far too sure of itself in its tail where few are expected. Actions are tested that were seen, which is
-    allowed for; two actions that leave no third are one test.
-
-    >>> round(exact_p(np.array([520.0, 480.0]), np.array([0.5, 0.5])), 3)
-    0.217
-    """
-    total = round(float(counts.sum()))
-    seen, share = np.round(counts), np.clip(shares, 0.0, 1.0)
-    none = (1 - share) ** total
-    above = special.bdtrc(seen - 1, total, share)
-    below = special.bdtr(seen, total, share) - none
-    tail = np.minimum(np.minimum(above, below), 0.5) / np.maximum(1 - none, 1e-300)
-    tests = 1 if len(counts) == 2 and shares.sum() > 1 - 1e-9 else len(counts)
-    return float(min(1.0, 2 * tests * tail.min()))
-
-
-@dataclass(frozen=True, eq=False)
-class DistributionSums:
-    """Sums over draws of the whole logged distribution; those of two blocks add up with ``+``.
-
-    Attributes
-    ----------
-    expected, variance : (K,) arrays
-        Σ m p(a) and Σ m² p(a)(1 − p(a)).
-    levels : (3, bins) array
-        Expected and its variance, and what was seen, by the size of p.
-    """
-
-    expected: Floats
-    variance: Floats
-    levels: Floats
-
-    def __add__(self, other: DistributionSums) -> DistributionSums:
-        """The sums over both blocks."""
-        mine, theirs = vars(self), vars(other)
-        return DistributionSums(**{name: mine[name] + theirs[name] for name in mine})
-
-
-def distribution_sums(block: Any, mass: Floats, square: Floats) -> DistributionSums | None:
-    """Sums over the decisions of a log, or of a block of it; None where only one probability was logged.
-
-    Parameters
-    ----------
-    block : BanditLog or Trajectories
-        Its ``distribution`` and ``action`` are looked at.
-    mass, square : (S,) arrays
-        Of the draws of the block's decisions (`draws_of`).
-    """
-    if block.distribution is None:
-        return None
-    k, size = len(block.actions), len(BINS) - 1
-    expected, variance, levels = np.zeros(k), np.zeros(k), np.zeros((3, size))
-    for rows in blocks(len(mass), k):
-        p, m, s = block.distribution[rows], mass[rows], square[rows]
-        expected += m @ p
-        variance += s @ (p * (1 - p))
-        place = np.clip(np.searchsorted(BINS, p, side="left") - 1, 0, size - 1)
-        flat = place.ravel()
-        levels[0] += np.bincount(flat, weights=(m[:, None] * p).ravel(), minlength=size)
-        levels[1] += np.bincount(flat, weights=(s[:, None] * p * (1 - p)).ravel(), minlength=size)
-        own = place[np.arange(len(rows)), block.action[rows]]
-        levels[2] += np.bincount(own, weights=m, minlength=size)
-    return DistributionSums(expected, variance, levels)
-
-
-def mismatch(log: Log, draws: Draws, sums: DistributionSums | None) -> Finding:
-    """Sample-ratio mismatch of the whole log: by batch and action, by action, or by intervals of numbers."""
-    if log.propensity is None:
-        return not_applicable("sample_ratio_mismatch", UNKNOWN)
-    if log.is_continuous:
-        log = binned(cast("BanditLog", log))
-        return _by_inverse(log, draws, _effects(log, draws))
-    effects = _effects(log, draws)
-    if sums is not None:
-        return _by_distribution(log, draws, sums, effects)
-    alone = not log.is_weighted and log.eligible is None and bool((effects == 1).all())
-    if alone and (cells := _constant_cells(log, draws)) is not None:
-        return _by_batch(log, *cells)
-    return _by_inverse(log, draws, effects)
-
-
-def _effects(log: Log, draws: Draws) -> Floats:
-    """(K,) design effects of clusters; 1 where a cluster is one draw already."""
-    one_each = log.has_clusters and not draws.are_rows
-    return np.ones(len(log.actions)) if one_each else design_effects(log)[0]
-
-
-def _by_distribution(log: Log, draws: Draws, sums: DistributionSums, effects: Floats) -> Finding:
-    k, mass = len(log.actions), draws.mass
-    seen = np.bincount(log.action, weights=mass, minlength=k)
-    gap, variance = seen - sums.expected, sums.variance * effects
-    each = draws.mean_weight
-    some = variance > 1e-12 * each * mass.sum()
-    z = np.divide(gap, np.sqrt(variance), out=np.zeros(k), where=some)
-    # Counts of very rare actions are not normal; they show in the calibration.
-    usable = sums.expected >= 4 * SMALLEST_CELL * each
-    if not usable.any():
-        return not_applicable("sample_ratio_mismatch", TOO_FEW)
-    off = np.divide(np.abs(gap), sums.expected, out=np.zeros(k), where=sums.expected > 0)
-    method = "counts against the sum of propensities"
-    return _from_z(log, z, off, usable, method)
-
-
-def _by_inverse(log: Log, draws: Draws, effects: Floats) -> Finding:
-    """Each action, and all others together, against the probability of being possible."""
-    k, mass, square = len(log.actions), draws.mass, draws.square
-    least = TAIL / float(draws.number.sum())
-    bounded = log.propensity >= least * (1 - 1e-9)
-    action, inverse = log.action, np.where(bounded, 1.0 / log.propensity, 0.0)
-    first = np.bincount(action, weights=mass * inverse, minlength=k).astype(np.float64)
-    second = np.bincount(action, weights=square * inverse**2, minlength=k).astype(np.float64)
-    able = np.ones((1, k)) if log.eligible is None else log.eligible
-    possible = np.full(k, float(mass.sum())) if len(able) == 1 else mass @ able
-    often = np.bincount(action, weights=draws.number * bounded, minlength=k) >= 2 * SMALLEST_CELL
-    if not often.any():
-        return not_applicable("sample_ratio_mismatch", TOO_FEW)
-    cubes = square * draws.weight * inverse**3
-    third = np.bincount(action, weights=cubes, minlength=k).astype(np.float64)
-    rest, rest_second, rest_third, rest_possible = (x.sum() - x for x in (first, second, third, possible))
-    squares, most = float(square.sum()), float(effects.max())
-    z = np.stack(
-        [
-            _inverse_z(first, second, third, possible, squares, effects),
-            _inverse_z(rest, rest_second, rest_third, rest_possible, squares, most),
-        ]
-    )
-    reference = np.stack([possible, rest_possible])
-    off = np.stack([first, rest]) - reference
-    share = np.divide(np.abs(off), reference, out=np.zeros((2, k)), where=reference > 0)
-    usable = np.stack([often, (often.sum() > often) & (k > 2)])
-    method = "mean of 1{A = a} / propensity, at most the share of rows in which a is possible"
-    # An action that was not always possible comes less often than 1 / propensity says, and so does one whose least
-    # likely rows have not come. Where a moderate part is missing that nothing of this explains, rows may be lost.
-    tailless = np.bincount(action, weights=~bounded, minlength=k) == 0
-    missing = np.stack([tailless, np.full(k, tailless.all())]) & (share < MOSTLY)
-    known = log.eligible is not None
-    return _from_z(log, z, share, usable, method, deficits=missing, sure=known)
-
-
-def _inverse_z(
-    first: Floats, second: Floats, third: Floats, expected: Floats, squares: float, effects: Floats | float
-) -> Floats:
-    """The z-score of Σ m 1{A = a}/p against its expectation."""
-    size = len(first)
-    mean = np.divide(first, expected, out=np.zeros(size), where=expected > 0)
-    # Where large inverse propensities are still unseen so is their spread: under the right total it
-    # would be the total times their mean.
-    heavy = np.divide(second, first, out=np.zeros(size), where=first > 0)
-    spread = np.maximum(second, expected * heavy) - squares * np.minimum(mean, 1.0) ** 2
-    error = np.sqrt(np.maximum(spread, 0.0) * effects)
-    gap, tiny = first - expected, 1e-9 * expected
-    z = np.divide(gap, error, out=np.zeros(size), where=error > tiny)
-    z[(error <= tiny) & (np.abs(gap) > tiny)] = math.inf
-    skew = np.divide(third, spread**1.5, out=np.zeros(size), where=error > tiny)
-    # Too few are less of a surprise than the normal distribution has it: large terms are rare.
-    pairs = zip(z, skew, strict=True)
-    return np.array([x if x >= 0 else min(0.0, symmetric(float(x), float(s))) for x, s in pairs])
-
-
-def _from_z(
-    log: Log,
-    z: Floats,
-    deviation: Floats,
-    usable: Bools,
-    method: str,
-    *,
-    deficits: Bools | bool = True,
-    sure: bool = True,
-) -> Finding:
-    """The worst of the usable actions. An excess contradicts the propensities, too few do where ``deficits`` says so.
-
-    A second row of ``z`` is about all other actions together. Where it is not ``sure`` that actions were always
-    possible, too few are worth a caution.
-    """
-    z, deviation, usable = np.atleast_2d(z), np.atleast_2d(deviation), np.atleast_2d(usable)
-    counts = (z > 0) | deficits
-    worst = first_largest(np.where(usable, np.where(counts, np.abs(z), 0.0), -1.0).ravel())
-    row, a = divmod(worst, z.shape[1])
-    top = float(z[row, a]) if counts[row, a] else 0.0
-    p = float(min(1.0, usable.sum() * special.erfc(abs(top) / math.sqrt(2))))
-    label, off = log.actions[a], float(deviation[row, a])
-    who = f"action {label!r} was" if row == 0 else f"actions other than {label!r} were"
-    fine = THRESHOLDS["sample_ratio_mismatch"].level(p) == "ok"
-    sentence = (
-        f"actions were logged as often as their propensities say (p = {p:.2g})."
-        if fine
-        else f"{who} logged {100 * off:.3g}% {'more' if top > 0 else 'less'} often than "
-        f"{'its' if row == 0 else 'their'} propensities say (p = {p:.2g})."
-    )
-    if not fine and top < 0 and not sure:
-        sentence += " If it was not always possible, say when it was with eligible=."
-    return judged(
-        "sample_ratio_mismatch",
-        p,
-        sentence,
-        {
-            "method": method,
-            "deviation": off,
-            "actions": {log.actions[b]: float(z[0, b]) for b in np.flatnonzero(usable[0])},
-        },
-        at_most="alarm" if off > MATERIAL and (sure or top > 0) else "caution",
-    )
-
-
-def _constant_cells(log: Log, draws: Draws) -> tuple[Floats, Floats] | None:
-    """(B, K) counts and propensities, where propensities are constant by batch and action."""
-    part = draws.number > 0
-    batch = np.maximum(log.batch, 0)[log.layout.unit]
-    shape = (len(_batches(log)), len(log.actions))
-    if math.prod(shape) > LARGEST_TABLE:
-        return None
-    cell, p = (batch[part], log.action[part]), log.propensity[part]
-    counts, top, bottom = np.zeros(shape), np.zeros(shape), np.full(shape, np.inf)
-    np.maximum.at(top, cell, p)
-    np.minimum.at(bottom, cell, p)
-    if not (top - bottom <= 1e-9 + 1e-6 * top).all():
-        return None
-    np.add.at(counts, cell, draws.number[part])
-    if (top.sum(axis=1) > 1 + SHARES).any() and _has_columns(log):
-        return None  # what is possible depends on the context
-    return counts, top
-
-
-def _has_columns(log: Log) -> bool:
-    """Whether contexts can differ at all."""
-    context = log.context
-    return bool(context.names) if context.names is not None else np.asarray(context.table).size > 0
-
-
-def _batches(log: Log) -> tuple[Any, ...]:
-    """Names of the batches; a log without any is one."""
-    return tuple(log.batch_labels) or ("all",)
-
-
-def _by_batch(log: Log, counts: Floats, shares: Floats) -> Finding:
-    cells = [(c[s > 0], s[s > 0]) for c, s in zip(counts, shares, strict=True)]
-    tests = [sample_ratio(*cell) for cell in cells]
-    testable = np.array([t.degrees > 0 for t in tests])
-    # A batch whose rows all belong to draws of earlier ones has no counts at all.
-    p_values = np.array(
-        [max(t.p_value, exact_p(*cell)) if t.degrees > 0 else 1.0 for t, cell in zip(tests, cells, strict=True)]
-    )
-    if not testable.any():
-        return not_applicable("sample_ratio_mismatch", TOO_FEW)
-    number = int(testable.sum())
-    worst = first_largest(-np.where(testable, p_values, 2.0))
-    p = min(1.0, number * float(p_values[worst]))
-    flagged = int((p_values[testable] < THRESHOLDS["sample_ratio_mismatch"].alarm).sum())
-    labels = _batches(log)
-    where = "" if not log.has_batches else f" in batch {labels[worst]!r}"
-    if THRESHOLDS["sample_ratio_mismatch"].level(p) == "ok":
-        sentence = f"actions were logged as often as their propensities say (p = {p:.2g})."
-    else:
-        sentence = (
-            f"actions were logged at other rates than their propensities{where}: off by up to "
-            f"{100 * tests[worst].deviation:.3g}% (p = {p:.2g})"
-        )
-        sentence += "." if not log.has_batches else f"; {flagged} of {number} batches fail at 0.001."
-    return judged(
-        "sample_ratio_mismatch",
-        p,
-        sentence,
-        {
-            "method": "Pearson χ² by batch",
-            "deviation": tests[worst].deviation,
-            "batches": {labels[b]: float(p_values[b]) for b in np.flatnonzero(testable)},
-        },
-        at_most="alarm" if tests[worst].deviation > MATERIAL else "caution",
-    )
-
-
-@about_arms("propensity_calibration")
 def calibration(log: Log, draws: Draws, sums: DistributionSums | None) -> Finding:
     """Whether propensities are right on average, level by level or (logged action only) over all."""
     name = "propensity_calibration"
-    if log.propensity is None:
-        return not_applicable(name, UNKNOWN)
     if sums is None:
         return _inverse_calibration(log, draws)
     expected, variance, seen = sums.levels
-    variance = variance * _effects(log, draws).max()
+    variance = variance * effects_of(log, draws).max()
     size, each = len(expected), draws.mean_weight
     usable = (expected >= 4 * SMALLEST_CELL * each) & (variance > 1e-9 * each * expected)
     if not usable.any():
         return not_applicable(name, "too few rows to compare propensities with frequencies.")
     z = np.divide(seen - expected, np.sqrt(variance), out=np.zeros(size), where=usable)
     off = np.divide(seen, expected, out=np.ones(size), where=expected > 0) - 1
-    material = usable & (np.abs(off) > MATERIAL)
-    worst = first_largest(np.where(material, np.abs(z), -1.0))
-    value = adjusted_z(float(z[worst]), int(usable.sum())) if material[worst] else 0.0
+    found = furthest(z, usable, np.abs(off) > MATERIAL)
+    worst, value = found.place, found.value
     table = [
         {"from": BINS[b], "to": BINS[b + 1], "expected": expected[b], "observed": seen[b], "z": z[b]}
         for b in np.flatnonzero(usable)
     ]
     sentence = (
         "actions are taken as often as propensities of each size say."
-        if THRESHOLDS[name].level(value) == "ok"
+        if fine(name, value)
         else f"actions with propensities from {BINS[worst]:g} to {BINS[worst + 1]:g} were taken "
         f"{100 * off[worst]:+.3g}% as often as they should (z = {z[worst]:.3g})."
     )
@@ -405,7 +65,7 @@ def _inverse_calibration(log: Log, draws: Draws) -> Finding:
     gap = 1.0 / log.propensity - possible
     total = float(mass.sum())
     mean = float(mass @ gap) / total
-    error = math.sqrt(float(square @ (gap - mean) ** 2) * _effects(log, draws).max()) / total
+    error = math.sqrt(float(square @ (gap - mean) ** 2) * effects_of(log, draws).max()) / total
     level = float(mass @ possible) / total
     excess = mean / level
     z = mean / error if error > 1e-9 * level else (math.inf if excess > 1e-6 else 0.0)
@@ -433,14 +93,10 @@ def decimals(values: Floats, most: int = 4) -> int | None:
     return None
 
 
-@about_arms("rounded_propensities")
 def rounded(log: Log) -> Finding:
     """Whether propensities look rounded, and by how much that can move a weight."""
     name = "rounded_propensities"
-    if log.propensity is None:
-        return not_applicable(name, UNKNOWN)
-    p = log.propensity
-    distinct = np.unique(p)
+    distinct = np.unique(log.propensity)
     digits = decimals(distinct)
     # A design with a handful of round probabilities (0.5, 0.25) is no sign of rounding.
     if digits is None or len(distinct) < 8:
@@ -455,7 +111,6 @@ def rounded(log: Log) -> Finding:
     )
 
 
-@about_arms("deterministic_logging")
 def deterministic(log: Log) -> Finding:
     """Share of the log in which the logging policy left no choice."""
     mass = decision_mass(log)
@@ -466,7 +121,7 @@ def deterministic(log: Log) -> Finding:
             "other action is not identified.",
         )  # fmt: skip
     if log.propensity is None:
-        return not_applicable(name, f"{UNKNOWN} Judged by the behavior model.")
+        return not_applicable(name, "propensities were not logged. Judged by the behavior model.")
     certain = log.propensity >= 1 - 1e-9
     if log.eligible is not None:
         certain &= log.eligible.sum(axis=1) > 1
@@ -477,3 +132,66 @@ def deterministic(log: Log) -> Finding:
         else f"{100 * share:.3g}% of the rows have propensity 1: other actions are not identified there."
     )
     return judged(name, share, sentence)
+
+
+def certain(view: View) -> Finding:
+    """Share of the log in which the fitted π_b leaves no choice."""
+    share = float(view.row_mass @ (view.decisions.pi_b > SURE_SHARE) / view.row_mass.sum())
+    return judged(
+        "deterministic_logging",
+        share,
+        f"the behavior model is over {100 * SURE_SHARE:g}% sure of the action in {100 * share:.3g}% of the rows.",
+    )
+
+
+def unlogged(log: Log) -> Finding:
+    """Actions of the list that never occur."""
+    absent = np.flatnonzero(np.bincount(log.action, minlength=len(log.actions)) == 0)
+    some = ", ".join(repr(log.actions[a]) for a in absent[:3])
+    sentence = (
+        f"all {len(log.actions)} actions were logged."
+        if len(absent) == 0
+        else f"{len(absent)} of {len(log.actions)} actions were never logged ({some}"
+        f"{', …' if len(absent) > 3 else ''})."
+    )
+    labels = [log.actions[a] for a in absent]
+    return judged("unlogged_actions", float(len(absent)), sentence, {"actions": labels})
+
+
+def logged_labels(side: LogSide) -> str:
+    """Why a check of logged probabilities of labels cannot be made."""
+    return labels(side) or propensities(side)
+
+
+CHECKS = (
+    Check(
+        "propensity_calibration", Threshold(4.0, 6.0, "above", PROPENSITIES, decides=True, false_alarms=0.0001),
+        log=lambda s: calibration(s.log, s.draws, s.sums.distribution), applies=logged_labels,
+        topic=WRONG, value="z of logged propensities against the actions taken",
+    ),
+    Check(
+        "rounded_propensities", Threshold(0.05, 0.25, "above", "Log propensities with full precision."),
+        log=lambda s: rounded(s.log), applies=logged_labels,
+        topic=Topic("The logged probabilities look rounded."),
+        value="relative error that rounding may have put into a weight",
+    ),
+    Check(
+        "deterministic_logging",
+        Threshold(
+            0.05, 0.999, "above",
+            "Where the logging policy leaves no choice, other actions are not identified: explore there, "
+            "or evaluate a policy that agrees with it there.",
+            advice=True,
+        ),
+        log=lambda s: deterministic(s.log), policy=certain, applies=labels, where=lambda s: not s.behavior_is_known,
+        topic=Topic("Part of the log always took the same action."), value="share of rows with propensity 1",
+    ),
+    Check(
+        "unlogged_actions",
+        Threshold(
+            0.0, math.inf, "above", "Remove them from the list of actions, or collect data with them.", advice=True
+        ),
+        log=lambda s: unlogged(s.log), applies=labels,
+        topic=Topic("Some actions on the list were never logged."), value="number of listed actions never logged",
+    ),
+)  # fmt: skip

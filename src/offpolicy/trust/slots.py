@@ -14,15 +14,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from scipy import special
 
 from offpolicy.inference.score_table import Units
-from offpolicy.trust.attraction import attraction
-from offpolicy.trust.finding import Finding, judged, not_applicable
-from offpolicy.trust.thresholds import THRESHOLDS
+from offpolicy.models.fitting.encode import encode_table
+from offpolicy.models.rewards.auto import LinearReward
+from offpolicy.models.rewards.reward import RewardData
+from offpolicy.splits.hashing import drawn
+from offpolicy.trust.check import WIDER, Check, Threshold, Topic
+from offpolicy.trust.finding import Finding, fine, judged, not_applicable
+from offpolicy.trust.view import several
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,22 +37,29 @@ if TYPE_CHECKING:
 NAME = "left_out_slots"
 ATTRACTIVE = -1  # in place of an item
 MOST_ITEMS = 20
+MOST_ROWS = 20_000  # that a model of attraction is fitted to, about
+MOST_CELLS = 2_000_000  # that it predicts
 FEWEST = 20  # slates that show an item in a slot
 UNITS_PER_TERM = 10
 BLOCK = 200_000
 TINY = 1e-10
 
 
+def why_not(log: Slates) -> str:
+    """Why there is no slot to look at that rewards leave out; empty where there is."""
+    if not several(log):
+        return "slates have one slot."
+    if log.propensity is None:
+        return "propensities of the items were not logged."
+    if log.reward_of == "slate":
+        return "slates have one reward, which no slot is left out of."
+    return "rewards may depend on all slots: none is left out." if bool(log.interaction.mask.all()) else ""
+
+
 def finding(log: Slates) -> Finding:
     """Whether rewards depend on slots that they should not, and on which item most."""
-    if log.layout.is_single:
-        return not_applicable(NAME, "slates have one slot.")
-    if log.propensity is None:
-        return not_applicable(NAME, "propensities of the items were not logged.")
-    if log.reward_of == "slate":
-        return not_applicable(NAME, "slates have one reward, which no slot is left out of.")
-    if bool(log.interaction.mask.all()):
-        return not_applicable(NAME, "rewards may depend on all slots: none is left out.")
+    if why := why_not(log):
+        return not_applicable(NAME, why)
     found = dependence(log, log.interaction.mask)
     if found is None:
         return not_applicable(NAME, "no slot that rewards leave out shows an item often enough.")
@@ -57,7 +68,7 @@ def finding(log: Slates) -> Finding:
     sentence = (
         f"rewards that should not depend on position {where} do: they are {'higher' if found.z > 0 else 'lower'} where "
         f"it shows {item} (p = {found.p:.2g} over {found.terms} items and slots)."
-        if THRESHOLDS[NAME].level(found.p) != "ok"
+        if not fine(NAME, found.p)
         else f"no sign that rewards depend on items of slots that were left out (p = {found.p:.2g})."
     )
     return judged(NAME, found.p, sentence, {"position": where, "item": item, "z": found.z})
@@ -188,3 +199,41 @@ def _residual(log: Slates) -> Floats:
     # Where only slates of weight 0 show an item, nothing is taken off.
     mean = np.divide(total, size, out=np.zeros_like(total), where=size > 0)
     return np.asarray(log.slot_reward - mean)
+
+
+def attraction(log: Slates) -> Floats | None:
+    """(S, K) predicted reward of every item in every slot, each slate's by a model of the other half of the slates.
+
+    None where there is no context to tell slots apart, or too much to predict.
+    """
+    context = log.bare
+    assert context is not None
+    assert log.slot_reward is not None
+    if len(context.names or ()) < 2 or log.rows * len(log.actions) > MOST_CELLS:
+        return None
+    table = encode_table(context.learner_table)
+    half = np.asarray(drawn(log.units, 0.5, 1))[log.layout.unit]
+    some = np.asarray(drawn(log.units, min(1.0, 2 * MOST_ROWS / log.rows), 2))[log.layout.unit]
+    out = np.zeros((log.rows, len(log.actions)))
+    for side in (half, ~half):
+        rows, others = np.flatnonzero(~side & some), np.flatnonzero(side)
+        if len(rows) == 0 or len(others) == 0:
+            return None
+        weight = log.weight[log.layout.unit[rows]] if log.is_weighted else None
+        data = RewardData(
+            table.rows(rows), log.action[rows], log.slot_reward[rows], weight, log.actions, log.names.action
+        )
+        fit = LinearReward().fit_reward(data, 0)
+        for a in range(len(log.actions)):
+            out[others, a] = fit.predict(table.rows(others), np.full(len(others), a))
+    return out
+
+
+SLOTS = Topic("A slot's reward depends on slots that were assumed not to matter.")
+CHECKS = (
+    Check(
+        NAME, Threshold(0.003, -math.inf, "below", WIDER, false_alarms=0.003),
+        log=lambda s: finding(cast("Slates", s.log)), where=lambda s: s.log.unit_kind.shows_items, topic=SLOTS,
+        value="p-value: rewards of slates against the items of slots that `interaction=` leaves out",
+    ),
+)  # fmt: skip

@@ -1,45 +1,39 @@
-"""Would the number be another one tomorrow, with another estimator, or without its largest rewards?"""
+"""Would the number be another one tomorrow, with another estimator, or with its largest weights cut off?"""
 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import special
 
-from offpolicy._arrays import levels
-from offpolicy.inference.intervals.evidence import lumpiness
-from offpolicy.inference.intervals.rules import SMOOTH
-from offpolicy.inference.intervals.tails import tail_index
-from offpolicy.scores.catalog import headline
-from offpolicy.trust.finding import Finding, judged, not_applicable
-from offpolicy.trust.moments import (
-    exceedances,
-    mean_z,
-    normal_from_student,
-    skew_of,
-    surely_above,
-    symmetric,
-    two_sided,
-)
-from offpolicy.trust.significance import ROUNDING, SMALLEST_BATCH, same_but_rounding
-from offpolicy.trust.thresholds import THRESHOLDS
+from offpolicy._arrays import quantiles
+from offpolicy.scores import formulas as scores
+from offpolicy.scores.blend import products_supported
+from offpolicy.scores.catalog import AUTO_EPISODES, headline
+from offpolicy.scores.decisions import LARGEST_LOG_WEIGHT
+from offpolicy.trust.check import OVERLAP, Check, Threshold, Topic
+from offpolicy.trust.finding import Finding, fine, judged, not_applicable
+from offpolicy.trust.moments import ROUNDING, SMALLEST_BATCH, mean_z, normal_from_student, skew_of, symmetric, two_sided
+from offpolicy.trust.view import batches, several
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from offpolicy._arrays import Bools, Floats, Ints
     from offpolicy.inference.estimate import Estimate
     from offpolicy.scores.catalog import Estimator
-    from offpolicy.trust.thresholds import Level
+    from offpolicy.trust.check import Level
     from offpolicy.trust.view import View
 
-
 PARTS = 10
-USUAL = 0.5  # share of the units from which on a reward is the usual one
+MOSTLY = 0.8
 MATTERS = 1.0  # standard errors of the estimate that a disagreement must exceed to count against it
+QUANTILES = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999, 1.0)
+REFERENCE = 0.99
+BIAS = "its standard error leaves out the bias of cutting weights"
 
 
 def heterogeneity(mean: Floats, error: Floats) -> tuple[float, float]:
@@ -59,8 +53,6 @@ def drift(view: View) -> Finding:
     """Whether the estimate differs between batches by more than noise."""
     name = "batch_drift"
     batch = view.units.batch
-    if not view.units.has_batches:
-        return not_applicable(name, "the log has no batches.")
     if view.scale != 1 or not view.weight.any():
         return not_applicable(name, "there is no overlap to compare batches on.")
     mean, error, used = _by_batch(view, batch)
@@ -72,7 +64,7 @@ def drift(view: View) -> Finding:
     batches = [
         {"batch": labels[b], "value": float(mean[b]), "std_error": float(error[b])} for b in np.flatnonzero(used)
     ]
-    verb = "does not differ" if THRESHOLDS[name].level(p) == "ok" else "differs"
+    verb = "does not differ" if fine(name, p) else "differs"
     return judged(
         name,
         p,
@@ -117,7 +109,7 @@ def _by_batch(view: View, batch: Ints) -> tuple[Floats, Floats, Bools]:
         mean = np.bincount(batch, weights=m * psi) / total
     centered = m * (psi - mean[batch])
     if not units.has_clusters:
-        square = np.bincount(batch, weights=centered**2 / view.count)
+        square = np.bincount(batch, weights=centered**2 / view.units.count)
     else:
         group = np.unique(units.cluster * (int(batch.max()) + 1) + batch, return_inverse=True)[1]
         sums = np.bincount(group, weights=centered)
@@ -128,8 +120,26 @@ def _by_batch(view: View, batch: Ints) -> tuple[Floats, Floats, Bools]:
         error = np.sqrt(square) / total
     # Scores that are all equal have an error of 0 but for rounding.
     varies = error > ROUNDING * (np.abs(psi).max() + np.abs(mean))
-    used = (np.bincount(batch, weights=view.count) >= SMALLEST_BATCH) & varies
+    used = (np.bincount(batch, weights=view.units.count) >= SMALLEST_BATCH) & varies
     return mean, error, np.asarray(used)
+
+
+def comparable(view: View, estimators: Sequence[Estimator], products: float = 0.0) -> list[Estimator]:
+    """Estimators whose distance from one another means something.
+
+    Products of ratios count where they are supported. Against an estimate that rests on them, or on ratios some steps
+    back (by the share ``products``), ratios of marginals are no witness: they need a Markov state and a model. Where
+    products are supported and ratios were counted, that is said of logged propensities alone.
+    """
+    if not several(view.log):
+        return list(estimators)
+    resting = products > MOSTLY
+    if not products_supported(view.decisions):
+        # An estimate that rests on products all the same does so because they contradict ratios of marginals.
+        return [e for e in estimators if not e.uses_products and (e is AUTO_EPISODES or not resting)]
+    if resting and (view.behavior_is_known or not view.log.is_discrete):
+        return [e for e in estimators if "marginal" not in e.needs or e is AUTO_EPISODES]
+    return list(estimators)
 
 
 def disagreement(
@@ -155,7 +165,8 @@ def disagreement(
         for e in estimators
         if e.name in estimates and estimates[e.name].is_defined and estimates[e.name].std_error > 0
     ]
-    agreeing = [e for e in usable if not e.biased and not _in_sample(e)]
+    # Those in sample have a value model that was fitted to the rows that they score.
+    agreeing = [e for e in usable if not e.biased and not (e.split == "full" and "value" in e.needs)]
     first = speaking if speaking is not None else headline(agreeing) if agreeing else None
     others = [e for e in agreeing if first is not None and e.name != first.name]
     if first is None or not others or first.name not in {e.name for e in usable}:
@@ -176,11 +187,6 @@ def disagreement(
     return judged(name, p, sentence, details, at_most=at_most)
 
 
-def _in_sample(estimator: Estimator) -> bool:
-    """Whether its value model was fitted to the rows that it scores."""
-    return estimator.split == "full" and "value" in estimator.needs
-
-
 def _paired_z(one: Estimate, other: Estimate) -> float:
     """z-score of a difference; estimators may coincide, and rounding is not a disagreement."""
     gap = one - other
@@ -191,53 +197,117 @@ def _paired_z(one: Estimate, other: Estimate) -> float:
     return mean_z(gap.sample(), math.copysign(gap.allowance, gap.value))
 
 
-def reward_tail(view: View) -> Finding:
-    """Whether unbounded rewards have a variance that can be estimated: the Pareto index of their tail.
+@dataclass(frozen=True, eq=False)
+class ClippedEstimate:
+    """The estimate with weights cut at a cap, and the share of decisions whose weight was cut.
 
-    What weights add to the tail of the scores is judged by ``pareto_k``. The tail is that around the reward model or
-    around the mean, whichever is lighter: a model of wild columns has a tail of its own. Where one reward is the usual
-    one (no purchase), the tail is that of the other units: between nothing and the smallest purchase there is a gap,
-    which a Pareto distribution would take for a heavy tail. From an index of 0.25 on rewards have no fourth moment, and
-    their variance is not known from a sample that shows skewness: no interval can be expected to cover. Of a sample
-    so large that none is left in the mean this is said, and nothing else.
+    The reference is the cap whose effect is judged.
     """
-    name = "reward_tail"
-    reward = view.reward
-    if bool(((reward == 0) | (reward == 1)).all()):
-        return not_applicable(name, "rewards are 0 or 1, which have no tail.")
-    if view.scale != 1 or not view.weight.any():
-        return not_applicable(name, "there is no overlap, and so there are no scores.")
+
+    cap: float
+    estimate: Estimate
+    clipped: float
+    is_reference: bool = False
+
+
+def clipped(view: View, cap: float, *, is_reference: bool = False, whole: Estimate | None = None) -> ClippedEstimate:
+    """The estimate with weights cut at ``cap``: doubly robust with q, self-normalized without.
+
+    Its own standard error leaves out the bias of the cut: its interval is that of ``whole``, which cuts nothing,
+    widened to hold it.
+    """
+    made = _clipped(view, cap, is_reference=is_reference)
+    if made.clipped == 0 or math.isinf(cap):
+        return made
+    estimate = replace(made.estimate, bias=BIAS, reference=whole)
+    return replace(made, estimate=estimate)
+
+
+def _clipped(view: View, cap: float, *, is_reference: bool) -> ClippedEstimate:
     d = view.decisions
-    centers: list[Floats | float] = [view.units.mean(view.reward)]
-    if d.layout.is_single and view.value_split is not None:
-        centers.append(d.q)
-    tails = [_tail_around(view, center) for center in centers]
-    k, size = min(tails, key=lambda t: t[0] if not math.isnan(t[0]) else math.inf)
-    if math.isnan(k) or k == -math.inf:
-        return not_applicable(name, "too few different rewards to judge their tail.")
-    sure = surely_above(k, exceedances(size))
-    sentence = f"the tail of the rewards has a Pareto index of {k:.2f}"
-    if THRESHOLDS[name].level(sure) != "ok":
-        sentence += " (their variance needs k < 0.5, and k < 0.25 to be known)"
-    lumps = lumpiness(view.units.sample(view.score))
-    at_most: Level = "alarm" if lumps > SMOOTH else "caution"
-    details = {"surely_above": sure, "skewness": lumps}
-    return replace(judged(name, sure, f"{sentence}.", details, at_most=at_most), value=k)
+    # Products of the same ratios in another order differ by rounding; a cap is often one of them.
+    over = d.rho > cap * (1 + 1e-9)
+    share = float(view.row_mass @ over / view.row_mass.sum())
+    if view.has_model:
+        factor = np.divide(cap, d.rho, out=np.ones_like(d.rho), where=over)
+        psi = scores.with_weights(d, factor)
+        return ClippedEstimate(cap, view.estimate(psi), share, is_reference)
+    w = np.minimum(view.weight, cap)
+    mean = view.units.mean(w)
+    level = view.units.mean(w * view.decisions.returns) / mean
+    psi = level + w * (view.decisions.returns - level) / mean
+    return ClippedEstimate(cap, view.estimate(psi), share, is_reference)
 
 
-def _tail_around(view: View, center: Floats | float) -> tuple[float, float]:
-    """Tail index of the distances of rewards from a center, and how many units it is of."""
-    distance, count = _distances(view, center)
-    k = tail_index(distance, count) if len(distance) else math.nan
-    return k, float(count.sum())
+def why_not(view: View) -> str:
+    """Why there are no weights to cut; empty where there are."""
+    highest = float(view.decisions.log_rho.max(initial=-np.inf))
+    if not view.weight.any() or highest > LARGEST_LOG_WEIGHT:
+        return "there are no weights to clip."
+    if not view.units.mean(view.weight) > 0:  # products over a long horizon may underflow
+        return "the weights are too small for floating-point numbers."
+    return ""
 
 
-def _distances(view: View, center: Floats | float) -> tuple[Floats, Floats]:
-    """Distance of each reward from a center, and how many units it is of; without those of the usual reward."""
-    distance = same_but_rounding(np.abs(view.reward - center))
-    _, place = levels(view.reward)
-    times = np.bincount(place, weights=view.count)
-    if times.max() > USUAL * times.sum():
-        other = place != int(times.argmax())
-        return distance[other], view.count[other]
-    return distance, view.count
+def clipping_curve(view: View) -> Iterator[ClippedEstimate]:
+    """The estimate with weights cut at quantiles of the positive ones, from the median to the largest.
+
+    One after the other, since each holds the scores of all units; equal caps come once.
+    """
+    if why_not(view):
+        return
+    whole = _clipped(view, math.inf, is_reference=False).estimate
+    matched = view.weight > 0
+    caps = quantiles(view.weight[matched], QUANTILES, view.mass[matched]).tolist()
+    for cap in dict.fromkeys(caps):
+        is_reference = cap == caps[QUANTILES.index(REFERENCE)]
+        yield clipped(view, cap, is_reference=is_reference, whole=whole)
+
+
+def clipping(view: View) -> Finding:
+    """How far the estimate moves when the largest weights are cut (a curve in the details)."""
+    whole = clipped(view, math.inf).estimate
+    curve, moved = [], 0.0
+    for c in clipping_curve(view):
+        value, error = c.estimate.value, c.estimate.std_error
+        moved = abs(value - whole.value) if c.is_reference else moved
+        curve.append({"cap": c.cap, "value": value, "std_error": error, "clipped": c.clipped})
+    value = moved / whole.std_error if whole.std_error > 0 else 0.0
+    return judged(
+        "clipping_sensitivity",
+        value,
+        f"cutting the largest 1% of the positive weights moves the estimate by {value:.2g} of its standard errors.",
+        {"curve": curve, "unclipped": whole.value},
+    )
+
+
+CHECKS = (
+    Check(
+        "batch_drift",
+        Threshold(
+            0.001, -math.inf, "below",
+            "The value changes over time: report it by period, or evaluate on recent batches only.",
+            advice=True, false_alarms=0.001,
+        ),
+        policy=drift, applies=batches, topic=Topic("The value changes over time."),
+        value="p-value: the estimate over time",
+    ),
+    Check(
+        "estimator_disagreement",
+        Threshold(
+            0.001, 0.0001, "below",
+            "Estimators that should agree do not: check the propensities first, then the reward model's out-of-fold "
+            "skill.",
+            decides=True, false_alarms=0.001,
+        ),
+        policy=lambda view: disagreement(view.estimates, comparable(view, view.estimators)),
+        topic=Topic("Estimators that should agree do not.", "The estimators agree."),
+        value="p-value: paired test between the estimator that speaks and others that should agree",
+    ),
+    Check(
+        "clipping_sensitivity", Threshold(1.0, math.inf, "above", OVERLAP, about_products=True, advice=True),
+        policy=clipping, applies=why_not,
+        topic=Topic("The estimate changes when the largest weights are capped."),
+        value="standard errors that clipping the top 1% of weights moves the estimate by",
+    ),
+)  # fmt: skip

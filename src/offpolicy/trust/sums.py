@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from offpolicy.trust.balance import BalanceSums, balance_sums
-from offpolicy.trust.draws import counts_and_weights, draws_of
+from offpolicy.trust.duplicates import Twins, thinning
 from offpolicy.trust.hashes import (
     Digest,
     HashCounts,
@@ -26,21 +26,19 @@ from offpolicy.trust.hashes import (
     text_hash,
     unit_hashes,
 )
-from offpolicy.trust.identifying import joined_levels, text_levels
-from offpolicy.trust.leaks import LeakSums, leak_sums
-from offpolicy.trust.propensities import DistributionSums, distribution_sums
-from offpolicy.trust.twins import Twins, thinning
+from offpolicy.trust.leaks import LeakSums, joined_levels, leak_sums, text_levels
+from offpolicy.trust.mismatch import DistributionSums, distribution_sums
+from offpolicy.trust.view import counts_and_weights, draws_of, several
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from offpolicy._arrays import Floats
-    from offpolicy.trust.draws import Draws
     from offpolicy.trust.hashes import Hashes
-    from offpolicy.trust.identifying import Levels
+    from offpolicy.trust.leaks import Levels
+    from offpolicy.trust.view import Draws
 
 
-IDENTIFYING = 1 / 3  # share of distinct contexts from which an equal episode is suspicious
 COLUMNS = 20  # context columns that are left out one by one in the search for copies
 
 
@@ -140,7 +138,7 @@ def _twins(
     block: Any, columns: list[tuple[str, Any, Hashes]], count: Floats, bits: int
 ) -> Iterator[tuple[str | None, Twins]]:
     """Rows that are alike but for the action, with all context columns and without each."""
-    if not block.layout.is_single or block.has_clusters or block.is_continuous:
+    if several(block) or block.has_clusters or not block.space.finite:
         return
     index = block.context.index
     parts = [mixed(h ^ np.uint64(text_hash(name))) for name, _, h in columns]

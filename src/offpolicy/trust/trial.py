@@ -35,13 +35,13 @@ from offpolicy.inference.intervals.evidence import two_values
 from offpolicy.inference.intervals.rules import NORMAL_QUANTILE
 from offpolicy.inference.intervals.wald import trial_for_means
 from offpolicy.inference.registry import declared
-from offpolicy.logs.words import unit_word
-from offpolicy.trust.significance import ROUNDING
+from offpolicy.logs.kinds import unit_word
+from offpolicy.trust.moments import ROUNDING
 
 if TYPE_CHECKING:
-    from offpolicy.evaluation.result import Evaluation
     from offpolicy.inference.comparison import Change
     from offpolicy.inference.estimate import Estimate
+    from offpolicy.trust.asked import Answer
 
 TEST_LEVEL, TEST_POWER = 0.95, 0.8
 RELEVANT = 0.1  # relative change worth detecting where the estimate gives none
@@ -129,7 +129,7 @@ def shrunken(z: float, bar: float = NORMAL_QUANTILE) -> float:
     return float(max(z - excess, LEAST))
 
 
-def ab_test(ev: Evaluation, estimate: Estimate | None, change: Change | None) -> ABTest | None:
+def ab_test(ev: Answer, estimate: Estimate | None, change: Change | None) -> ABTest | None:
     """Size of the test of a policy against the log; None where no finite test is meant.
 
     Parameters
@@ -154,7 +154,7 @@ def ab_test(ev: Evaluation, estimate: Estimate | None, change: Change | None) ->
         return None
     treated = _variance(ev, estimate, base + difference)
     units, own = ev.problem.units, float(ev.logged.n)
-    unit = unit_word(ev.problem.log.kind, plural=True)
+    unit = unit_word(ev.problem.log, plural=True)
     if units.has_clusters:
         unit = plural_of(ev.problem.log.names.cluster)
         own = ev.logged.sample().total
@@ -190,7 +190,7 @@ def _standing_out(change: Change) -> tuple[float, float]:
     return min(abs(gap.value) / error, MOST), near / error
 
 
-def _variance(ev: Evaluation, estimate: Estimate | None, value: float) -> float:
+def _variance(ev: Answer, estimate: Estimate | None, value: float) -> float:
     """Variance of the reward (return) of one unit of the population, under the target or as logged.
 
     ``value`` is the mean of binary rewards; others are spread around the one that was estimated, or as logged.

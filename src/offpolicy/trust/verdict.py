@@ -1,7 +1,7 @@
 """The verdict: can the estimate of a policy be relied on, why, and what test would settle the question.
 
 - "insufficient evidence": the value is not identified, no interval covers as stated, or a check that
-  decides (`offpolicy.trust.THRESHOLDS`) raises an alarm;
+  decides (`offpolicy.trust.CHECKS`) raises an alarm;
 - "caution": any other check is not well, or propensities were fitted and nothing more is known of them than that;
 - "trust": all is well. Advice (notes) does not count.
 
@@ -11,6 +11,7 @@ The size is that of a two-sided test at 95% with 80% power (`trust.trial`).
 
 from __future__ import annotations
 
+import html
 import textwrap
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
@@ -21,17 +22,17 @@ from offpolicy.inference.comparison import Change
 from offpolicy.inference.figures import capitalized, level_text
 from offpolicy.scores.catalog import headline
 from offpolicy.trust.assumption import assumption, bounds_sentence, grounds, of_policy
-from offpolicy.trust.finding import Findings
-from offpolicy.trust.marginals import comparable, softened
-from offpolicy.trust.stability import disagreement
+from offpolicy.trust.finding import TONES, Findings, bar
+from offpolicy.trust.marginals import softened
+from offpolicy.trust.stability import comparable, disagreement
 from offpolicy.trust.trial import ABTest, ab_test
-from offpolicy.trust.view import View
+from offpolicy.trust.view import View, several
 
 if TYPE_CHECKING:
-    from offpolicy.evaluation.result import Evaluation
     from offpolicy.inference.estimate import Estimate
     from offpolicy.inference.intervals.sample import Interval
     from offpolicy.scores.catalog import Estimator
+    from offpolicy.trust.asked import Answer
     from offpolicy.trust.finding import Finding
 
 VerdictLevel: TypeAlias = Literal["trust", "caution", "insufficient evidence"]
@@ -73,12 +74,11 @@ class Verdict:
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        from offpolicy.trust.display import verdict_html
+        head = f"<b>{html.escape(capitalized(self.level))}</b>"
+        return bar(TONES[self.level], head, self.reasons)
 
-        return verdict_html(self)
 
-
-def policy_name(ev: Evaluation, policy: str | None) -> str:
+def policy_name(ev: Answer, policy: str | None) -> str:
     """Check the name of a policy; may be left out when there is one."""
     if policy is None:
         if len(ev.policies) != 1:
@@ -89,7 +89,7 @@ def policy_name(ev: Evaluation, policy: str | None) -> str:
     return policy
 
 
-def speaker(ev: Evaluation, estimator: str | None) -> Estimator:
+def speaker(ev: Answer, estimator: str | None) -> Estimator:
     """The estimator that speaks for a policy: the one asked for, else the headline."""
     named = {e.name: e for e in ev.estimators}
     if estimator is None:
@@ -103,15 +103,16 @@ def relevant(findings: list[Finding], estimator: Estimator, products: float, loo
     """Findings that bear on an estimate: shares of it rest on products and on looking back, the rest on marginals."""
     small = 0.2
     if "marginal" not in estimator.needs:
-        return [f for f in findings if not f.about_marginals]
+        return [f for f in findings if not f.limits.about_marginals]
     return [
-        softened(f, products + looks_back) if f.about_marginals else f
+        softened(f, products + looks_back) if f.limits.about_marginals else f
         for f in findings
-        if not (f.about_products and products < small) and not (f.about_marginals and products > 1 - small)
+        if not (f.limits.about_products and products < small)
+        and not (f.limits.about_marginals and products > 1 - small)
     ]
 
 
-def judge(ev: Evaluation, policy: str | None = None, estimator: str | None = None, level: float = 0.95) -> Verdict:
+def judge(ev: Answer, policy: str | None = None, estimator: str | None = None, level: float = 0.95) -> Verdict:
     """Verdict on one policy; see `Evaluation.verdict`."""
     name = policy_name(ev, policy)
     chosen = speaker(ev, estimator)
@@ -152,13 +153,13 @@ def judge(ev: Evaluation, policy: str | None = None, estimator: str | None = Non
     )
 
 
-def _with_own_disagreement(ev: Evaluation, policy: str, chosen: Estimator, resting: float) -> list[Finding]:
+def _with_own_disagreement(ev: Answer, policy: str, chosen: Estimator, resting: float) -> list[Finding]:
     """What was raised, with the disagreement of the estimator that speaks in place of the headline's."""
     name = "estimator_disagreement"
     findings = ev.diagnostics[policy]
     raised: list[Finding] = findings.worst()
     reference = findings[name].details.get("reference") if name in findings else None
-    episodes = not ev.problem.log.layout.is_single
+    episodes = several(ev.problem.log)
     if reference is None or (reference == chosen.name and not episodes):
         return raised
     estimates = {e.name: ev[policy, e.name] for e in ev.estimators}
@@ -183,7 +184,7 @@ def _texts(findings: list[Finding]) -> list[str]:
 
 
 def _conclusion(
-    ev: Evaluation,
+    ev: Answer,
     policy: str,
     estimate: Estimate,
     interval: Interval,
@@ -223,7 +224,7 @@ def _conclusion(
     return [summary, f"{advice}. To find out, {test}." if test else f"{advice}."]
 
 
-def difference_to_log(ev: Evaluation, policy: str, estimator: str, level: float) -> Change:
+def difference_to_log(ev: Answer, policy: str, estimator: str, level: float) -> Change:
     """A policy's difference from the current one, by an interval that holds together with those of the others."""
     gap = ev[policy, estimator] - ev.logged
     if len(ev.policies) == 1:

@@ -1,4 +1,4 @@
-"""What the checks of one policy look at: its weights and, where they were fitted, q and v out of fold.
+"""What checks look at: a policy on a log with its weights and, where they were fitted, q and v; or the log itself.
 
 A check never fits a model: it looks at the predictions that the estimates already needed, out of fold
 where there are any. Only π_b is fitted when nothing asked for it, because overlap must be known even
@@ -8,9 +8,9 @@ where the direct method alone was asked for.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from functools import cached_property, wraps
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 import numpy as np
 
@@ -22,13 +22,21 @@ from offpolicy.scores.catalog import BEHAVIOR, BOTH, Estimator
 from offpolicy.scores.decisions import LARGEST_LOG_WEIGHT
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
     from offpolicy._arrays import Array, Bools, Floats, Ints
-    from offpolicy.evaluation.problem import Problem
+    from offpolicy.inference.intervals.sample import Sample
     from offpolicy.inference.reach import Reach
     from offpolicy.inference.score_table import Units
+    from offpolicy.logs.log import Log
     from offpolicy.policies.target import Target
     from offpolicy.scores.decisions import Decisions
     from offpolicy.splits.folds import Split
+    from offpolicy.trust.asked import Problem
+    from offpolicy.trust.sums import LogSums
+
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,21 +49,31 @@ class View:
         Where π_b comes from.
     value_split : same, or None
         Where q and v come from; None when no estimate needed them.
+    estimates : {estimator: Estimate}
+        Of this policy.
+    estimators : sequence of Estimator
+        What these were made by.
+    declared : bool
+        Whether the policy was declared not to be learned from this log.
     """
 
     problem: Problem
     target: Target
     split: Split
     value_split: Split | None
+    estimates: Mapping[str, Estimate] = field(default_factory=dict)
+    estimators: Sequence[Estimator] = ()
+    declared: bool = False
+    memo: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def of(cls, problem: Problem, target: Target) -> View:
+    def of(cls, problem: Problem, target: Target, **known: Any) -> View:
         """Choose the splits whose predictions exist already."""
         behavior_splits, value_splits = problem.made("pi_b"), problem.made("v")
         both = [s for s in value_splits if problem.weights_known or s in behavior_splits]
         if both:
-            return cls(problem, target, both[0], both[0])
-        return cls(problem, target, behavior_splits[0] if behavior_splits else "crossfit", None)
+            return cls(problem, target, both[0], both[0], **known)
+        return cls(problem, target, behavior_splits[0] if behavior_splits else "crossfit", None, **known)
 
     @property
     def log(self) -> Any:
@@ -68,21 +86,19 @@ class View:
         return self.problem.weights_known
 
     @property
-    def regresses_ratios(self) -> bool:
-        """Whether ratios of marginals are a regression on a continuous state: neither counted nor given."""
-        return self.problem.regresses_ratios
+    def has_model(self) -> bool:
+        """Whether there are q and v."""
+        return self.value_split is not None
 
     @property
-    def out_of_fold(self) -> bool:
-        """Whether nobody was predicted by a model that had seen them."""
-        return self.split != "full"
+    def shown(self) -> bool:
+        """Whether the policy is known for the shown items only."""
+        return self.target.shown is not None
 
     @cached_property
     def decisions(self) -> Decisions:
         """Weights, and q and v when there are any."""
-        needs = BEHAVIOR if self.value_split is None else BOTH
-        probe = Estimator("check", scores.doubly_robust, self.split, needs)
-        return self.problem.decisions(self.target, probe)
+        return self.problem.decisions(self.target, probe(self))
 
     @cached_property
     def rows(self) -> Ints:
@@ -117,29 +133,19 @@ class View:
         return math.exp(self._scaled[1]) if self._scaled[1] < LARGEST_LOG_WEIGHT else math.inf
 
     @cached_property
-    def reward(self) -> Floats:
-        """(N,) discounted return of each unit."""
-        d = self.decisions
-        return d.returns
+    def weight_sample(self) -> Sample:
+        """The weights of independent units."""
+        return self.units.sample(self.weight)
 
     @cached_property
-    def _masses(self) -> tuple[Floats, Floats]:
-        return masses(self.units)
-
-    @property
     def mass(self) -> Floats:
         """(N,) mass of each unit in means."""
-        return self._masses[0]
+        return masses(self.units)[0]
 
-    @property
+    @cached_property
     def square(self) -> Floats:
         """(N,) sum of the squared masses of the units that each stands for."""
-        return self._masses[1]
-
-    @property
-    def count(self) -> Floats:
-        """(N,) how many units each stands for."""
-        return self.units.count
+        return masses(self.units)[1]
 
     def context(self, name: str) -> Array:
         """(S,) a column of the context at each decision."""
@@ -147,15 +153,10 @@ class View:
         values = context.column(name)
         return np.asarray(values if context.index is None else values[context.index])[self.rows]
 
-    def per_decision(self, values: Floats) -> Floats:
-        """(S,) a quantity of units at each of their decisions."""
-        layout = self.decisions.layout
-        return values if layout.is_single else values[layout.unit]
-
     @cached_property
     def row_mass(self) -> Floats:
         """(S,) mass of each decision."""
-        return self.per_decision(self.mass)
+        return self.mass[self.decisions.layout.unit]
 
     @property
     def reach(self) -> Reach:
@@ -165,10 +166,7 @@ class View:
     @cached_property
     def score(self) -> Floats:
         """(N,) doubly robust score where q exists, else the importance-weighted one."""
-        d = self.decisions
-        if self.value_split is None:
-            return scores.importance_weighted(d)
-        return scores.doubly_robust(d)
+        return (scores.doubly_robust if self.has_model else scores.importance_weighted)(self.decisions)
 
     def estimate(self, psi: Floats) -> Estimate:
         """Mean and standard error of a score on these units."""
@@ -182,3 +180,149 @@ class View:
         if not u.has_clusters and not layout.is_single:
             units = replace(units, cluster=unit)
         return Estimate.from_scores(values if members is None else values[members], units=units)
+
+
+@dataclass(frozen=True, eq=False)
+class LogSide:
+    """What the checks of a log look at: its columns, and sums over its blocks. No policy, and no π_b of one."""
+
+    log: Log
+    sums: LogSums
+    shown: bool = False
+    behavior_is_known: bool = False
+
+    @cached_property
+    def draws(self) -> Draws:
+        """Which decisions are separate draws."""
+        return draws_of(self.log)
+
+
+@dataclass(frozen=True, eq=False)
+class Draws:
+    """Which decisions are separate draws of an action: all of them, or one in each cluster that keeps its action.
+
+    A user who keeps what she was assigned is one draw, however often she comes back: the rows of her earliest
+    batch share it. Sums over rows by these shares depend on neither the order nor the grouping of the rows.
+
+    Attributes
+    ----------
+    number : (S,) array
+        Draws: the row's count, or its share of its cluster's one draw.
+    weight : (S,) array
+        Analysis weight.
+    are_rows : bool
+        Whether each row is a draw of its own, not a share of its cluster's.
+    """
+
+    number: Floats
+    weight: Floats
+    are_rows: bool = True
+
+    @property
+    def mass(self) -> Floats:
+        """(S,) mass of the draws of each decision."""
+        return self.number * self.weight
+
+    @property
+    def square(self) -> Floats:
+        """(S,) sum of the squared masses of the draws of each decision."""
+        return self.number * self.weight**2
+
+    @property
+    def mean_weight(self) -> float:
+        """What a draw weighs on average, by which sums of masses are read as numbers of draws."""
+        return float(self.mass.sum() / self.number.sum())
+
+
+def draws_of(log: Log) -> Draws:
+    """The draws of a log; its columns ``action``, ``cluster``, ``batch``, ``count`` and ``weight`` tell."""
+    count, weight = counts_and_weights(log)
+    if not log.has_clusters or several(log):
+        return Draws(count, weight)
+    _, group = np.unique(log.cluster, return_inverse=True)
+    size = int(group.max()) + 1
+    lowest, highest = np.full(size, np.inf), np.full(size, -np.inf)
+    np.minimum.at(lowest, group, log.action)
+    np.maximum.at(highest, group, log.action)
+    if (lowest < highest).any() or size >= count.sum():
+        return Draws(count, weight)
+    taking_part = count
+    if log.has_batches:
+        earliest = np.full(size, int(log.batch.max()))
+        np.minimum.at(earliest, group, log.batch)
+        taking_part = np.where(log.batch == earliest[group], count, 0.0)
+    return Draws(taking_part / np.bincount(group, weights=taking_part)[group], weight, are_rows=False)
+
+
+def decision_mass(log: Log) -> Floats:
+    """(S,) mass of each decision: how many it stands for times its analysis weight."""
+    count, weight = counts_and_weights(log)
+    return count * weight
+
+
+def counts_and_weights(log: Log) -> tuple[Floats, Floats]:
+    """(S,) how many decisions each row stands for, and the analysis weight of each."""
+    unit = log.layout.unit
+    return log.count[unit], log.weight[unit]
+
+
+NO_MODEL = "no estimate needed a reward model."
+UNKNOWN = "propensities were not logged."
+SHOWN = "the policy is known for the shown items only."
+
+
+def once(make: Callable[[View], T]) -> Callable[[View], T]:
+    """Make something of a view once, however many checks look at it."""
+
+    @wraps(make)
+    def made(view: View) -> T:
+        if make not in view.memo:
+            view.memo[make] = make(view)
+        return cast("T", view.memo[make])
+
+    return made
+
+
+def probe(view: View) -> Estimator:
+    """An estimator that looks at what a view has."""
+    return Estimator("check", scores.doubly_robust, view.split, BOTH if view.has_model else BEHAVIOR)
+
+
+def several(log: Any) -> bool:
+    """Whether some unit of a log has more than one decision."""
+    return not log.layout.is_single
+
+
+class Subject(Protocol):
+    """What a check looks at: a policy on a log, or a log."""
+
+    @property
+    def log(self) -> Any:
+        """The log."""
+
+    @property
+    def shown(self) -> bool:
+        """Whether a policy is known for the shown items only."""
+
+
+def labels(subject: Subject) -> str:
+    """Why a check that is about labels, and what the policy does with each, cannot be made."""
+    if subject.shown:
+        return SHOWN
+    why: str = subject.log.space.why_not
+    return why
+
+
+def propensities(subject: Subject) -> str:
+    """Why a check of logged propensities cannot be made."""
+    return UNKNOWN if subject.log.propensity is None else ""
+
+
+def batches(view: View) -> str:
+    """Why a check by batch cannot be made."""
+    return "" if view.units.has_batches else "the log has no batches."
+
+
+def model(view: View) -> str:
+    """Why a check of the reward model cannot be made."""
+    return "" if view.has_model else NO_MODEL

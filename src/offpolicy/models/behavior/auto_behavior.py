@@ -270,12 +270,19 @@ class AutoBehavior:
             return best_of((Shares(), self.regression), loss)[0]
         if min(len(data.action), SELECTION_ROWS) * data.n_actions > WIDE:
             return best_of((Shares(), LogisticBehavior()), loss)[0]
-        logits = [_best_logit(form, parts) for form in forms_of(data)]
-        plain = best_of([(Shares(), loss(Shares())), logits[0]], itemgetter(1))[0]
-        found = [plain, *logits[1:]]
-        if data.size >= FEWEST and data.n_actions <= MOST_ACTIONS and has_lightgbm():
-            curved = best_of(found, itemgetter(1))[0]
-            found += [_with_trees(start, parts, seed) for start, _ in dict.fromkeys([plain, curved])]
+        forms, first = forms_of(data), _best_logit("linear", parts)
+        plain = best_of([(Shares(), loss(Shares())), first], itemgetter(1))[0]
+        found = [plain]
+        trees = data.size >= FEWEST and data.n_actions <= MOST_ACTIONS and has_lightgbm()
+        if trees:
+            found += [_with_trees(start, parts, seed) for start in dict.fromkeys([Shares(), plain[0]])]
+        # What is richer is tried where something a little richer was better: splines cost most.
+        for form in forms[1:]:
+            if form == "quadratic" or best_of(found, itemgetter(1))[0] is not plain:
+                found.append(_best_logit(form, parts))
+        best = best_of(found, itemgetter(1))[0]
+        if trees and isinstance(best[0], LogisticBehavior) and best is not plain:
+            found.append(_with_trees(best[0], parts, seed))
         return best_of(found, itemgetter(1))[0][0]
 
     def _parts(self, data: BehaviorData, seed: int) -> tuple[BehaviorData, BehaviorData]:
@@ -297,9 +304,9 @@ def _best_logit(form: Form, parts: list[tuple[BehaviorData, BehaviorData]]) -> t
         read = _Ready(design.transform(train.X), design.transform(held.X))
         trials.append((learner, read, held, train))
 
-    def loss(model: LogisticBehavior) -> float:
+    def loss(model: LogisticBehavior, some: int | None = None) -> float:
         losses = []
-        for learner, read, held, train in trials:
+        for learner, read, held, train in trials[:some]:
             with quiet():
                 learner.set_params(C=1.0 / model.penalty).fit(read.train, train.action, sample_weight=train.weight)
             fit = FittedClassifier(learner, held.n_actions, share_of_unseen(train), lambda X: X)
@@ -308,7 +315,11 @@ def _best_logit(form: Form, parts: list[tuple[BehaviorData, BehaviorData]]) -> t
 
     if any(len(np.unique(train.action)) == 1 for _, train in parts):
         return LogisticBehavior(), np.inf
-    return downhill([LogisticBehavior(each, form) for each in PENALTIES], USUAL, loss)
+    if form == "linear":
+        return downhill([LogisticBehavior(each, form) for each in PENALTIES], USUAL, loss)
+    # Wide tables need more of a penalty, and cost more: a coarser grid, on one of the parts.
+    found, _ = downhill([LogisticBehavior(each, form) for each in PENALTIES[1::2]], 1, lambda m: loss(m, 1))
+    return found, loss(found)
 
 
 class _Ready(NamedTuple):

@@ -103,6 +103,7 @@ class Shares:
     per_batch: bool = True
 
     ignores_context = True
+    counts_blocks = True
 
     def __post_init__(self) -> None:
         if self.smoothing < 0:

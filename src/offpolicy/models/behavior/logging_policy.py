@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from offpolicy.errors import DataError, ModelError, first_rows
+from offpolicy.models.fitting.tables import abilities
 from offpolicy.policies.forms import adapted, is_constant
 from offpolicy.policies.surface import Surface
 from offpolicy.policies.target import resolve
@@ -16,7 +17,7 @@ from offpolicy.policies.target import resolve
 if TYPE_CHECKING:
     from offpolicy._arrays import Floats, Ints
     from offpolicy.logs.log import Log, Scan
-    from offpolicy.policies.coarse import Cells
+    from offpolicy.policies.coarse import Cells, Exact
     from offpolicy.policies.target import Target
 
 NAME = "behavior_model"
@@ -41,14 +42,9 @@ class LoggingPolicy:
         """The policy on the rows of a log."""
         return resolve(NAME, self.policy, log)
 
-    def of_logged(self, log: Log, cells: Cells | None) -> tuple[Floats, Floats]:
-        """(S,) π_b of the logged action, and of its cell."""
-        target = self.target(log)
-        if cells is None:
-            own = target.of_actions(log.context, log.action)
-            cell = own
-        else:
-            own, cell = cells.of_logged(target, log.context, log.action)
+    def of_logged(self, log: Log, ratios: Cells | Exact) -> tuple[Floats, Floats]:
+        """(S,) π_b of the logged action, and of what ratios are of."""
+        own, cell = ratios.of_logged(self.target(log), log.context, log.action)
         # A block of a larger log of single decisions begins later than 0; of episodes `first` is a method.
         first = getattr(log, "first", 0) if log.layout.is_single else 0
         rows = np.arange(first, first + len(own))
@@ -74,6 +70,14 @@ def is_given(spec: Any, *, known: bool) -> bool:
     (False, True)
     """
     return known or isinstance(spec, np.ndarray | LoggingPolicy)
+
+
+def fits_contexts(spec: Any, log: Log | Scan) -> bool:
+    """Whether π_b(a | s) of single decisions, each one of several actions, is fitted to their contexts."""
+    logged = bool(log.has_propensity)
+    given = is_given(spec, known=is_known(spec, of_ratios=logged, of_actions=logged))
+    counted = spec == "shares" if isinstance(spec, str) else abilities(spec).ignores_context
+    return log.decides_once and not (log.is_continuous or given or counted)
 
 
 def _check_possible(own: Floats, rows: Ints) -> None:

@@ -10,18 +10,15 @@ import numpy as np
 
 from offpolicy._threads import few_threads
 from offpolicy.errors import ModelError, first_rows
-from offpolicy.models.behavior.auto_behavior import AutoBehavior
 from offpolicy.models.behavior.behavior import BehaviorData, BehaviorModel, FittedBehavior, floor_at
-from offpolicy.models.behavior.density import DensityData, as_density_model
-from offpolicy.models.behavior.exploring import ExploringLogit
+from offpolicy.models.behavior.density import DensityData
 from offpolicy.models.behavior.logging_policy import LoggingPolicy, is_given, is_known
-from offpolicy.models.behavior.resolve import as_behavior_model
 from offpolicy.models.behavior.sees_targets import with_targets
-from offpolicy.models.behavior.state_shares import StateShares
 from offpolicy.models.fitting.store import BEHAVIOR, Behavior, FitStore, note_of, seed_of
 from offpolicy.models.fitting.tables import abilities, merged
 from offpolicy.models.values.fitted_q import with_time
 from offpolicy.policies.blocks import blocks
+from offpolicy.policies.coarse import Cells, Exact
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,7 +27,6 @@ if TYPE_CHECKING:
     from offpolicy.logs.log import Log
     from offpolicy.models.behavior.density import DensityModel, FittedDensity
     from offpolicy.models.fitting.tables import Tables
-    from offpolicy.policies.coarse import Cells
     from offpolicy.policies.target import Target
     from offpolicy.splits.folds import Folds, Part, Split
 
@@ -54,7 +50,7 @@ class BehaviorFits:
     tables: Tables
     targets: tuple[Target, ...]
     fine: Log
-    cells: Cells | None = None
+    cells: Cells | Exact
 
     @property
     def is_known(self) -> bool:
@@ -69,18 +65,20 @@ class BehaviorFits:
         return is_given(self.spec, known=self.is_known)
 
     @cached_property
-    def _asked(self) -> tuple[Floats, Floats]:
-        assert isinstance(self.spec, LoggingPolicy)
-        return self.spec.of_logged(self.fine, self.cells)
+    def _given(self) -> tuple[Any, Any]:
+        """(S,) π_b of the logged actions, and of what ratios are of; None where it has to be fitted."""
+        if isinstance(self.spec, LoggingPolicy):
+            return self.spec.of_logged(self.fine, self.cells)
+        if isinstance(self.spec, np.ndarray):
+            own = given_behavior(self.spec, self.fine)
+            return own, self._of_cells(self.spec) if self.cells.is_coarse else own
+        return (self.fine.propensity, self.log.propensity) if self.spec is None else (None, None)
 
-    @cached_property
+    @property
     def of_actions(self) -> Floats | None:
         """(S,) π_b of the logged actions themselves, where nothing has to be fitted for it; else None."""
-        if isinstance(self.spec, LoggingPolicy):
-            return self._asked[0]
-        if isinstance(self.spec, np.ndarray):
-            return given_behavior(self.spec, self.fine)
-        return self.fine.propensity if self.spec is None else None
+        own: Floats | None = self._given[0]
+        return own
 
     @cached_property
     def leaning(self) -> Floats | None:
@@ -91,7 +89,7 @@ class BehaviorFits:
         log, cells = self.fine, self.cells
         given = log.distribution if self.spec is None else self.spec
         known = isinstance(given, np.ndarray | LoggingPolicy)
-        if cells is None or not known or len(log.actions) > LEANING:
+        if isinstance(cells, Exact) or not known or len(log.actions) > LEANING:
             return None
         out = np.empty(len(log.action))
         for rows in blocks(len(out), len(log.actions)):
@@ -101,15 +99,10 @@ class BehaviorFits:
     def of_split(self, split: Split, repeat: int) -> Behavior:
         """π_b of the logged actions in one split."""
         log = self.log
-        if isinstance(self.spec, LoggingPolicy):
-            # What was logged is data; the policy says the same, and more where ratios are of cells.
-            asked = self._asked[1]
-            return Behavior(log.propensity if self.cells is None and self.is_known else asked)
-        if self.is_known:
-            return Behavior(log.propensity)
-        if isinstance(self.spec, np.ndarray):
-            own = given_behavior(self.spec, self.fine)
-            return Behavior(own if self.cells is None else self._of_cells(self.spec))
+        if self.is_given:
+            # What was logged is data; a policy says the same, and more where ratios are of cells.
+            given = self._given[1]
+            return Behavior(log.propensity if self.is_known and not self.cells.is_coarse else given)
         out = np.full(len(log.action), np.nan)
         raised = np.zeros(len(log.action), dtype=bool)
         said: dict[str, None] = {}
@@ -120,11 +113,10 @@ class BehaviorFits:
             basis = self._basis(part)
             out[scored], raised[scored] = self._predicted(basis, scored)
             said[note_of(self.fit(basis))] = None
-        return Behavior(out, None if log.is_continuous else raised, "; ".join(filter(None, said)))
+        return Behavior(out, raised if log.space.finite else None, "; ".join(filter(None, said)))
 
     def _of_cells(self, matrix: Floats) -> Floats:
         """π_b of the logged cells out of an (n, K) array."""
-        assert self.cells is not None
         action = self.log.action
         out = np.empty(len(action))
         for rows in blocks(len(action), matrix.shape[1]):
@@ -149,29 +141,22 @@ class BehaviorFits:
     def model(self) -> BehaviorModel | DensityModel:
         """What is fitted; for episodes shares per discrete state, or an agent that explores."""
         log, spec = self.log, self.spec
-        if log.is_continuous:
-            return as_density_model(spec)
-        episodes = log.leads_on and not log.layout.is_single
-        if episodes and log.is_discrete:
-            if spec is None or (isinstance(spec, str) and spec == "shares"):
-                return StateShares()
-        elif episodes and (spec is None or (isinstance(spec, str) and spec == "auto")):
-            return AutoBehavior(regression=ExploringLogit())
-        return as_behavior_model("auto" if spec is None else spec)
+        own = log.unit_kind.behavior_model(log, spec)
+        model: BehaviorModel | DensityModel = log.space.behavior_model(spec if own is None else own)
+        return model
 
     def distributions(self, split: Split) -> Iterator[tuple[Ints, Floats]]:
         """Decisions that a split scores with π_b of all their actions, block by block, where that is known."""
         log = self.log
         given = log.distribution if self.spec is None else self.spec
-        if log.is_continuous:
+        if not log.space.finite:
             return  # numbers have no table of probabilities
         if isinstance(given, np.ndarray | LoggingPolicy):
             scored = [log.layout.rows_of(part.score) for part in self.folds.parts(split, 0)]
             rows = np.sort(np.concatenate(scored))
             for block in blocks(len(rows), len(self.fine.actions)):
                 matrix = self._matrix(given, rows[block])
-                coarse = self.cells is not None and self.spec is not None
-                yield rows[block], self.cells.sums(matrix) if coarse and self.cells else matrix
+                yield rows[block], matrix if self.spec is None else self.cells.sums(matrix)
         elif not self.is_known:
             for part in self.folds.parts(split, 0):
                 yield from self._matrices(part, log.layout.rows_of(part.score))
@@ -203,11 +188,13 @@ class BehaviorFits:
 
     def _predicted(self, part: Part, rows: Ints) -> tuple[Floats, Any]:
         fit = self.fit(part)
+        if not self.log.space.finite:
+            return self._density(fit, rows), False  # a density is never 0
         groups = groups_of(self.model, self.log, rows)
         with few_threads(len(rows)):
-            p = self._density(fit, rows) if self.log.is_continuous else self._probability(fit, rows, groups)
+            p = self._probability(fit, rows, groups)
         logged = self.fine.propensity
-        if self.cells is not None and self.spec is None and logged is not None:
+        if isinstance(self.cells, Cells) and self.spec is None and logged is not None:
             # A cell is at least as likely as the action of it that was logged, and as likely where it is alone.
             alone = self.cells.single[self.log.action[rows]]
             p = np.where(alone, logged[rows], np.maximum(p, logged[rows]))
@@ -220,7 +207,7 @@ class BehaviorFits:
         log, seed = self.log, seed_of(self.seed, BEHAVIOR, part.key)
         rows = log.layout.rows_of(part.training)
         weight, count = self.tables.mass(rows), self.tables.count(rows)
-        if log.is_continuous:
+        if not log.space.finite:
             density = DensityData(self._table(model, rows), log.action[rows], weight, log.action_range)
             with few_threads(len(rows)):
                 return model.fit_density(density, seed)
@@ -271,9 +258,10 @@ class BehaviorFits:
 
     def _density(self, fit: FittedDensity, rows: Ints) -> Floats:
         model, out = self.model, np.empty(len(rows))
-        for start in range(0, len(rows), ROWS):
-            at = rows[start : start + ROWS]
-            out[start : start + ROWS] = fit.density(self._table(model, at), self.log.action[at])
+        with few_threads(len(rows)):
+            for start in range(0, len(rows), ROWS):
+                at = rows[start : start + ROWS]
+                out[start : start + ROWS] = fit.density(self._table(model, at), self.log.action[at])
         bad = ~(np.isfinite(out) & (out > 0))
         if bad.any():
             raise ModelError(
@@ -294,7 +282,7 @@ def groups_of(model: Any, log: Log, rows: Ints) -> Ints | None:
 
 def given_behavior(array: Floats, log: Log) -> Floats:
     """π_b of the logged actions out of an array made elsewhere: (n, K), or (n,) densities of numbers."""
-    if log.is_continuous:
+    if not log.space.finite:
         return _given_density(array, log)
     n, k = len(log.action), len(log.actions)
     if array.shape != (n, k):

@@ -21,7 +21,7 @@ from offpolicy.errors import ModelError, did_you_mean
 from offpolicy.logs.given import plain_numbers
 from offpolicy.logs.outcome import learned
 from offpolicy.models.fitting.behavior_fits import BehaviorFits
-from offpolicy.models.fitting.predictions import OfCells, given_numbers, given_values, predict_numbers, predict_values
+from offpolicy.models.fitting.predictions import OfCells, given_numbers, given_values
 from offpolicy.models.fitting.store import MRDR, RATIO, REWARD, FitStore, Ratios, Specs, Values, note_of, seed_of
 from offpolicy.models.fitting.tables import Tables, abilities, merged, part_of, sorted_rows
 from offpolicy.models.rewards.resolve import as_reward_model
@@ -29,7 +29,6 @@ from offpolicy.models.rewards.reward import FittedReward, RewardData
 from offpolicy.models.values.marginal import MarginalRatio
 from offpolicy.models.values.resolve import as_value_model
 from offpolicy.models.values.values import StatePolicy, ValueData, check_finite
-from offpolicy.policies.coarse import Cells, modeled_cells
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -70,18 +69,11 @@ class Nuisances:
     @cached_property
     def behaviors(self) -> BehaviorFits:
         """π_b in every split: of actions, or of the cells of actions that the ratios are of."""
-        specs, cells = self.specs, self.specs.cells
-        log: Any = self.log
-        targets = self.targets if cells is None else tuple(map(cells.target, self.targets))
-        of_ratios = log if cells is None else cells.log(log)
+        specs, ratios = self.specs, self.specs.ratios
+        log, targets = ratios.log(self.log), tuple(map(ratios.target, self.targets))
         return BehaviorFits(
-            of_ratios, self.folds, specs.behavior_model, specs.seed, self.store, self.tables, targets, log, cells
+            log, self.folds, specs.behavior_model, specs.seed, self.store, self.tables, targets, self.log, ratios
         )
-
-    @property
-    def _cells(self) -> Cells | None:
-        """Cells that reward models are told in place of actions; None where they are told actions."""
-        return modeled_cells(self.specs.cells)
 
     @cached_property
     def _model(self) -> tuple[Any, bool]:
@@ -89,7 +81,7 @@ class Nuisances:
 
         An episode of one step is an impression: the same fit on the same rows.
         """
-        if self.log.decides_once:
+        if self.log.unit_kind.decides_once:
             return as_reward_model(self.specs.model), False
         model = as_value_model(self.specs.model, self.log)
         one_step = abilities(model).one_step if self.log.layout.is_single else None
@@ -151,14 +143,15 @@ class Nuisances:
         log, model = self.log, self._model[0]
         q = np.full(len(log.action), np.nan)
         v = {t.name: np.full(len(log.action), np.nan) for t in targets}
-        predict = predict_numbers if log.is_continuous else predict_values
         for _part, rows, made in fits:
             if len(rows) == 0:  # a block of a larger log may hold none of a fold
                 continue
-            fit = made if self._cells is None else OfCells(made, self._cells.code)
+            fit = made if self.specs.ratios.models_actions else OfCells(made, self.specs.ratios)
             features, taken = self.tables.for_model(model), part_of(log.action, rows)
             with few_threads(len(rows)):
-                q[rows], values = predict(fit, features, log.context, rows, taken, targets, self.tables.of_action)
+                q[rows], values = log.space.predict(
+                    fit, features, log.context, rows, taken, targets, self.tables.of_action
+                )
             for name, value in values.items():
                 v[name][rows] = value
         return {name: Values(q, value) for name, value in v.items()}
@@ -171,13 +164,13 @@ class Nuisances:
             vars(other)["tables"] = self.tables.with_reward(log)
             return other.fit_reward(model, part, emphasis, kind)
         rows, weight, count = self._training_rows(model, part.training, emphasis)
-        action, cells = part_of(log.action, rows), self._cells
+        action, ratios = part_of(log.action, rows), self.specs.ratios
         data = RewardData(
             self.tables.pairs(model, log.context.positions(rows), action),
-            action if cells is None else cells.code[action],
+            ratios.told(action),
             part_of(log.reward, rows),
             weight,
-            log.actions if cells is None else cells.labels,
+            ratios.told_labels(log.actions),
             log.names.action,
             count,
         )
@@ -327,8 +320,8 @@ class Nuisances:
     # -- predictions made elsewhere ----------------------------------------------------------------------
 
     def _given_values(self, targets: list[Target], emphasis: Floats | None) -> dict[str, Values]:
-        if self.log.decides_once and isinstance(self.specs.model, Mapping):
-            if not self.log.is_continuous:
+        if self.log.unit_kind.decides_once and isinstance(self.specs.model, Mapping):
+            if self.log.space.finite:
                 as_reward_model(self.specs.model)  # refuses it
             return given_numbers(self.specs.model, self.log, targets)
         note = "" if emphasis is None else "predictions are given, so MRDR is DR here"

@@ -38,7 +38,7 @@ NOTE = (
 
 def learned_target(name: str, policy: CrossFitted, log: Log, nuisances: Any) -> Target:
     """The policies that a learner gives without each fold, each on the rows of its fold."""
-    if not log.decides_once or log.is_continuous:
+    if not log.unit_kind.decides_once or not log.space.finite:
         raise PolicyError(
             f"policy {name!r}: a learner is refitted out of fold where each unit is one decision among labels. Fit it "
             "on other rows, and give the fitted policy."

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from offpolicy.logs.log import Log
     from offpolicy.models.fitting.tables import ActionColumns
     from offpolicy.models.rewards.reward import FittedReward
+    from offpolicy.policies.coarse import Cells, Exact
     from offpolicy.policies.target import Target
 
 PREDICT_ROWS = 250_000
@@ -264,11 +265,11 @@ class OfCells:
     """A reward model of cells, asked about actions."""
 
     model: FittedReward
-    code: Ints
+    ratios: Cells | Exact
 
     def predict(self, X: Any, codes: Ints) -> Floats:
         """(m,) predicted mean reward of the cells of actions."""
-        return self.model.predict(X, self.code[codes])
+        return self.model.predict(X, self.ratios.told(codes))
 
 
 def given_values(array: Floats, log: Log, target: Target) -> Values:

@@ -12,7 +12,7 @@ import numpy as np
 from offpolicy._progress import FITTING, tick
 from offpolicy.errors import ModelError, doing
 from offpolicy.logs.layout import in_log_order
-from offpolicy.policies.coarse import Cells
+from offpolicy.policies.coarse import Cells, Exact
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -50,9 +50,9 @@ class Specs:
     ratio: Any = None  # what `as_ratio` made of ratio=; None: of the logged action itself
 
     @property
-    def cells(self) -> Cells | None:
-        """Cells of actions that the ratios are of; None where they are of actions."""
-        return self.ratio if isinstance(self.ratio, Cells) else None
+    def ratios(self) -> Cells | Exact:
+        """What is weighted: cells of actions, or actions."""
+        return self.ratio if isinstance(self.ratio, Cells) else Exact()
 
     @property
     def is_given(self) -> bool:

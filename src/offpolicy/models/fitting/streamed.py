@@ -16,15 +16,14 @@ import numpy as np
 from offpolicy._arrays import is_constant
 from offpolicy._progress import FITTING, tick, track
 from offpolicy._workspace import Workspace
-from offpolicy.models.behavior.behavior import BehaviorData, Shares
+from offpolicy.models.behavior.behavior import BehaviorData
 from offpolicy.models.behavior.resolve import as_behavior_model
 from offpolicy.models.fitting.encode import encode_table
 from offpolicy.models.fitting.store import BEHAVIOR, MRDR, REWARD, seed_of
-from offpolicy.models.fitting.tables import ActionColumns, unit_of
+from offpolicy.models.fitting.tables import ActionColumns, abilities, unit_of
 from offpolicy.models.rewards import boosted
 from offpolicy.models.rewards.resolve import as_reward_model
 from offpolicy.models.rewards.reward import ConstantReward
-from offpolicy.policies.coarse import modeled_cells
 from offpolicy.splits.folds import part_keys
 from offpolicy.splits.hashing import drawn
 
@@ -120,9 +119,9 @@ def _read(scan: Any) -> Iterator[Any]:
 
 def _large_rewards(source: Any, splits: list[tuple[Split, int]]) -> list[tuple[Split, int]]:
     """Fit reward models that can be fitted block by block; the splits that are left."""
-    model = as_reward_model(source.specs.model)
+    model: Any = as_reward_model(source.specs.model)
     keys = [key for key in _keys(source, splits) if (REWARD, "", *key) not in source.fits]
-    if keys and isinstance(model, boosted.BoostedReward):
+    if keys and abilities(model).bins_blocks:
         _fit_boosted(source, model, keys)
         return []
     return splits
@@ -132,24 +131,25 @@ def _where_rows_are(source: Any, splits: list[tuple[Split, int]]) -> list[tuple[
     """Fit a reward model that Spark's executors fit together, on Spark; the splits that are left."""
     model = as_reward_model(source.specs.model)
     frame = source.opened.spark_frame()
-    if not splits or frame is None or not hasattr(model, "fit_on_spark"):
+    fit = abilities(model).fit_on_spark
+    if not splits or frame is None or fit is None:
         return splits
-    if modeled_cells(source.cells) is not None:  # executors encode actions: fitted here, on cells
+    if not source.specs.ratios.models_actions:  # executors encode actions: fitted here, on cells
         return splits
     seeds = {key: seed_of(source.plan.seed, REWARD, key) for key in _keys(source, splits)}
-    made = model.fit_on_spark(frame, source.opened.schema, source.plan, seeds)
-    for key, fit in made.items():
-        source.fits.put((REWARD, "", *key), fit)
+    made = fit(frame, source.opened.schema, source.plan, seeds)
+    for key, each in made.items():
+        source.fits.put((REWARD, "", *key), each)
     return []
 
 
 def _large_behaviors(source: Any, splits: list[tuple[Split, int]]) -> list[tuple[Split, int]]:
     """Count shares block by block; the splits that are left."""
-    if source.store.log.is_continuous:
+    if not source.store.log.space.finite:
         return splits
     spec = source.specs.behavior_model
     model = as_behavior_model("auto" if spec is None else spec)
-    if not splits or not isinstance(model, Shares):
+    if not splits or not abilities(model).counts_blocks:
         return splits
     plan = source.plan
     cells = source.cells
@@ -189,7 +189,7 @@ def trains(key: Key, folds: Folds) -> Bools:
 
 
 def _fit_boosted(source: Any, model: boosted.BoostedReward, keys: list[Key]) -> None:
-    scan, plan, modeled = source.opened, source.plan, modeled_cells(source.cells)
+    scan, plan, ratios = source.opened, source.plan, source.specs.ratios
     workspace = Workspace()
     rewards, weights, folds, numbers = [], [], [], []
     categories: list[int] = []
@@ -199,8 +199,7 @@ def _fit_boosted(source: Any, model: boosted.BoostedReward, keys: list[Key]) -> 
             table = encode_table(block.context.coded_table)
             if block.action_features is not None:
                 table = ActionColumns(block.action_features).beside(table, block.action)
-            action = block.action if modeled is None else modeled.code[block.action]
-            matrix, categories = boosted.joined(table, action)
+            matrix, categories = boosted.joined(table, ratios.told(block.action))
             paths.append(workspace.path(".bin"))
             np.ascontiguousarray(matrix).tofile(paths[-1])
             rewards.append(block.reward)

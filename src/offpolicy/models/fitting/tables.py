@@ -47,6 +47,10 @@ class Abilities:
         What it is where an episode is one decision.
     time : {"pooled", "step"}
         Whether steps have models of their own.
+    bins_blocks, counts_blocks : bool
+        Whether blocks are binned into one dataset that all fits share; whether actions are counted block by block.
+    fit_on_spark : callable or None
+        Fits where Spark holds the rows.
     """
 
     wants_encoded: bool = False
@@ -60,6 +64,9 @@ class Abilities:
     moves: bool = False
     one_step: Any = None
     time: str = "pooled"
+    bins_blocks: bool = False
+    counts_blocks: bool = False
+    fit_on_spark: Any = None
 
 
 def abilities(model: Any) -> Abilities:
@@ -108,8 +115,8 @@ class Tables:
     @cached_property
     def of_action(self) -> ActionColumns | None:
         """Columns of the actions' features, where the log has any."""
-        features = getattr(self.log, "action_features", None)
-        return None if features is None else ActionColumns(features)
+        own: ActionColumns | None = self.log.space.beside(self.log)
+        return own
 
     def pairs(self, model: Any, positions: Ints, codes: Ints) -> Any:
         """Rows of the table for some pairs of a context and an action, with the features of the action."""
@@ -156,7 +163,7 @@ class Tables:
         """Whether a model is fitted on distinct rows with counts: it says so, and contexts are coarse."""
         able = abilities(model).merges_rows and self._single
         # Numbers seldom repeat: there is nothing to merge.
-        return able and not self.log.is_continuous and self._coarse
+        return able and self.log.space.finite and self._coarse
 
     @cached_property
     def _coarse(self) -> bool:

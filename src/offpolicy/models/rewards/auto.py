@@ -153,6 +153,11 @@ class AutoReward:
         """Compare on a validation part, refit the winner on all training rows."""
         if data.size < 20 or np.ptp(data.reward) == 0:
             return ConstantReward(data.mean())
+        winner = self.chosen(data, seed)
+        return _Chosen(winner.fit_reward(data, seed), type(winner).__name__.strip("_"))
+
+    def chosen(self, data: RewardData, seed: int) -> Any:
+        """The candidate of the smallest loss on a validation part."""
         held, train = data.split(self.validation, seed, SELECTION_ROWS)
 
         def loss(candidate: Any) -> float:
@@ -160,8 +165,7 @@ class AutoReward:
             error = held.reward - model.predict(held.X, held.action)
             return mean_loss(error * error, held.weight)
 
-        winner, _ = best_of(self._candidates(data), loss)
-        return _Chosen(winner.fit_reward(data, seed), type(winner).__name__.strip("_"))
+        return best_of(self._candidates(data), loss)[0]
 
     def _candidates(self, data: RewardData) -> list[Any]:
         candidates: list[Any] = [_Constant(), LinearReward()]

@@ -187,6 +187,7 @@ class BoostedReward:
 
     wants_encoded = True
     merges_rows = True
+    bins_blocks = True
 
     def fit_reward(self, data: RewardData, seed: int) -> FittedReward:
         """Choose settings and rounds on the validation part, then fit on everything."""

@@ -5,14 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from offpolicy.errors import ModelError, did_you_mean
+from offpolicy.models.behavior.logging_policy import fits_contexts
 from offpolicy.models.fitting.learners import is_learner
 from offpolicy.models.rewards.auto import AutoReward, LinearReward
 from offpolicy.models.rewards.boosted import BoostedReward, paper_reward
+from offpolicy.models.rewards.corrected import CorrectedReward
 from offpolicy.models.rewards.reward import ActionFeature
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from offpolicy.logs.log import Log, Scan
     from offpolicy.models.rewards.reward import RewardModel
 
 
@@ -46,3 +49,11 @@ def as_reward_model(spec: Any) -> RewardModel:
         "reward_model= must be a scikit-learn regressor or classifier, a word such as 'auto' or 'linear', an (n, K) "
         f"array, or an object with fit_reward(data, seed). Got {spec!r} instead."
     )
+
+
+def beside_behavior(spec: Any, log: Log | Scan, behavior: Any) -> Any:
+    """``reward_model=``, whose default is `CorrectedReward` where π_b is fitted to contexts.
+
+    With known propensities a smooth model costs precision only; beside a fitted π_b its errors are a bias.
+    """
+    return CorrectedReward() if spec is None and fits_contexts(behavior, log) else spec

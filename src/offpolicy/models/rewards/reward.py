@@ -47,10 +47,11 @@ class RewardData:
     def split(self, share: float, seed: int, limit: int | None = None) -> tuple[RewardData, RewardData]:
         """A validation part of about ``share`` of the units, and the rest."""
         parts = held_out(len(self.reward), self.weight, self.count, share=share, seed=seed, limit=limit)
-        held, rest = (self._take(part) for part in parts)
+        held, rest = (self.take(part) for part in parts)
         return held, rest
 
-    def _take(self, part: TrainingRows) -> RewardData:
+    def take(self, part: TrainingRows) -> RewardData:
+        """The rows of a part."""
         rows = part.rows
         return replace(
             self,

@@ -30,11 +30,8 @@ VALUE_WORDS: dict[str, Callable[[], Any]] = {"auto": AutoQ, "tabular": Tabular, 
 def as_value_model(spec: Any, log: Log) -> ValueModel:
     """Resolve ``value_model=``: None, "auto", a learner, or an object with ``fit_values``."""
     if spec is None:
-        # With one step per episode this is the bandit's default, number for number.
-        if log.shows_items:
-            return FittedQ()  # what follows a slot depends on its position
-        discrete = log.is_discrete and not log.layout.is_single
-        return Tabular() if discrete else AutoQ()
+        own: ValueModel = log.unit_kind.value_model(log)
+        return own
     if hasattr(spec, "fit_values"):
         model: ValueModel = spec
         return model

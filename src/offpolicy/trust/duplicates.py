@@ -19,13 +19,24 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from offpolicy._arrays import levels
+from offpolicy.trust.check import Check, Threshold, Topic
+from offpolicy.trust.finding import Finding, judged, not_applicable
 from offpolicy.trust.hashes import mixed
-from offpolicy.trust.moments import normal_from_student
+from offpolicy.trust.moments import adjusted_z, normal_from_student
+from offpolicy.trust.view import counts_and_weights, several
 
 if TYPE_CHECKING:
     from offpolicy._arrays import Floats
+    from offpolicy.logs.log import Log
     from offpolicy.trust.hashes import Hashes
+    from offpolicy.trust.sums import LogSums
 
+COPIES = 4.0
+ALIKE = "rows of a cluster may be alike; the standard error allows for it."
+STEPS = " step by step"
+COMMON = 0.01  # share from which on a reward is one that many rows have
+IDENTIFYING = 1 / 3  # share of distinct contexts from which an equal episode is suspicious
 KEPT = 1 << 16  # rows that are compared, about
 SPREAD = np.uint64(0x9E3779B97F4A7C15)
 
@@ -143,3 +154,89 @@ class Twins:
         z = total / spread if spread > 0 else 0.0
         copies = total / room * float(pairs.sum())
         return normal_from_student(z, max(2.0, len(t))), max(0.0, copies / float(rows.sum()))
+
+
+def duplicates(log: Log, sums: LogSums) -> Finding:
+    """Copies of rows: more agreement than chance has it (`Twins`); of episodes and numbers, plain repetitions."""
+    if several(log):
+        return _repeated(log, sums, "states repeat by nature, so equal episodes are to be expected.", "episodes", STEPS)
+    if not log.space.finite:
+        return _repeated(log, sums, "contexts and actions repeat, so equal rows are to be expected.", "rows", "")
+    if log.has_clusters:
+        return not_applicable("duplicates", ALIKE)
+    return _copies("duplicates", _excess(log, sums.twins[:1]))
+
+
+def near_duplicates(log: Log, sums: LogSums) -> Finding:
+    """Copies of rows with one column changed."""
+    name = "near_duplicates"
+    if not log.space.finite:
+        return not_applicable(name, "looked for among labels only.")
+    return not_applicable(name, ALIKE) if log.has_clusters else _copies(name, _excess(log, sums.twins[1:]))
+
+
+def _excess(log: Log, twins: tuple[tuple[str | None, Twins], ...]) -> list[tuple[str | None, float, float]]:
+    """Column left out, z-score and share of copies."""
+    agreement = None if log.propensity is not None else _agreement(log)
+    return [(name, *each.excess(agreement)) for name, each in twins]
+
+
+def _copies(name: str, found: list[tuple[str | None, float, float]]) -> Finding:
+    """The finding about the column whose leaving out shows most copies."""
+    if not found:
+        return not_applicable(name, "there are no context columns to leave out one by one.")
+    column, z, share = max(found, key=lambda each: each[1])
+    sure = adjusted_z(z, len(found)) > COPIES if z > 0 else False
+    but = "" if column is None else f" but for column {column!r}"
+    sentence = (
+        f"{100 * share:.3g}% of the rows are copies of another one{but}: rows that agree in all else took the same "
+        f"action far more often than their propensities make likely (z = {z:.3g})."
+        if sure
+        else "rows that are alike took the same action no more often than chance makes likely."
+    )
+    return judged(name, share if sure else 0.0, sentence, {"z": z, "column": column})
+
+
+def _agreement(log: Log) -> float:
+    """Chance that two rows of one context agree in action and reward: half way from chance to always."""
+    count = log.count
+    chance = 1.0
+    for place in (log.action, levels(log.reward)[1]):
+        share = np.bincount(place, weights=count) / count.sum()
+        often = share[share >= COMMON]
+        chance *= float(often @ (1 + often)) / 2
+    return chance
+
+
+def _repeated(log: Log, sums: LogSums, usual: str, what: str, how: str) -> Finding:
+    """Share of rows or episodes that repeat an earlier one, where contexts or numbers tell them apart."""
+    apart = max(sums.contexts.distinct, len(np.unique(log.action)) if not (several(log) or log.space.finite) else 0)
+    if apart < IDENTIFYING * float(counts_and_weights(log)[0].sum()):
+        return not_applicable("duplicates", usual)
+    share = sums.units.repeated_share
+    return judged("duplicates", share, f"{100 * share:.3g}% of the {what} repeat an earlier one{how}.")
+
+
+CHECKS = (
+    Check(
+        "duplicates",
+        Threshold(
+            0.001, 0.01, "above", "Remove repeated rows, or name the unit that repeats with cluster=.",
+            false_alarms=0.0001,
+        ),
+        log=lambda s: duplicates(s.log, s.sums), topic=Topic("Some rows appear more than once."),
+        value="share of rows that copy another one, beyond the coincidences that propensities make likely",
+    ),
+    Check(
+        "near_duplicates",
+        Threshold(
+            0.001, 0.01, "above",
+            "Find out why rows agree in all but one column, and remove the copies or name their unit with "
+            "cluster=.",
+            false_alarms=0.0001,
+        ),
+        log=lambda s: near_duplicates(s.log, s.sums), singly="looked for in rows only.",
+        topic=Topic("Some rows are near copies of others."),
+        value="share of rows that copy another one but for one context column",
+    ),
+)  # fmt: skip

@@ -1,0 +1,298 @@
+"""The protocols of kinds: what an action is (`ActionSpace`) and what a unit is (`UnitKind`), and the table of both.
+
+A log holds one of each, as ``log.space`` and ``log.unit_kind``, and whoever would ask which kind it has calls them
+instead. The kinds themselves stand in `offpolicy.kinds`, one file each, to the right of all that they hand over;
+`KINDS` says where. An action space of your own is given as ``actions=``, a unit of your own as ``episode=``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from offpolicy.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from offpolicy._arrays import Array, Floats, Ints
+    from offpolicy.logs.actions import Label
+    from offpolicy.logs.link import Link
+    from offpolicy.logs.log import Log
+
+#: Where each kind stands: a class of action spaces by ``action_kind=``, an object by ``log.kind``.
+KINDS: dict[str, Any] = {
+    "discrete": "offpolicy.kinds.labels:Labels",
+    "continuous": "offpolicy.kinds.numbers:Numbers",
+    "bandit": "offpolicy.kinds.single:SINGLE",
+    "trajectories": "offpolicy.kinds.episodes:EPISODES",
+    "slates": "offpolicy.kinds.slots:SLOTS",
+}
+
+
+def kind_called(name: str) -> Any:
+    """The kind of a name, imported when it is first asked for.
+
+    >>> kind_called("slates").unit
+    'slate'
+    """
+    entry = KINDS[name]
+    if isinstance(entry, str):
+        module, _, attribute = entry.partition(":")
+        entry = KINDS[name] = getattr(import_module(module), attribute)
+    return entry
+
+
+@dataclass(frozen=True, eq=False)
+class Logged:
+    """The column of logged actions: its name, its values as they are, and as numbers."""
+
+    name: str
+    values: Callable[[], Array]
+    numbers: Callable[[], Floats]
+
+
+@runtime_checkable
+class ActionSpace(Protocol):
+    """What an action is. `Labels` and `Numbers` are the library's own; one of yours is given as ``actions=``."""
+
+    @property
+    def labels(self) -> tuple[Label, ...]:
+        """The K actions; none where they cannot be listed."""
+        ...
+
+    @property
+    def span(self) -> tuple[float, float] | None:
+        """Smallest and largest action that is a number; None where there is no such thing."""
+        ...
+
+    @property
+    def finite(self) -> bool:
+        """Whether an action is one of K, each with a probability: whether actions can be listed, counted and merged."""
+        ...
+
+    @property
+    def numeric(self) -> bool:
+        """Whether the logged column is read as numbers."""
+        ...
+
+    @property
+    def why_not(self) -> str:
+        """Why what is said of each of K actions does not apply; empty where actions can be listed."""
+        ...
+
+    @property
+    def room(self) -> float:
+        """How far apart actions can be that a window around one of them may hold; 0: there are no windows."""
+        ...
+
+    def ends(self, center: Floats) -> tuple[Any, Any]:
+        """Where windows around some actions end, whatever their width."""
+        ...
+
+    def check_given(self, given: Mapping[str, Any]) -> None:
+        """Refuse arguments of a log that make no sense beside these actions; None stands for one left out."""
+        ...
+
+    # -- reading -------------------------------------------------------------------------------------------------
+
+    def read(self, logged: Logged) -> tuple[ActionSpace, Array]:
+        """The space of a log's actions, and what the log holds of each: codes, or numbers."""
+        ...
+
+    def scanned(self, values: Array, times: list[int], name: str) -> ActionSpace:
+        """The same from queries: distinct values and how often each occurs; of numbers the smallest and largest."""
+        ...
+
+    def encode(self, values: Array) -> Array:
+        """What a log holds of some logged values, the space being known."""
+        ...
+
+    def whole_columns(self, propensity: Any) -> list[str]:
+        """Columns of a whole logging distribution, in the order of the actions."""
+        ...
+
+    def whole(self, propensity: Array, n: int) -> Array:
+        """A whole logging distribution that was given as an array of several columns."""
+        ...
+
+    def logged_propensity(self, values: Any, action: Any, name: str) -> tuple[Any, Any]:
+        """Propensities of logged actions, checked, and the whole distribution; None where there is none."""
+        ...
+
+    def described(self, name: str) -> str:
+        """The actions in a few words; ``name`` is what the owner calls them."""
+        ...
+
+    @property
+    def propensities(self) -> str:
+        """What the logging policy's numbers are called: propensities, or densities."""
+        ...
+
+    # -- policies ------------------------------------------------------------------------------------------------
+
+    def is_one_policy(self, given: Any) -> bool:
+        """Whether a mapping is one policy, and not several by name."""
+        ...
+
+    def adapted(self, name: str, policy: Any, surface: Any) -> Any:
+        """A policy from whichever form it came in."""
+        ...
+
+    def resolve(self, name: str, policy: Any, log: Log) -> Any:
+        """The policy on the rows of a log: a `Target`."""
+        ...
+
+    # -- models and ratios ---------------------------------------------------------------------------------------
+
+    def ratio(self, asked: Any) -> Any:
+        """What ``ratio="exact"`` and ``"auto"`` stand for, where that is another ratio."""
+        ...
+
+    def estimators(self, of_units: tuple[str, ...]) -> tuple[str, ...]:
+        """The sensible estimators; ``of_units`` are those of the kind of unit."""
+        ...
+
+    def auto(self, of_units: Any) -> Any:
+        """What the estimator "auto" is here; ``of_units`` is what it is for the kind of unit."""
+        ...
+
+    def predict(self, *asked: Any) -> tuple[Floats, dict[str, Floats]]:
+        """Q at the logged actions and v of each target, from a fitted reward model."""
+        ...
+
+    def behavior_model(self, spec: Any) -> Any:
+        """What is fitted where π_b was not logged: a model of probabilities, or of densities."""
+        ...
+
+    def beside(self, log: Log) -> Any:
+        """Columns that reward models read of an action besides its name; None where there are none."""
+        ...
+
+    # -- checks --------------------------------------------------------------------------------------------------
+
+    def groups(self, action: Any) -> Ints:
+        """(n,) codes of groups of like actions."""
+        ...
+
+    def binned(self, log: Any) -> Any:
+        """The log with labels for actions, for checks that compare actions with each other."""
+        ...
+
+    def hashed(self, action: Any) -> Any:
+        """(n,) hash of each action, the same on every path."""
+        ...
+
+
+@runtime_checkable
+class UnitKind(Protocol):
+    """What a unit is: `Single`, `Episodes`, `Slots`, or your own.
+
+    Your own stands where the column of episodes is named, which it names itself:
+    ``Trajectories.from_frame(frame, episode=Visits(column="visit"), …)``.
+    """
+
+    name: str
+    unit: str  # one of them, in words
+    decision: str  # one decision of a unit, in words
+    argument: str  # what the models of the reward are called: reward_model or value_model
+    decides_once: bool  # whether a unit is one decision, whatever the log
+    leads_on: bool  # whether one decision leads to the next
+    shows_items: bool  # whether the decisions of a unit are items shown together
+    column: str | None  # of the units, where a kind is given in place of its name
+
+    def link(self, horizon: int) -> Link | None:
+        """Which decisions a reward answers to; None: all up to its own, and one leads to the next."""
+        ...
+
+    def check(self, question: Any) -> None:
+        """Refuse arguments of a question that make no sense for these units."""
+
+    def settings(self, log: Log, discount: float) -> dict[str, Any]:
+        """Which value the log speaks of, for the settings of a result."""
+        ...
+
+    def estimators(self, log: Log) -> tuple[str, ...]:
+        """Names of the estimators to use when none are asked for."""
+        ...
+
+    def auto(self, log: Log) -> Any:
+        """What the estimator "auto" is here; None: what it is for single decisions."""
+        ...
+
+    def value_model(self, log: Log) -> Any:
+        """The model of q where none is asked for; None where that is the reward model's business."""
+        ...
+
+    def behavior_model(self, log: Log, spec: Any) -> Any:
+        """The model of π_b where "auto", "shares" or none is asked for; None: that of single decisions."""
+        ...
+
+
+def own_kind(given: str | UnitKind) -> tuple[str, UnitKind | None]:
+    """The column of units, and the kind that was given in its place."""
+    if isinstance(given, str):
+        return given, None
+    if not isinstance(given, UnitKind) or given.column is None:
+        raise UsageError(f"the column of units must be named, or a kind of unit that names it. Got {given!r} instead.")
+    return given.column, given
+
+
+def unit_word(log: Any, *, plural: bool = False) -> str:
+    """The units of a log in words."""
+    return f"{log.unit_kind.unit}{'s' if plural else ''}"
+
+
+def decision_word(log: Any, *, plural: bool = False) -> str:
+    """The decisions of its units in words."""
+    return f"{log.unit_kind.decision}{'s' if plural else ''}"
+
+
+class HasKinds:
+    """What every log and scan says of its kinds."""
+
+    @property
+    def unit_kind(self) -> UnitKind:
+        """What a unit is, and what follows from it."""
+        own: Any = self
+        made: UnitKind = kind_called(own.kind)
+        return made
+
+    @property
+    def decides_once(self) -> bool:
+        """Whether a unit is one decision, whatever the log."""
+        return self.unit_kind.decides_once
+
+    @property
+    def leads_on(self) -> bool:
+        """Whether one decision leads to the next, as in episodes."""
+        return self.unit_kind.leads_on
+
+    @property
+    def shows_items(self) -> bool:
+        """Whether the decisions of a unit are items shown together, as in slates."""
+        return self.unit_kind.shows_items
+
+    @property
+    def is_continuous(self) -> bool:
+        """Whether actions are numbers, and propensities densities."""
+        own: Any = self
+        return not own.space.finite
+
+    @property
+    def action_range(self) -> tuple[float, float] | None:
+        """Range of actions that are numbers; None where they are labels."""
+        own: Any = self
+        span: tuple[float, float] | None = own.space.span
+        return span
+
+
+def space_of(actions: Any, action_kind: Any = "discrete") -> ActionSpace:
+    """The space that ``actions=`` and ``action_kind=`` stand for, before any row is read."""
+    if isinstance(actions, ActionSpace) and not isinstance(actions, type):
+        return actions
+    if action_kind not in {"discrete", "continuous"}:
+        raise UsageError(f"action_kind= must be 'discrete' or 'continuous'. Got {action_kind!r} instead.")
+    made: ActionSpace = kind_called(action_kind)(actions)
+    return made

@@ -1,0 +1,213 @@
+"""What a check is: a name, limits, the topic it belongs to, and what it looks at; and the one list of all checks.
+
+Each topic file declares its checks. `diagnose`, the table in the docs, the words of the report and the levels of
+findings are all read from `CHECKS`, and a check of your own (`register`) stands there beside those of the library.
+
+Many checks test that means are 0 where all is well. Such a check names columns g, one number per decision, with
+E[g] = 0; the largest of their z-scores, with skewness and clusters allowed for and adjusted for their number, is judged
+by its limits.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from offpolicy.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from offpolicy._arrays import Floats
+    from offpolicy.trust.finding import Finding
+    from offpolicy.trust.view import LogSide, View
+
+Level: TypeAlias = Literal["ok", "note", "caution", "alarm"]
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """Where a check turns from ok to caution to alarm.
+
+    Attributes
+    ----------
+    caution, alarm : float
+        Limits; the value itself may still be reached.
+    side : {"above", "below"}
+        On which side of the limits trouble lies.
+    remedy : str
+        What to do about it.
+    decides : bool
+        Whether an alarm alone means insufficient evidence: without overlap, or with a log that contradicts its own
+        propensities, no estimator and no interval can repair the number.
+    about_products : bool
+        Whether the check is about products of ratios over an episode, which says nothing of an estimator
+        that uses a ratio of marginals in their place.
+    advice : bool
+        Whether the check gives advice: between its limits it makes a note, which leaves a verdict alone.
+    false_alarms : float or None
+        Chance of a caution where nothing is wrong; None for a limit, which is no test.
+    about_marginals : bool
+        Whether it is about ratios of marginals, which says nothing of an estimator that multiplies ratios.
+    about_reach : bool
+        Whether it is about how little of the target the log holds, which makes a lower bound that holds at any
+        sample size lower, and not wrong.
+    """
+
+    caution: float
+    alarm: float
+    side: Literal["above", "below"]
+    remedy: str
+    decides: bool = False
+    about_products: bool = False
+    advice: bool = False
+    false_alarms: float | None = None
+    about_marginals: bool = False
+    about_reach: bool = False
+
+    def level(self, value: float) -> Level:
+        """Judge a value; what is not defined is not judged."""
+        if math.isnan(value):
+            return "ok"
+        sign = 1.0 if self.side == "above" else -1.0
+        if sign * value > sign * self.alarm:
+            return "alarm"
+        beyond: Level = "note" if self.advice else "caution"
+        return beyond if sign * value > sign * self.caution else "ok"
+
+
+@dataclass(frozen=True)
+class Topic:
+    """One question that checks ask: what to say where it raises something, and where all is well ("": nothing)."""
+
+    raised: str
+    well: str = ""
+
+
+@dataclass(frozen=True)
+class Moment:
+    """The column that is furthest from its expectation.
+
+    Attributes
+    ----------
+    label : any
+        Its name.
+    mean, z : float
+        Of the column.
+    value : float
+        |z| adjusted for the number of columns: what the limits judge.
+    fine : bool
+        Whether it is within the limits.
+    """
+
+    label: Any
+    mean: float
+    z: float
+    value: float
+    fine: bool
+
+
+def anywhere(_: Any) -> str:
+    """A check that can always be made."""
+    return ""
+
+
+def everywhere(_: Any) -> bool:
+    """A check that every log is asked."""
+    return True
+
+
+@dataclass(frozen=True)
+class Check:
+    """A check of policies on a log, or of the log itself.
+
+    Attributes
+    ----------
+    name : str
+        Under which ``ev.diagnostics`` has it.
+    limits : Threshold
+        When its value is worth a note, a caution or an alarm, whether an alarm decides, and what to do then.
+    columns : callable, optional
+        From a `View` to {label: (S,) array}, columns whose means should be 0.
+    sentence : callable, optional
+        From the `Moment` that is furthest off to what it means.
+    applies : callable
+        From a `View` (or `LogSide`) to why the check cannot be made there; "" where it can.
+    policy, log : callable, optional
+        In place of columns: from a `View` (`LogSide`) to a finding, where more than means of columns is looked at.
+    where : callable
+        From a `View` (or `LogSide`) to whether the check has anything to do with this kind of log at all.
+    singly : str
+        Why the check cannot be made of units with several decisions; "" where it can.
+    topic : Topic
+        The plain words of the report.
+    value : str
+        What its value is, for the table of checks.
+
+    Examples
+    --------
+    >>> import numpy as np, offpolicy as op
+    >>> check = Check(
+    ...     "mean_ratio", Threshold(3.3, 5.0, "above", "Check the propensities."),
+    ...     columns=lambda view: {"all": view.decisions.ratio - 1},
+    ...     sentence=lambda worst: f"the mean weight is {1 + worst.mean:.3g}.",
+    ... )
+    >>> _ = register(check)
+    >>> log = op.BanditLog.from_arrays(None, [0, 1] * 500, [0.0, 1.0] * 500, [0.5, 0.3] * 500)
+    >>> op.evaluate(log, "always:1", estimators=["IPW"]).diagnostics["mean_ratio"].level
+    'alarm'
+    >>> forget("mean_ratio")
+    """
+
+    name: str
+    limits: Threshold
+    columns: Callable[[View], Mapping[Any, Floats]] | None = None
+    sentence: Callable[[Moment], str] = str
+    applies: Callable[[Any], str] = anywhere
+    policy: Callable[[View], Finding] | None = None
+    log: Callable[[LogSide], Finding] | None = None
+    where: Callable[[Any], bool] = everywhere
+    singly: str = ""
+    topic: Topic = Topic("")
+    value: str = ""
+
+
+CHECKS: dict[str, Check] = {}
+OWN: set[str] = set()
+
+
+def declare(*checks: Check) -> None:
+    """Put checks of the library on the list, in order."""
+    CHECKS.update({check.name: check for check in checks})
+
+
+def register(check: Check) -> Check:
+    """Run a check of your own with every evaluation from now on."""
+    if check.name in CHECKS and CHECKS[check.name] is not check:
+        raise UsageError(f"a check is called {check.name!r} already. Choose another name.")
+    CHECKS[check.name] = check
+    OWN.add(check.name)
+    return check
+
+
+def forget(name: str) -> None:
+    """Take a check of your own back."""
+    if name not in OWN:
+        raise UsageError(f"no check of your own is called {name!r}.")
+    OWN.discard(name)
+    del CHECKS[name]
+
+
+# What several checks advise.
+PROPENSITIES = (
+    "Check that the propensity column is the probability of the logged action at the moment it was "
+    "logged, in (0, 1], not rounded and joined to the right rows."
+)
+FITTED = (
+    "The fitted π_b is off: try another behavior_model=, or give it the columns that the logging policy looked at; "
+    "propensities that are logged need no model."
+)
+OVERLAP = "Log with more exploration, or evaluate a policy closer to the logging one (a mixture)."
+WIDER = "Rewards depend on slots that interaction= leaves out: assume a wider one ('cascade' or 'full')."
+MODEL = "Try another model, more features, or leave the choice to 'auto'."

@@ -48,7 +48,7 @@ bench: $(VENV)/.bench
 # The short paper as a PDF, where pandoc and LaTeX are installed.
 paper:
 	@command -v pandoc >/dev/null || { echo "make paper needs pandoc (Debian: apt install pandoc)"; exit 1; }
-	@command -v xelatex >/dev/null || { echo "make paper needs xelatex (Debian: apt install texlive-xetex)"; exit 1; }
+	@command -v xelatex >/dev/null || { echo "make paper needs xelatex (Debian: apt install texlive-xetex texlive-latex-recommended texlive-fonts-recommended lmodern)"; exit 1; }
 	mkdir -p out
 	cd paper && pandoc paper.md --citeproc --bibliography paper.bib --pdf-engine xelatex --output ../out/paper.pdf
 	@echo "written: out/paper.pdf"

@@ -1,6 +1,7 @@
 """The scorer and the schema on lines written by hand."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -23,6 +24,15 @@ def test_errors_are_relative_to_the_best_and_the_best_stands_first():
     assert table["near"]["relative"] == 1.0
     assert table["far"]["relative"] == pytest.approx(2.0)
     assert table["far"]["rmse"] == pytest.approx(0.2)
+    assert table["far"]["relative_error"] == pytest.approx(0.0, abs=1e-9)
+
+
+def test_the_error_of_a_ratio_is_that_of_paired_logs():
+    """Squares 4 and 0 against 1 and 1: the ratio of means is 2, its root √2, with an error of half of √2 / √2."""
+    far = [line("far", i, estimate=3.0 if i % 2 else 1.0) for i in range(10)]
+    table = score(far + [line("near", i, estimate=2.0) for i in range(10)])["t"]
+    assert table["far"]["relative"] == pytest.approx(2**0.5)
+    assert table["far"]["relative_error"] == pytest.approx(0.5 * 2**-0.5 * 2 / 10**0.5)
 
 
 def test_nobody_gains_by_refusing_hard_logs():
@@ -129,7 +139,17 @@ def test_the_page_is_made_from_the_summary_alone(tmp_path):
     page = tmp_path / "docs" / "bench.md"
     write(json.loads(json.dumps(summary)), page, tmp_path / "docs" / "pictures")
     text = page.read_text(encoding="utf-8")
-    assert text.index("| a | 1.00") < text.index("| b | 3.00")
+    assert text.index("| a | 1.00 |") < text.index("| b | 3.00 ")
     assert "does not install" in text
     assert "a / b" in text
     assert {p.name for p in (tmp_path / "docs" / "pictures").iterdir()} == {"overall.svg", "t.svg", "broken.svg"}
+
+
+def test_every_figure_of_the_committed_page_is_in_the_committed_summary(tmp_path):
+    """docs/bench.md and its pictures are what the summary gives, to the letter."""
+    root = Path(__file__).parents[2]
+    summary = json.loads((root / "bench/results/summary.json").read_text(encoding="utf-8"))
+    write(summary, tmp_path / "bench.md", tmp_path / "pictures" / "bench")
+    assert (tmp_path / "bench.md").read_text("utf-8") == (root / "docs/bench.md").read_text("utf-8")
+    committed = {p.name: p.read_text("utf-8") for p in (root / "docs/pictures/bench").iterdir()}
+    assert {p.name: p.read_text("utf-8") for p in (tmp_path / "pictures/bench").iterdir()} == committed

@@ -15,6 +15,7 @@ DIGESTS = {
     "unknown-nonlinear": "9189e2b66cdf06ea",
     "adaptive": "3a2bdd1ccc78b0bc",
     "clusters": "da0369e859300030",
+    "difference": "e6022433d4b2afc2",
     "many-actions": "9149efee0ccb87ab",
     "slates": "ca90dee99f3a1784",
     "doses": "b4f242ef907e8711",

@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import Any
 
 DOORS = {
-    "scan of units": "offpolicy.engines.unit_scan:scan_units",
+    "scan of units": "offpolicy.engines.scan:scan_units",
     "report": "offpolicy.show.html:write",
     "json": "offpolicy.show.schema:dump",
     "rows": "offpolicy.show.tables:estimate_rows",

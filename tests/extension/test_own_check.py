@@ -1,10 +1,11 @@
-"""A check from outside: rewards of a device that are off from their predictions, on a frame and on a stream."""
+"""A check from outside: rewards of a device that are off from their predictions, wherever the rows are."""
 
 from __future__ import annotations
 
 import numpy as np
 import pandas as pd
 import pytest
+from extension.four_ways import WAYS, source
 from sklearn.linear_model import Ridge
 
 import offpolicy as op
@@ -31,7 +32,7 @@ CHECK = Check(
     ),
     applies=lambda view: "" if view.value_split else "no estimate needed a reward model.",
 )
-ROLES = {"context": ["x", "device"], "action": "a", "reward": "r", "propensity": "p"}
+ROLES = {"context": ["x", "device"], "action": "a", "reward": "r", "propensity": "p", "id": "i"}
 
 
 @pytest.fixture(autouse=True)
@@ -46,7 +47,7 @@ def frame(*, broken: bool, n: int = 6000) -> pd.DataFrame:
     device = rng.choice(["phone", "tablet", "desk"], n, p=[0.5, 0.1, 0.4])
     x, a = rng.normal(size=n), rng.integers(2, size=n)
     r = 0.5 * x + a + rng.normal(size=n) + 3.0 * broken * (device == "tablet")
-    return pd.DataFrame({"x": x, "device": device, "a": a, "r": r, "p": 0.5})
+    return pd.DataFrame({"i": np.arange(n), "x": x, "device": device, "a": a, "r": r, "p": 0.5})
 
 
 class Blind(Ridge):
@@ -59,28 +60,29 @@ class Blind(Ridge):
         return super().predict(np.asarray(X)[:, :1].astype(float))
 
 
-def on(path: str, df: pd.DataFrame, folder, **options) -> op.Evaluation:
-    if path == "frame":
-        log = op.BanditLog.from_frame(df, **ROLES)
-    else:
-        df.to_parquet(folder / "log.parquet")
-        log = op.scan(folder / "log.parquet", **ROLES, way="stream", chunk_rows=2000)
-    return op.evaluate(log, {"one": "always:1"}, **options)
+def on(way: str, df: pd.DataFrame, folder, **options) -> op.Evaluation:
+    """The evaluation of the rows, as a frame or wherever they are."""
+    if way == "frame":
+        return op.evaluate(op.BanditLog.from_frame(df, **ROLES), {"one": "always:1"}, **options)
+    rows, more = source(way, df, folder, __name__)
+    with op.scan(rows, **ROLES, **{**more, "chunk_rows": 2000}) as log:
+        ev = op.evaluate(log, {"one": "always:1"}, **options)
+        assert ev.diagnostics
+    return ev
 
 
-def test_it_finds_the_same_on_every_path(tmp_path):
-    found = [
-        on(path, frame(broken=True), tmp_path, reward_model=Blind()).diagnostics["one"][CHECK.name]
-        for path in ("frame", "stream")
-    ]
-    assert found[0].level == "alarm"
-    assert "rewards on tablet are off" in found[0].sentence
-    assert found[1].value == pytest.approx(found[0].value, rel=1e-9)
+@pytest.mark.parametrize("way", ["frame", *WAYS])
+def test_it_finds_the_same_wherever_the_rows_are(way, tmp_path):
+    whole = on("frame", frame(broken=True), tmp_path, reward_model=Blind()).diagnostics["one"][CHECK.name]
+    found = on(way, frame(broken=True), tmp_path, reward_model=Blind()).diagnostics["one"][CHECK.name]
+    assert found.level == "alarm"
+    assert "rewards on tablet are off" in found.sentence
+    assert found.value == pytest.approx(whole.value, rel=1e-9)
 
 
-@pytest.mark.parametrize("path", ["frame", "stream"])
-def test_its_alarm_decides(path, tmp_path):
-    ev = on(path, frame(broken=True), tmp_path, reward_model=Blind())
+@pytest.mark.parametrize("way", ["frame", "parquet"])
+def test_its_alarm_decides(way, tmp_path):
+    ev = on(way, frame(broken=True), tmp_path, reward_model=Blind())
     verdict = ev.verdict("one")
     assert verdict.level == "insufficient evidence"
     assert any(LIMITS.remedy in reason for reason in verdict.reasons)

@@ -69,7 +69,7 @@ def gate(data: bytes) -> None:
 def toml(data: bytes) -> None:
     """A run file."""
     from offpolicy.cli import runfile
-    from offpolicy.cli.parser import build_parser
+    from offpolicy.cli.commands import build_parser
 
     options = vars(build_parser().parse_args(["evaluate"]))
     _file(data, "run.toml", lambda path: runfile.apply(argparse.Namespace(**{**options, "config": str(path)})))

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from offpolicy.inference import condense
-from offpolicy.inference.intervals import cells, quadrature, resample
+from offpolicy.inference.intervals import cells, resample
+from offpolicy.inference.intervals import cells as quadrature
 from offpolicy.inference.intervals.cells import Scale, Table
 from offpolicy.inference.intervals.evidence import Evidence
 from offpolicy.inference.intervals.sample import Sample

@@ -11,8 +11,9 @@ from scipy import stats
 import offpolicy as op
 from offpolicy.errors import DataError
 from offpolicy.inference.figures import decimals, measured, percent, plain
-from offpolicy.inference.intervals import adaptive, likelihood, quadrature, resample, rules, tails, wald
+from offpolicy.inference.intervals import adaptive, likelihood, resample, rules, tails, wald
 from offpolicy.inference.intervals import betting as sequence
+from offpolicy.inference.intervals import cells as quadrature
 from offpolicy.inference.intervals import wald as ratio
 from offpolicy.inference.intervals.sample import Sample
 from offpolicy.inference.intervals.tails import Moments, Pool

@@ -10,7 +10,7 @@ import pytest
 
 import offpolicy as op
 from offpolicy.inference import reach
-from offpolicy.inference.intervals import quadrature
+from offpolicy.inference.intervals import cells as quadrature
 from offpolicy.logs.layout import Layout
 from offpolicy.scores import control_variates as cv
 from offpolicy.scores import formulas

@@ -11,10 +11,10 @@ from forms import said
 from scipy import stats
 
 from offpolicy.inference.confidence import is_plentiful
-from offpolicy.inference.estimate import Estimate, embedded
+from offpolicy.inference.estimate import Estimate
 from offpolicy.inference.expression import Difference, Multiple, Smoothed, is_same, joint_evidence, stretched
 from offpolicy.inference.intervals.sample import Interval
-from offpolicy.inference.score_table import Units
+from offpolicy.inference.score_table import Units, embedded
 
 RNG = np.random.default_rng(41)
 

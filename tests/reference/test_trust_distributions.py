@@ -13,7 +13,7 @@ import offpolicy as op
 from offpolicy.trust.balance import design_effects
 from offpolicy.trust.check import CHECKS, PROPENSITIES
 from offpolicy.trust.mismatch import distribution_sums, mismatch
-from offpolicy.trust.propensities import calibration, decimals, deterministic, rounded
+from offpolicy.trust.weights import calibration, decimals, deterministic, rounded
 
 EDGES = [0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9, 1.0]
 

@@ -10,7 +10,8 @@ import pytest
 from trust_logs import table
 
 import offpolicy as op
-from offpolicy.trust import propensities, rewards
+from offpolicy.trust import rewards
+from offpolicy.trust import weights as propensities
 from offpolicy.trust.hashes import column_hashes
 from offpolicy.trust.leaks import identifying, is_text, joined_levels, text_levels
 from offpolicy.trust.sums import log_sums

@@ -15,7 +15,7 @@ from offpolicy.models.fitting.encode import encode_table
 from offpolicy.models.rewards.auto import LinearReward
 from offpolicy.models.rewards.reward import RewardData
 from offpolicy.splits.hashing import drawn
-from offpolicy.trust import interaction, slots
+from offpolicy.trust import slots
 from offpolicy.trust.check import CHECKS, WIDER
 from offpolicy.trust.moments import mean_z
 from offpolicy.trust.view import View
@@ -193,7 +193,7 @@ def test_wider_interactions_by_a_loop(effect):
     whole, chain = w.prod(axis=1), w.cumprod(axis=1)
     gaps = {"full": ((whole[:, None] - w) * centered).sum(axis=1), "cascade": ((chain - w) * centered).sum(axis=1)}
     z = {name: mean_z(view.units.sample(gap), 0.0) for name, gap in gaps.items()}
-    found = interaction.finding(view)
+    found = slots.bias(view)
     assert found.details == {
         name: {"z": pytest.approx(z[name]), "difference": pytest.approx(gaps[name].mean())} for name in z
     }
@@ -207,22 +207,20 @@ def test_wider_interactions_by_a_loop(effect):
         f"weights of {words} move the estimate by {gaps[worst].mean():+.3g}, {value:.2g} standard errors of that: "
         f"{chance}"
     )
-    sizes = [interaction._size(view, logs) for logs in interaction.wider(view.decisions).values()]
+    sizes = [slots._size(view, logs) for logs in slots.wider(view.decisions).values()]
     assert sizes == pytest.approx([effective_size(chain[:, -1]), effective_size(whole)])
 
 
 def test_which_interactions_are_wider():
     view, *_ = seen(200, "cascade")
-    assert list(interaction.wider(view.decisions)) == ["full"]
-    assert interaction.finding(seen(200, "full")[0]).sentence == (
-        "rewards may depend on all slots: there is nothing wider."
-    )
-    few = interaction.finding(seen(90, "independent")[0])
+    assert list(slots.wider(view.decisions)) == ["full"]
+    assert slots.bias(seen(200, "full")[0]).sentence == ("rewards may depend on all slots: there is nothing wider.")
+    few = slots.bias(seen(90, "independent")[0])
     assert few.sentence == "too few slates follow the target over all slots to tell."
     gone = np.full(600, -np.inf)
-    assert interaction._size(view, gone) == 0.0
-    assert interaction._size(view, np.full(600, 701.0)) == 0.0
-    assert interaction._size(view, np.full(600, 300.0)) == pytest.approx(200.0)
+    assert slots._size(view, gone) == 0.0
+    assert slots._size(view, np.full(600, 701.0)) == 0.0
+    assert slots._size(view, np.full(600, 300.0)) == pytest.approx(200.0)
 
 
 def test_a_sum_over_slots_against_the_product():
@@ -235,5 +233,5 @@ def test_a_sum_over_slots_against_the_product():
     w = (np.array(policy)[frame["item"]] / frame["p"].to_numpy()).reshape(300, 3)
     reward = frame["r"].to_numpy().reshape(300, 3)[:, 0]
     expected = (w.prod(axis=1) - (1 + (w - 1).sum(axis=1))) * (reward - reward.mean())
-    assert list(interaction.wider(view.decisions)) == ["full"]
-    assert interaction.difference(view, interaction.wider(view.decisions)["full"]) == pytest.approx(expected)
+    assert list(slots.wider(view.decisions)) == ["full"]
+    assert slots.difference(view, slots.wider(view.decisions)["full"]) == pytest.approx(expected)

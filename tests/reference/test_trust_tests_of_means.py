@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy import stats
+from trust_episodes import Steps, view_of_steps
 
 from offpolicy.inference.intervals.sample import Sample
+from offpolicy.trust.check import Check, Threshold
+from offpolicy.trust.diagnose import found
 from offpolicy.trust.moments import (
     adjusted_z,
+    deficit_z,
     exceedances,
     first_largest,
+    furthest,
     mean_z,
     normal_from_student,
     same_but_rounding,
@@ -155,3 +161,28 @@ def test_nine_digits_of_the_range():
     zeros = np.zeros(2)
     assert same_but_rounding(zeros) is zeros
     assert len(same_but_rounding(np.empty(0))) == 0
+
+
+def test_the_furthest_counts_only_where_it_matters():
+    z = np.array([2.0, -5.0, 9.0, 4.0])
+    usable, counts = np.array([True, True, False, True]), np.array([True, False, True, True])
+    top = furthest(z, usable, counts)
+    assert (top.place, top.z, top.tests) == (3, 4.0, 3)
+    assert top.value == pytest.approx(adjusted_z(4.0, 3))
+    assert top.p == pytest.approx(min(1.0, 3 * 2 * stats.norm.sf(4.0)))
+    none = furthest(z, usable, np.zeros(4, dtype=bool))
+    assert (none.z, none.value, none.p) == (0.0, 0.0, 1.0)
+
+
+def test_a_deficit_is_less_of_a_surprise_than_an_excess():
+    z, second, third = np.array([-4.0, 4.0, -4.0, -np.inf]), np.array([1.0, 1.0, 0.0, 1.0]), np.full(4, 0.2)
+    assert deficit_z(z, third, second).tolist() == [symmetric(-4.0, 0.2), 4.0, -4.0, -np.inf]
+
+
+def test_a_check_says_where_it_cannot_be_made():
+    view = view_of_steps(Steps(3, 20))
+    own = Check("own", Threshold(3.3, 5.0, "above", "look."), columns=lambda v: {}, singly="single decisions only.")
+    assert found(own, view).sentence == "single decisions only."
+    assert found(replace(own, singly="", applies=lambda v: "not here."), view).sentence == "not here."
+    assert found(replace(own, singly=""), view).sentence == "there is nothing to compare."
+    assert found(replace(own, where=lambda v: False), view) is None

@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 
 from offpolicy.cli import main
-from offpolicy.cli.columns import ColumnFacts, facts_of
 from offpolicy.cli.guess import guess
+from offpolicy.cli.init import ColumnFacts, facts_of
 
 if TYPE_CHECKING:
     import pytest

@@ -14,8 +14,7 @@ import pandas as pd
 import pytest
 
 from offpolicy.cli import main
-from offpolicy.cli.terminal import PLAIN
-from offpolicy.cli.wording import in_flags
+from offpolicy.cli.terminal import PLAIN, in_flags
 from offpolicy.errors import did_you_mean
 
 ROLES = ["--context", "x", "--action", "ad", "--reward", "r"]

@@ -9,7 +9,7 @@ from scipy import stats
 import offpolicy as op
 from offpolicy.trust import check_log, sample_ratio
 from offpolicy.trust.hashes import column_hashes, joined
-from offpolicy.trust.propensities import decimals
+from offpolicy.trust.weights import decimals
 
 N = 4000
 

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import offpolicy as op
-from offpolicy.engines import packing
+from offpolicy.engines import compress as packing
 
 pytest.importorskip("duckdb")
 pytest.importorskip("ibis")

@@ -9,8 +9,7 @@ from scipy import stats
 
 from offpolicy import Estimate
 from offpolicy.errors import UsageError
-from offpolicy.inference.estimate import embedded
-from offpolicy.inference.score_table import Units
+from offpolicy.inference.score_table import Units, embedded
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.normal(1, 1, size=80), RNG.normal(0.5, 2, size=80)

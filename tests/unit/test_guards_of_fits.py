@@ -155,7 +155,7 @@ def test_weights_are_passed_where_they_are_not_uniform_only():
 def test_the_ids_of_clusters_are_sorted_once(monkeypatch):
     from offpolicy.inference.score_table import Units
 
-    units = Units(6, cluster=np.array([5, 3, 5, 1, 3, 1]))
+    units = Units(6, cluster=np.array([5, 3, 5, 1, 3, 1]) * 10**9)  # small ids are not sorted at all
     before, calls = np.unique, []
 
     def counted(values, *rest, **more):

@@ -10,8 +10,7 @@ import pytest
 from offpolicy._arrays import quantiles
 from offpolicy.inference.condense import condense, condense_evidence
 from offpolicy.inference.intervals import Evidence, Sample
-from offpolicy.inference.intervals.cells import Scale, Table, pointed
-from offpolicy.inference.intervals.quadrature import CellSums, lower_points, points, two_points
+from offpolicy.inference.intervals.cells import CellSums, Scale, Table, lower_points, pointed, points, two_points
 
 
 def cells(seed: int, rows: int = 400, number: int = 7):

@@ -8,6 +8,7 @@ from sklearn.linear_model import Ridge
 
 import offpolicy as op
 from offpolicy.errors import UsageError
+from offpolicy.evaluation import passes
 
 N = 200
 FITS = []
@@ -205,3 +206,27 @@ def test_ratios_of_marginals_are_given_as_ratio():
     given = ev.ask(ratio=np.ones(log.rows))
     assert np.isfinite(given["DRL"].value)
     assert op.evaluate(log, "uniform", estimators=["DRL"], ratio=op.models.MarginalRatio())["DRL"]
+
+
+def test_sums_of_the_checks_belong_to_the_log_and_are_made_once(frame, monkeypatch):
+    made = []
+
+    def counted(*arguments, **options):
+        made.append(arguments)
+        return own(*arguments, **options)
+
+    own = passes.log_sums
+    monkeypatch.setattr(passes, "log_sums", counted)
+    ev = asked(log_of(frame))
+    assert ev.diagnostics.rows()
+    assert ev.with_behavior("shares").diagnostics.rows()
+    assert ev.add({"other": op.policies.Fixed(0)}).diagnostics.rows()
+    assert len(made) == 1
+
+
+def test_what_is_lacking_is_neither_a_column_nor_a_sum(frame):
+    problem = asked(log_of(frame)).problem
+    (name,) = [name for name in problem.columns if name[0] == "pi_e"]
+    problem.sums("log")
+    unknown = ("pi_e", "nobody")
+    assert problem.columns.lacking([name, "log", unknown, unknown], problem.store.sums) == [unknown]

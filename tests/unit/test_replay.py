@@ -246,6 +246,21 @@ def test_other_libraries():
         assert ev[name, "DML"].value > ev.logged.value + 0.1, name
 
 
+def test_polars_frames_replay_like_pandas_ones():
+    polars = pytest.importorskip("polars")
+    rng = np.random.default_rng(3)
+    df = pd.DataFrame({"x": rng.normal(size=300), "who": rng.choice(["a", "b"], 300), "arm": rng.integers(2, size=300)})
+    df["r"], df["p"], df["day"] = (df["arm"] == (df["x"] > 0)) * 1.0, 0.5, np.arange(300) // 50
+    roles = {"context": ["x", "who"], "action": "arm", "reward": "r", "propensity": "p", "batch": "day"}
+    learners = {"linear": op.learners.LinUCB(), "refitted": op.learners.EpsilonGreedy()}
+    both = [
+        op.replay(op.BanditLog.from_frame(f, **roles), learners, estimators=["IPW"])
+        for f in (df, polars.from_pandas(df))
+    ]
+    for name in learners:
+        assert both[0][name, "IPW"].value == pytest.approx(both[1][name, "IPW"].value, rel=1e-12)
+
+
 def test_frames_with_text_and_eligible_actions():
     rng = np.random.default_rng(10)
     n = 400

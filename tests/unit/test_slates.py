@@ -12,7 +12,7 @@ import pytest
 import offpolicy as op
 from offpolicy.errors import DataError, PolicyError, UsageError
 from offpolicy.logs.interaction import Interaction
-from offpolicy.trust.interaction import settled
+from offpolicy.trust.slots import settled
 
 ITEMS = np.array(["a", "b", "c", "d"])
 ROLES = {
@@ -336,7 +336,7 @@ def test_rewards_that_depend_on_slots_left_out_are_noticed(below, interaction, w
 
 def test_the_difference_to_a_wider_interaction_is_the_plain_sum():
     """Σ_k (∏_j w_j − ∏_{j≤k} w_j) (R_k − r̄_k), without a model."""
-    from offpolicy.trust.interaction import difference, wider
+    from offpolicy.trust.slots import difference, wider
     from offpolicy.trust.view import View
 
     frame = interacting(60, 1, below=True)

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.linear_model import LinearRegression
 
 import offpolicy as op
 from offpolicy.errors import DataError, UsageError
@@ -347,3 +348,49 @@ def test_slates_by_spark_are_those_in_memory(session, tmp_path):
         np.testing.assert_allclose(spark.frame()[columns], memory.frame()[columns], rtol=1e-9)
         assert str(spark.diagnostics) == str(memory.diagnostics)
         assert spark.verdict().reasons == memory.verdict().reasons
+
+
+def lean(rows):
+    """A policy over two actions that looks at the context."""
+    high = 1 / (1 + np.exp(-rows["x"].to_numpy(dtype=float)))
+    return np.column_stack([1 - high, high])
+
+
+def steps_of(n, seed):
+    rng = np.random.default_rng(seed)
+    lengths = rng.integers(1, 5, n)
+    unit = np.repeat(np.arange(n), lengths)
+    step = np.arange(len(unit)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    frame = pd.DataFrame({"unit": [f"u{u:05d}" for u in unit], "step": step, "x": rng.normal(size=len(unit))})
+    frame["a"] = rng.integers(0, 2, len(unit))
+    frame["p"] = 0.5
+    frame["r"] = rng.normal(size=len(unit)) + frame["a"] * frame["x"]
+    frame["who"] = [f"w{u % 90}" for u in unit]
+    frame["group"] = frame["who"].str[-1]
+    return frame.sample(frac=1, random_state=seed)
+
+
+@pytest.mark.parametrize("fold", [None, "group"])
+@pytest.mark.parametrize("kind", ["episodes", "slates"])
+def test_units_are_predicted_by_the_executors(session, kind, fold):
+    frame = steps_of(400, 5)
+    shared = {"action": "a", "reward": "r", "propensity": "p", "cluster": "who", "fold": fold}
+    if kind == "episodes":
+        build, named = op.Trajectories, {"episode": "unit", "step": "step", "state": ["x"], "truncated": "end"}
+    else:
+        build, named = op.Slates, {"slate": "unit", "position": "step", "context": ["x"], "distinct": False}
+    settings = {"estimators": ["IPW", "DML", "DM"], "value_model": op.FittedQ(LinearRegression())}
+    here = op.evaluate(build.from_frame(frame, **named, **shared), {"lean": lean}, **settings)
+    assert len(frame) > 900
+    with build.scan(session.createDataFrame(frame), **named, **shared, way="stream", chunk_rows=150) as log:
+        ran = []
+        run = log.engine.run
+        log.engine.run = lambda *given: ran.append(given[2]) or run(*given)
+        there = op.evaluate(log, {"lean": lean}, **settings)
+        assert ran
+        assert set(ran) == {("unit", "step")}
+        for name in settings["estimators"]:
+            ours, theirs = here["lean", name], there["lean", name]
+            assert theirs.value == pytest.approx(ours.value, rel=1e-9)
+            assert theirs.std_error == pytest.approx(ours.std_error, rel=1e-9)
+            assert theirs.n == ours.n

@@ -14,8 +14,9 @@ import pytest
 
 import offpolicy as op
 from offpolicy.engines.duckdb import DuckDB
-from offpolicy.engines.roles import Roles, fold_columns, normalized
+from offpolicy.engines.table import fold_columns, normalized
 from offpolicy.errors import DataError
+from offpolicy.logs.roles import Roles
 from offpolicy.splits.folds import Plan
 from offpolicy.splits.hashing import hash_folds
 
@@ -91,7 +92,7 @@ def test_examples_of_bad_rows_compile_for_warehouses(monkeypatch):
 
 def test_bigquery_reads_a_digest_as_text():
     table = ibis.table({"user": "string", "arm": "string", "r": "int64"}, name="log")
-    roles = Roles((), "arm", "r", cluster="user")
+    roles = Roles.of("bandit", {"action": "arm", "reward": "r", "cluster": "user"})
     rows = normalized(table, roles, None, dialect="bigquery")
     sql = ibis.to_sql(rows.mutate(**fold_columns(rows, Plan.of(2))), dialect="bigquery")
     assert "to_hex(md5(" in sql.lower()
@@ -174,7 +175,7 @@ def test_folds_are_the_same_everywhere(table):
     for unit in ("key", "user"):
         expected = hash_folds(frame[unit].to_numpy(), 5, 7, repeat=1)
         for source in (table,):
-            roles = Roles((), "arm", "r", id=unit)
+            roles = Roles.of("bandit", {"action": "arm", "reward": "r", "id": unit})
             rows = normalized(source, roles, None)
             found = source.mutate(number=normalized_id(source, unit), fold=fold_of(source, unit)).execute()
             known = dict(zip(frame[unit], expected, strict=True))
@@ -183,7 +184,7 @@ def test_folds_are_the_same_everywhere(table):
 
 
 def normalized_id(source, unit):
-    from offpolicy.engines.roles import integer_id
+    from offpolicy.engines.table import integer_id
 
     return integer_id(source[unit], source)
 

@@ -9,13 +9,10 @@ import pytest
 FIGURES = {
     "scores.blend": {
         "LARGEST_SHARE": 0.1, "MEAN_WITHIN": 0.2, "BARELY": (8.0, 0.5, 0.5), "CONTRADICTED": 5.0, "NOISE": 1.0,
-    },
-    "scores.look_back": {
-        "FEWEST_EPISODES": 20.0, "ENOUGH_EPISODES": 100.0, "ENOUGH_SHARE": 0.1, "LARGEST_SHARE": 0.1,
+        "FEWEST_EPISODES": 20.0, "ENOUGH_EPISODES": 100.0, "ENOUGH_SHARE": 0.1,
         "LEFT_OVER": 0.05, "FEWEST_RUNNING": 50, "MOST_LOG": 200.0,
     },
-    "scores.missed": {"RULE_OF_THREE": 3.0},
-    "scores.magic": {"QUARTILE": 0.6744897501960817, "MOST_RETURNS": 30},
+    "scores.tuning": {"RULE_OF_THREE": 3.0, "QUARTILE": 0.6744897501960817, "MOST_RETURNS": 30},
     "scores.control_variates": {"UNITS_PER_COEFFICIENT": 50, "MOST_LEVERAGE": 1 - 1e-9, "MOST_SHARE": 0.5},
     "scores.decisions": {"LARGEST_LOG_WEIGHT": 700.0},
     "testing.checks": {"UNITS": 60, "CLOSE": 1e-9},
@@ -27,26 +24,25 @@ FIGURES = {
         "HALVED": {"corner": 2**-1.5, "jump": 2**-0.5},
     },
     "inference.condense": {"LIMIT": 65536, "MARGIN": 64, "SOME": 65536},
-    "inference.confidence": {"NEAR_ZERO": 10.0},
+    "inference.confidence": {"NEAR_ZERO": 10.0, "SMALLEST": 1e-12, "USUAL": 0.05, "NEAR": 1e-7},
     "inference.estimate": {"INTERIOR": 4 / 3, "EDGE": 2.0, "UNSEEN": 1.0},
-    "inference.inversion": {"SMALLEST": 1e-12, "USUAL": 0.05, "NEAR": 1e-7},
-    "inference.score_table": {"MOST_ROWS": 20_000_000, "SMALL": 100_000, "ROUNDING": 1e-12},
+    "inference.score_table": {"MOST_ROWS": 1_000_000, "SMALL": 100_000, "ROUNDING": 1e-12},
     "columns.store": {"LIMIT": 64_000_000},
     "inference.intervals.cells": {
-        "FINE": 4096, "COARSER": 5, "FEW": 16, "KINDS": 9, "POINTS": 4, "DENSE": 4194304,
+        "FINE": 4096, "COARSER": 5, "FEW": 16, "KINDS": 9, "POINTS": 4, "DENSE": 4194304, "BLOCK": 32768,
     },
-    "inference.intervals.quadrature": {"BLOCK": 32768},
-    "inference.intervals.evidence": {"NO_FOURTH_MOMENT": 0.25},
-    "inference.intervals.pool": {"NORMAL": 1.5957691216057308, "ROUNDING": 1e-9, "SMALLEST": 1e-50},
     "inference.intervals.resample": {"ONE_BY_ONE": 8192, "TAIL": 2048, "CHUNK": 2097152},
     "inference.intervals.rules": {
         "SMOOTH": 0.1, "LUMPY": 0.25, "DOMINATED": 0.5, "FEW_UNITS": 10, "MANY_UNITS": 200, "LEAST_OF_HEAVY": 0.95,
         "NORMAL_QUANTILE": 1.959964,
     },
     "inference.intervals.sample": {"ROUNDING": 64 * 2**-52},
-    "inference.intervals.sequence": {"DISTINCT": 20_000},
-    "inference.intervals.tails": {"LEVELS": 5, "HEAVY_TAIL": 0.7, "VISIBLE": 0.05},
-    "inference.intervals.joint_bets": {
+    "inference.intervals.tails": {
+        "LEVELS": 5, "HEAVY_TAIL": 0.7, "VISIBLE": 0.05, "NO_FOURTH_MOMENT": 0.25, "NORMAL": 1.5957691216057308,
+        "ROUNDING": 1e-9, "SMALLEST": 1e-50,
+    },
+    "inference.intervals.betting": {
+        "DISTINCT": 20_000,
         "STAKES": {0.25: 0.25, 1.0: 0.3, 4.0: 0.2, 16.0: 0.1, 64.0: 0.06, 256.0: 0.05, 1024.0: 0.04},
         "JOINT_STAKES": {0.25: 0.3, 1.0: 0.35, 4.0: 0.25, 16.0: 0.1}, "EXPECTED": (1 / 3, 2 / 3, 1.0),
         "MOST_LOST": 0.95,

@@ -124,7 +124,7 @@ def _task(name: str, task: Figures, folder: str) -> list[str]:
         rows = [
             (
                 entry,
-                _ratio(r["relative"]),
+                _ratio(r["relative"], r["relative_error"]),
                 _plain(r["rmse"]),
                 _coverage(r),
                 _ratio(r["width"]),
@@ -159,8 +159,12 @@ def _coverage(r: Figures) -> str:
     return f"{r['coverage']:.0%} ± {100 * r['coverage_error']:.0f} of {r['intervals']}"
 
 
-def _ratio(value: float | None) -> str:
-    return "–" if value is None else f"{value:.2f}" if value < 10 else f"{value:.0f}"
+def _ratio(value: float | None, error: float | None = None) -> str:
+    """To two digits, with its error where there is one: the best over itself has none."""
+    if value is None:
+        return "–"
+    digits = 2 if value < 10 else 0
+    return f"{value:.{digits}f}" + (f" ± {error:.{digits}f}" if error else "")
 
 
 def _plain(value: float | None) -> str:

@@ -45,8 +45,8 @@ def _score_task(entries: dict[str, list[Line]]) -> dict[str, dict[str, Any]]:
     table = {name: _own(rows) for name, rows in entries.items()}
     if all(row["truth"] is None for rows in entries.values() for row in rows):
         return dict(sorted(table.items(), key=lambda item: item[1]["answered"]))
-    _relate(entries, table, "rmse", "relative", _squared_error, lambda name: table[name]["rmse"] is not None, math.sqrt)
-    _relate(entries, table, "mean_width", "width", _width, lambda name: _holds(table[name]), float)
+    _relate(entries, table, "rmse", "relative", _squared_error, lambda name: table[name]["rmse"] is not None, 0.5)
+    _relate(entries, table, "mean_width", "width", _width, lambda name: _holds(table[name]), 1.0)
     return dict(sorted(table.items(), key=lambda item: _or_last(item[1]["relative"])))
 
 
@@ -76,7 +76,9 @@ def _own(rows: list[Line]) -> dict[str, Any]:
         "seconds": float(np.median(seconds)) if seconds else None,
         "peak_mb": max(peaks) if peaks else None,
         "relative": None,
+        "relative_error": None,
         "width": None,
+        "width_error": None,
     }
 
 
@@ -109,9 +111,12 @@ def _relate(
     name: str,
     figure: Callable[[Line], float | None],
     may_lead: Callable[[str], bool],
-    shape: Callable[[float], float],
+    power: float,
 ) -> None:
-    """Fill ``name``: the mean of a figure over the leader's, on the logs on which both have it."""
+    """Fill ``name``: the mean of a figure over the leader's, to a power, on the logs on which both have it.
+
+    ``name``_error is its standard error: that of a ratio of means over the same logs, the leader taken as known.
+    """
     found = {
         entry: {row["log"]: value for row in rows if (value := figure(row)) is not None}
         for entry, rows in entries.items()
@@ -123,9 +128,13 @@ def _relate(
     leader = min(leaders, key=lambda e: table[e][own])
     for entry, values in found.items():
         common = sorted(set(values) & set(found[leader]))
-        best = float(np.mean([found[leader][i] for i in common])) if common else 0.0
-        if best > 0 and len(common) >= min(FEWEST, most):
-            table[entry][name] = shape(float(np.mean([values[i] for i in common])) / best)
+        mine = np.array([values[i] for i in common])
+        best = np.array([found[leader][i] for i in common])
+        if len(common) >= min(FEWEST, most) and best.mean() > 0:
+            ratio = float(mine.mean() / best.mean())
+            noise = float((mine - ratio * best).std() / best.mean() / math.sqrt(len(common)))
+            table[entry][name] = ratio**power
+            table[entry][f"{name}_error"] = power * ratio ** (power - 1) * noise if ratio > 0 else 0.0
 
 
 def overall(table: dict[str, dict[str, dict[str, Any]]], refusals: set[str]) -> dict[str, dict[str, Any]]:

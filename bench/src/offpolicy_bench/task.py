@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import zlib
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +41,14 @@ FIELDS: dict[str, dict[str, str]] = {
         "batch": "(n,) the batch of a log whose policy learns; may be absent",
         "cluster": "(n,) the user behind the row; may be absent",
         "features": "(K, f) features of the actions; may be absent",
+    },
+    "difference": {
+        "context": "(n, d) what was known before the action",
+        "action": "(n,) code of the action taken",
+        "reward": "(n,) what it earned",
+        "target": "(n, K) π_e of a policy",
+        "baseline": "(n, K) π_e of another; asked for is the difference of their values",
+        "propensity": "(n,) π_b of the action taken",
     },
     "slate": {
         "context": "(n, d) what was known before the slate",
@@ -113,6 +122,10 @@ class Task:
 
     def log(self, size: str, index: int, data: Path | None) -> Drawn:
         """Log ``index`` of a size."""
+        return _kept(self, size, index, data) if self.data else self.drawn(size, index, data)
+
+    def drawn(self, size: str, index: int, data: Path | None) -> Drawn:
+        """The same, drawn anew."""
         rng = np.random.default_rng([zlib.crc32(self.name.encode()), SIZES.index(size), index])
         drawn = self.draw(self.rows[size], index, rng, Path() if data is None else data)
         unknown = set(drawn.arrays) - set(FIELDS[self.kind])
@@ -129,6 +142,12 @@ class Task:
             if hashlib.sha256(path.read_bytes()).hexdigest() != digest:
                 return f"{file} is not the file that the task was frozen with (SHA-256 differs)"
         return None
+
+
+@lru_cache(maxsize=160)
+def _kept(task: Task, size: str, index: int, data: Path | None) -> Drawn:
+    """Logs of public data train models first: entries that run in one command share them."""
+    return task.drawn(size, index, data)
 
 
 def digest(arrays: Arrays) -> str:

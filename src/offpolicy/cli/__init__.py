@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from offpolicy._threads import spin_briefly
 from offpolicy.cli import terminal
-from offpolicy.cli.parser import build_parser
-from offpolicy.cli.wording import in_flags
+from offpolicy.cli.commands import build_parser
+from offpolicy.cli.terminal import in_flags
 from offpolicy.errors import OffPolicyError, UsageError
 
 if TYPE_CHECKING:

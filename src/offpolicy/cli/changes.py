@@ -36,7 +36,7 @@ def apply(frame: Any, options: argparse.Namespace) -> Any:
         above = int((frame[column] > options.cap_reward).sum())
         frame = frame.assign(**{column: frame[column].clip(upper=options.cap_reward)})
         _say_capped(above, len(frame), options)
-    if getattr(options, "time", None):
+    if options.time:
         frame = _days(frame, options)
     return frame
 
@@ -160,9 +160,8 @@ def _is_number(word: str) -> bool:
 
 def _check_actions(frame: Any, options: argparse.Namespace) -> None:
     """Measured quantities are no labels: thousands of them mean that the column is another."""
-    action = getattr(options, "action", None)
-    continuous = getattr(options, "action_kind", None) == "continuous"
-    if action is None or action not in frame.columns or continuous:
+    action = options.action
+    if action not in frame.columns or options.action_kind == "continuous":
         return
     values = frame[action]
     if values.dtype.kind == "O" and len(values):
@@ -242,7 +241,7 @@ def apply_scan(log: LogScan, options: argparse.Namespace) -> Any:
         counts = log.engine.table(table.aggregate(above=(table[reward] > options.cap_reward).sum(), n=table.count()))
         _say_capped(int(counts["above"][0].as_py() or 0), int(counts["n"][0].as_py()), options)
         table = table.mutate(**{reward: table[reward].clip(upper=options.cap_reward)})
-    if getattr(options, "time", None):
+    if options.time:
         if options.time not in table.columns:
             raise DataError(
                 f"--time: the log has no column {options.time!r}.{did_you_mean(options.time, table.columns)}"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from offpolicy._output import written_whole
 from offpolicy.cli import logs, outputs, runfile, terminal
-from offpolicy.cli.arguments import READABLE, TRACES
+from offpolicy.cli.settings import READABLE, TRACES
 from offpolicy.errors import DataError, UsageError
 from offpolicy.logs.formats import read_dsjson, read_jsonl, read_router, write_dsjson, write_jsonl
 from offpolicy.logs.formats.lines import open_text
@@ -29,7 +29,7 @@ def run(options: argparse.Namespace) -> int:
     if options.source in READERS:
         return _to_table(options)
     if options.target in WRITERS:
-        log = logs.bandit_log(logs.frame_of(options), options)
+        log = logs.log_of(logs.frame_of(options), options)
         n = WRITERS[options.target](log, options.output)
         terminal.say(f"{n:,} lines written to {options.output}")
         return 0

@@ -1,62 +1,53 @@
-"""``offpolicy select`` and ``offpolicy learn``: which policy to adopt, and a better one from the log itself."""
+"""The commands that lead to a decision: ``select``, ``learn``, ``advise`` and ``replay``."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from offpolicy.cli import evaluating, logs, models, outputs, runfile, terminal
-from offpolicy.cli.wording import in_flags
+from offpolicy._output import write_text
+from offpolicy.cli import evaluate, logs, outputs, terminal
+from offpolicy.cli.settings import given
+from offpolicy.cli.terminal import in_flags
 from offpolicy.errors import UsageError
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Sequence
 
-    from offpolicy.evaluation.shown import Decision
     from offpolicy.logs.log import Log
 
-DONE, NOTHING_SHOWN = 0, 4
+DONE, NO_ANSWER = 0, 4
 
 
 def select(options: argparse.Namespace) -> int:
     """Print the choice and the bound of every policy; a choice of nothing is not green."""
-    from offpolicy._output import write_text
-    from offpolicy.cli.policies import parse_policies
     from offpolicy.decide.select import check_question
     from offpolicy.decide.select import select as choose
-    from offpolicy.evaluation.evaluate import evaluate
+    from offpolicy.evaluation.evaluate import evaluate as estimate
 
-    runfile.apply(options)
-    outputs.check(options)
-    asked: dict[str, Any] = {"rate": 0.05 if options.rate is None else options.rate, "method": options.method or "auto"}
+    outputs.prepare(options)
+    asked: dict[str, Any] = {"rate": 0.05, "method": "auto"} | given(options, "rate", "method")
     check_question(**asked)
     log = logs.open_log(options)
     metric = _metric(log, options)
-    settings = _given(options, "folds", "seed", "discount")
-    settings |= {"minimize": [metric]} if options.minimize else {}
-    ev = evaluate(
-        log,
-        parse_policies(options.policy, log, options.config),
-        estimators=options.estimator,
-        behavior_model=evaluating.behavior(log, options),
-        **settings,
-        **models.asked_for(log.kind, options),
-    )
+    settings = given(options, "folds", "seed", "discount") | ({"minimize": [metric]} if options.minimize else {})
+    policies = logs.parse_policies(options, log)
+    ev = estimate(log, policies, estimators=options.estimator, **settings, **logs.models(log, options))
     choice = choose(ev.metric(metric), **asked)
     if options.json:
         write_text(options.json, choice.to_json() + "\n")
-    _report(ev.metric(metric), choice, options)
+    if options.report:
+        ev.metric(metric).report(options.report, decision=choice)
     terminal.say(in_flags(str(choice)))
-    return NOTHING_SHOWN if choice.keeps_logging else DONE
+    return NO_ANSWER if choice.keeps_logging else DONE
 
 
 def learn(options: argparse.Namespace) -> int:
     """Learn a policy from the rows of a log, print it with its honest value, and write it where asked."""
-    from offpolicy._output import write_text
     from offpolicy.decide.learn import learn_policy
     from offpolicy.decide.policies import TreePolicy
 
-    runfile.apply(options)
-    outputs.check(options)
+    outputs.prepare(options)
     if options.learner == "boosted" and (options.json or options.sql):
         raise UsageError("--json and --sql write a tree; boosted regressions cannot be written so. Use --learner tree.")
     if options.episode:
@@ -67,16 +58,16 @@ def learn(options: argparse.Namespace) -> int:
         log,
         metric=metric,
         minimize=[metric] if options.minimize else False,
-        **_given(options, "learner", "objective", "max_depth", "min_rows", "folds", "seed"),
-        behavior_model=evaluating.behavior(log, options),
-        **models.asked_for(log.kind, options),
+        **given(options, "learner", "objective", "max_depth", "min_rows", "folds", "seed"),
+        **logs.models(log, options),
     )
     policy = learned.policy
     if isinstance(policy, TreePolicy):
         for path, text in ((options.json, policy.to_json), (options.sql, policy.to_sql)):
             if path:
                 write_text(path, text() + "\n")
-    _report(learned.evaluation, learned, options)
+    if options.report:
+        learned.evaluation.report(options.report, decision=learned)
     terminal.say(in_flags(str(learned)))
     return DONE
 
@@ -91,10 +82,66 @@ def _metric(log: Log, options: argparse.Namespace) -> str:
     return names[0] if options.metric is None else str(options.metric)
 
 
-def _given(options: argparse.Namespace, *names: str) -> dict[str, Any]:
-    return {name: value for name in names if (value := getattr(options, name)) is not None}
+def advise(options: argparse.Namespace) -> int:
+    """How much exploration, and how many rows, a wanted width takes; a log that does not answer is not green."""
+    from offpolicy.decide.advise import advise as advised
+
+    outputs.prepare(options)
+    asked = given(options, "width", "level", "folds", "seed", "discount")
+    if options.exploration is not None:
+        try:
+            asked["exploration"] = [float(word) for word in options.exploration]
+        except ValueError as error:
+            raise UsageError(f"--exploration {','.join(options.exploration)}: give shares such as 0.05,0.1.") from error
+    log = logs.open_log(options)
+    advice = advised(log, logs.parse_policies(options, log), **asked, **logs.models(log, options))
+    if options.json:
+        write_text(options.json, advice.to_json() + "\n")
+    terminal.say(in_flags(str(advice)))
+    return DONE if advice.answered else NO_ANSWER
 
 
-def _report(ev: Any, decision: Decision, options: argparse.Namespace) -> None:
-    if options.report:
-        ev.report(options.report, decision=decision)
+def replay(options: argparse.Namespace) -> int:
+    """Replay algorithms that learn, judge the gates, write, and print the answer with its learning curves."""
+    from offpolicy.decide.replay import replay as replayed
+    from offpolicy.trust.gate import worst
+    from offpolicy.trust.gate_text import expressions
+
+    outputs.prepare(options)
+    learners = _learners(options.learner)
+    level = 0.95 if options.level is None else options.level
+    log = logs.open_log(options)
+    gates = expressions(options.gate, list(learners), list(log.metrics))
+    settings = given(options, "method", "time", "metric", "accept", "seed", "minimize", "randomized")
+    blocks = int(options.blocks) if (options.blocks or "").isdigit() else options.blocks
+    asked = {"blocks": blocks, "estimators": options.estimator, **settings}
+    ev = replayed(log, learners, **asked, **logs.models(log, options))
+    judged = [ev.gate(gate, level=level) for gate in gates]
+    failures = outputs.write(ev, options, level, judged)
+    evaluate.show(ev, level, judged)
+    terminal.say()
+    curve = ev.learning_curve(level=level)
+    wide = curve.pivot_table(index="block", columns="policy", values="value", sort=False)
+    terminal.say(f"value by block, learned from the blocks before:\n{wide.to_string(float_format='%.4g')}")
+    for failure in failures:
+        terminal.complain(failure)
+    return worst([gate.exit_code for gate in judged]) if judged else int(bool(failures))
+
+
+def _learners(specs: Sequence[str] | None) -> dict[str, Any]:
+    """Learners by name: a word such as linucb, ``name=word``, or ``name=package.module:Learner``."""
+    from offpolicy.decide import online
+    from offpolicy.policies.words import imported
+
+    if not specs:
+        words = ", ".join(online.WORDS)
+        raise UsageError(f"which learner? Give --learner {words}, or name=package.module:Learner.")
+    found: dict[str, Any] = {}
+    for spec in specs:
+        name, separator, what = spec.partition("=")
+        what = what if separator else name
+        if name in found:
+            raise UsageError(f"--learner: the name {name!r} is used twice.")
+        made = imported(what, None) if ":" in what else online.named(what)  # type: ignore[arg-type]
+        found[name] = made() if isinstance(made, type) else made
+    return found

@@ -16,7 +16,7 @@ from offpolicy.cli.changes import positive
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
-    from offpolicy.cli.columns import ColumnFacts
+    from offpolicy.cli.init import ColumnFacts
 
 # Words of names that suggest a role, the likeliest first.
 NAMES: dict[str, tuple[str, ...]] = {
@@ -90,7 +90,7 @@ class Guess:
 def hinted(facts: ColumnFacts, role: str) -> float:
     """How strongly a name suggests a role: 2 for the likeliest word as the whole name, 0 for none.
 
-    >>> from offpolicy.cli.columns import ColumnFacts
+    >>> from offpolicy.cli.init import ColumnFacts
     >>> reward, clicks = ColumnFacts("reward", "whole", 9), ColumnFacts("n_clicks", "whole", 9)
     >>> hinted(reward, "reward") > hinted(clicks, "reward") > hinted(clicks, "action")
     True

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from offpolicy.cli import changes, terminal
 from offpolicy.cli.files import SUFFIXES, kind_of, read_table
+from offpolicy.cli.settings import given
 from offpolicy.engines.files import REMOTE, is_pattern, listed
 from offpolicy.errors import UsageError
 from offpolicy.logs.bandit import BanditLog
 from offpolicy.logs.formats.parquet import row_bytes
+from offpolicy.policies.surface import Surface
+from offpolicy.policies.words import names_module
 
 if TYPE_CHECKING:
     import argparse
@@ -20,16 +24,18 @@ if TYPE_CHECKING:
 
     from offpolicy.cli.files import Table
     from offpolicy.logs.formats.lines import Reading
+    from offpolicy.logs.log import Log, Scan
 
 BOOLEANS = {"True": True, "true": True, "1": True, "False": False, "false": False, "0": False}
 NAMES = {"i": "integers", "u": "integers", "f": "numbers", "b": "true and false"}
 # Columns that tell things apart.
-LABELS = ("action", "batch", "cluster", "id", "fold", "episode", "slate")
+LABELS = ("action", "batch", "cluster", "id", "episode", "slate")
 OF_SLATES = ("position", "interaction", "reward_of", "candidates")
 OF_EPISODES = ("step", "state", "terminated", "truncated", "horizon")
 IN_PART = ("proxies", "label_probability", "delay_time", "age", "window")  # rewards seen in part
 BANDIT = ("batch", "keep_probability", "id")  # columns of bandit logs only
 MOST_LINES = 10
+TREE_FILES = (".json",)
 NO_LOG = (
     "which log? Give a CSV, Parquet, JSON-lines or dsjson file (or `log = …` in the run file). "
     "To begin with one: offpolicy init LOG."
@@ -47,32 +53,27 @@ def open_log(options: argparse.Namespace) -> Any:
     if options.table:
         raise UsageError("--table is for a database file (.duckdb); this log is one table by itself.")
     table = table_of(options)
-    if options.episode:
-        return trajectories(changes.apply(table.frame, options), options)
-    if options.slate:
-        return slates(changes.apply(table.frame, options), options)
-    if table.reading is not None:
+    if table.reading is not None and not (options.episode or options.slate):
         return traced(table.reading, options)
-    return bandit_log(changes.apply(table.frame, options), options)
+    return log_of(changes.apply(table.frame, options), options)
 
 
 def traced(reading: Reading, options: argparse.Namespace) -> BanditLog:
     """A log that knows its own roles: dsjson or a trace; flags override them."""
     if outcome_of(options) is not None:
         raise UsageError("rewards seen in part are read from a table: convert the log to Parquet first.")
-    names = ("context", "action", "reward", "cluster", "weight", "eligible", *BANDIT)
-    given = {n: getattr(options, n) for n in names if getattr(options, n) is not None}
+    roles = given(options, "context", "action", "reward", "cluster", "weight", "eligible", *BANDIT)
     if options.propensity:
-        given["propensity"] = _propensity(options)
+        roles["propensity"] = _propensity(options)
     options.reward = options.reward or [reading.reward]
     frame = changes.apply(reading.frame, options)
     if options.batch is not None:  # a day, by now
-        given["batch"] = options.batch
+        roles["batch"] = options.batch
     if options.actions:
-        given["actions"] = _typed(options.actions, frame, given.get("action", "action"))
+        roles["actions"] = _typed(options.actions, frame, roles.get("action", "action"))
     for line in left_out(reading):
         terminal.complain(line)
-    log: BanditLog = replace(reading, frame=frame).log(**given)
+    log: BanditLog = replace(reading, frame=frame).log(**roles)
     return log
 
 
@@ -105,7 +106,7 @@ def check_flags(options: argparse.Namespace) -> None:
     else:
         wrong |= dict.fromkeys(OF_SLATES, "is for slates: name their column, --slate")
     for name, said in wrong.items():
-        if getattr(options, name, None):
+        if getattr(options, name):
             raise UsageError(f"--{name.replace('_', '-')} {said}.")
 
 
@@ -131,7 +132,7 @@ def _wants_engine(options: argparse.Namespace) -> bool:
 def scanned(options: argparse.Namespace) -> Any:
     """A log that an engine reads."""
     for flag in ("eligible", "candidates", "separator", "decimal", "train_before", *IN_PART):
-        if getattr(options, flag, None):
+        if getattr(options, flag):
             raise UsageError(f"--{flag.replace('_', '-')} is for a file that is read whole: leave out --engine.")
     log = _scan_of(options)
     log = changes.apply_scan(log, options)
@@ -144,33 +145,49 @@ def scanned(options: argparse.Namespace) -> Any:
 
 
 def _scan_of(options: argparse.Namespace) -> Any:
-    """Single decisions, or slates, behind an engine."""
-    shared = {
-        **_roles(options, None),
-        "context": options.context,
-        "table": options.table,
-        "engine": options.engine,
-        "memory_limit": options.memory_limit,
-        "network": bool(options.network),
-        "progress": _stages(),
-    }
-    if options.episode:
-        from offpolicy.logs.trajectories import Trajectories
+    """The log behind an engine."""
+    form = Form.of(options)
+    reading = {name: getattr(options, name) for name in ("table", "engine", "memory_limit")}
+    return form.scan(options.log, **form.roles, **reading, network=bool(options.network), progress=_stages())
 
-        shared["state"] = options.state or shared.pop("context")
-        shared.pop("context", None)
-        ends = {"terminated": options.terminated, "truncated": options.truncated or "raise"}
-        keys = {"episode": options.episode, "step": options.step, "horizon": options.horizon}
-        return Trajectories.scan(options.log, **keys, **ends, **shared)
-    if options.slate:
-        from offpolicy.logs.slates import Slates
 
-        given = {"interaction": options.interaction or "cascade", "reward_of": options.reward_of}
-        return Slates.scan(options.log, slate=options.slate, position=options.position, **given, **shared)
-    from offpolicy.engines.scan import scan
+@dataclass(frozen=True)
+class Form:
+    """What makes a log of the kind that flags speak of: from a frame, by an engine; its roles, and those of frames."""
 
-    own = {name: getattr(options, name) for name in BANDIT}
-    return scan(options.log, **own, action_kind=options.action_kind or "discrete", **shared)
+    from_frame: Callable[..., Any]
+    scan: Callable[..., Any]
+    roles: dict[str, Any]
+    of_frames: dict[str, Any]
+
+    @classmethod
+    def of(cls, options: argparse.Namespace, columns: Sequence[Any] = ()) -> Form:
+        """Single decisions, episodes or slates; ``columns`` are those of the frame."""
+        for flag in ("action", "reward"):
+            if getattr(options, flag) is None:
+                known = f" Columns: {', '.join(map(str, columns))}" if len(columns) else ""
+                raise UsageError(f"--{flag} is missing: which column holds it?{known}")
+
+        def named(*names: str) -> dict[str, Any]:
+            return {name: getattr(options, name) for name in names}
+
+        roles = {**named("action", "reward", "cluster", "weight"), "propensity": _propensity(options)}
+        if options.episode:
+            from offpolicy.logs.trajectories import Trajectories
+
+            ends = {"truncated": options.truncated or "raise", "state": options.state or options.context}
+            roles |= named("episode", "step", "terminated", "horizon") | ends
+            return cls(Trajectories.from_frame, Trajectories.scan, roles, {})
+        roles["context"] = options.context
+        if options.slate:
+            from offpolicy.logs.slates import Slates
+
+            roles |= named("slate", "position", "reward_of") | {"interaction": options.interaction or "cascade"}
+            return cls(Slates.from_frame, Slates.scan, roles, named("candidates"))
+        from offpolicy.engines.scan import scan
+
+        roles |= named(*BANDIT) | {"action_kind": options.action_kind or "discrete"}
+        return cls(BanditLog.from_frame, scan, roles, {**named("eligible"), "outcome": outcome_of(options)})
 
 
 def _stages() -> Any:
@@ -195,7 +212,7 @@ def table_of(options: argparse.Namespace) -> Table:
     if not options.log:
         raise UsageError(NO_LOG)
     are_labels = LABELS[1:] if options.action_kind == "continuous" else LABELS
-    labels = [v for name in are_labels if isinstance(v := getattr(options, name, None), str)]
+    labels = [v for name in are_labels if isinstance(v := getattr(options, name), str)]
     given = {"separator": options.separator, "decimal": options.decimal, "labels": labels}
     if not is_pattern(options.log):
         return read_table(options.log, **given)
@@ -210,76 +227,25 @@ def table_of(options: argparse.Namespace) -> Table:
     return replace(first, frame=pd.concat([first.frame, *rest], ignore_index=True))
 
 
-def trajectories(frame: Any, options: argparse.Namespace) -> Any:
-    """Episodes, one row per step."""
-    from offpolicy.logs.trajectories import Trajectories
-
-    return Trajectories.from_frame(
-        frame,
-        **_roles(options, frame),
-        episode=options.episode,
-        step=options.step,
-        state=options.state or options.context,
-        terminated=options.terminated,
-        truncated=options.truncated or "raise",
-        horizon=options.horizon,
-        actions=_typed(options.actions, frame, options.action),
-    )
-
-
-def slates(frame: Any, options: argparse.Namespace) -> Any:
-    """Slates, one row per slot."""
-    from offpolicy.logs.slates import Slates
-
-    return Slates.from_frame(
-        frame,
-        **_roles(options, frame),
-        slate=options.slate,
-        position=options.position,
-        context=options.context,
-        interaction=options.interaction or "cascade",
-        reward_of=options.reward_of,
-        candidates=options.candidates,
-        actions=_typed(options.actions, frame, options.action),
-    )
-
-
-def _roles(options: argparse.Namespace, frame: Any) -> dict[str, Any]:
-    """The columns that logs of every kind have, by their role."""
-    for flag in ("action", "reward"):
-        if getattr(options, flag) is None:
-            known = "" if frame is None else f" Columns: {', '.join(map(str, frame.columns))}"
-            raise UsageError(f"--{flag} is missing: which column holds it?{known}")
-    roles = {name: getattr(options, name) for name in ("action", "reward", "cluster", "weight")}
-    return {**roles, "propensity": _propensity(options)}
-
-
 def _propensity(options: argparse.Namespace) -> Any:
     """One column, or one for each action."""
     several = options.propensity
     return several[0] if isinstance(several, list) and len(several) == 1 else several
 
 
-def bandit_log(frame: Any, options: argparse.Namespace, actions: Sequence[Any] | None = None) -> BanditLog:
+def log_of(frame: Any, options: argparse.Namespace, actions: Sequence[Any] | None = None) -> Any:
     """Build the log from the flags; ``actions`` stand in for those of the flags."""
-    return BanditLog.from_frame(
-        frame,
-        **_roles(options, frame),
-        context=options.context,
-        **{name: getattr(options, name) for name in BANDIT},
-        actions=actions or _typed(options.actions, frame, options.action),
-        eligible=options.eligible,
-        action_kind=options.action_kind or "discrete",
-        outcome=outcome_of(options),
-    )
+    form = Form.of(options, frame.columns)
+    labels = actions or _typed(options.actions, frame, options.action)
+    return form.from_frame(frame, **form.roles, **form.of_frames, actions=labels)
 
 
 def outcome_of(options: argparse.Namespace) -> Any:
     """Why rewards are missing, as flags say it; None where they do not."""
-    given: dict[str, Any] = {name: getattr(options, name, None) for name in IN_PART}
+    given: dict[str, Any] = {name: getattr(options, name) for name in IN_PART}
     if not any(given.values()):
         return None
-    if getattr(options, "train_before", None):
+    if options.train_before:
         raise UsageError("--train-before fits on rewards that are all seen.")
     made: Any
     if given["delay_time"] or given["age"] or given["window"]:
@@ -324,3 +290,64 @@ def _as_kind(labels: list[str], kind: str, column: str) -> list[Any]:
         raise UsageError(
             f"--actions: {','.join(labels)} does not fit the column {column!r}, which holds {NAMES[kind]}."
         ) from error
+
+
+# -- models and policies ----------------------------------------------------------------------------------------------
+
+
+def models(log: Log | Scan, options: argparse.Namespace) -> dict[str, Any]:
+    """The models that were asked for, under the names `evaluate` gives them."""
+    own = log.unit_kind.argument
+    asked = given(options, "reward_model", "value_model")
+    for wrong, kind in (("reward_model", "bandit logs"), ("value_model", "trajectories")):
+        if wrong in asked and wrong != own and own not in asked:
+            raise UsageError(f"--{wrong.replace('_', '-')} is for {kind}.")
+    return {**given(options, own), "behavior_model": behavior(log, options)}
+
+
+def behavior(log: Log | Scan, options: argparse.Namespace) -> str | None:
+    """The behavior model that was asked for; None for the logged propensities."""
+    asked: str | None = options.behavior_model
+    if asked != "logged":
+        return asked
+    if not log.has_propensity:
+        raise UsageError("--behavior-model logged: the log has no propensities. Name them: --propensity.")
+    return None
+
+
+def parse_policies(options: argparse.Namespace, log: Log | Scan) -> dict[str, Any]:
+    """Resolve every ``--policy name=SPEC``; the words are those of `offpolicy.policies.words`.
+
+    A module that a policy names is looked for where modules are, then beside the run file, then here.
+    """
+    if not options.policy:
+        raise UsageError("which policy? Give --policy name=SPEC (see offpolicy evaluate --help).")
+    surface = Surface.of(log)
+    policies: dict[str, Any] = {}
+    for text in options.policy:
+        name, separator, spec = text.partition("=")
+        if not separator or not name.strip() or not spec.strip():  # a label keeps its blanks
+            raise UsageError(f"--policy {text!r}: write name=SPEC, for example new=recommended_ad.")
+        if not name.isprintable():
+            raise UsageError(f"--policy {text!r}: a name is plain text, without control characters.")
+        if name.strip() in policies:
+            raise UsageError(f"--policy: the name {name.strip()!r} is used twice.")
+        if names_module(spec, surface):
+            # None in these folders takes the place of one that is installed.
+            folders = [*([Path(options.config).resolve().parent] if options.config else []), Path.cwd()]
+            sys.path += [str(folder) for folder in folders if str(folder) not in sys.path]
+            importlib.invalidate_caches()
+        if spec.lower().endswith(TREE_FILES):
+            policies[name.strip()] = _tree(Path(spec))
+        else:
+            policies[name.strip()] = log.space.adapted(name.strip(), spec, surface)
+    return policies
+
+
+def _tree(path: Path) -> Any:
+    """A tree that `learn_policy` left as JSON."""
+    from offpolicy.decide.policies import TreePolicy
+
+    if not path.is_file():
+        raise UsageError(f"there is no file {str(path)!r} with a policy tree.")
+    return TreePolicy.from_json(path.read_text(encoding="utf-8"))

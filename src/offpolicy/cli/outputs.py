@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from offpolicy._output import OPEN_STREAM, write_text
+from offpolicy.cli import runfile, terminal
 from offpolicy.engines.files import REMOTE, matching
 from offpolicy.errors import OffPolicyError, UsageError
 
@@ -23,13 +24,19 @@ FILES = ("json", "report", "summary", "sql", "output")
 STEP_SUMMARY = "GITHUB_STEP_SUMMARY"  # CI systems name a file for each step's summary here
 
 
+def prepare(options: argparse.Namespace) -> None:
+    """What every command begins with: its run file, and whether what is asked for can be written."""
+    runfile.apply(options)
+    check(options)
+
+
 def check(options: argparse.Namespace) -> None:
     """Raise where a file that was asked for could not be written, has a wrong name, or is needed for something else."""
     taken = _inputs(options)
     if sys.stdout is not None and not sys.stdout.isatty():
         taken.append(("where standard output goes", sys.stdout))
     for flag in FILES:
-        path = getattr(options, flag, None)
+        path = getattr(options, flag)
         if not path or OPEN_STREAM.fullmatch(str(path)):
             continue
         shown = str(path) if flag == "output" else f"--{flag} {path}"
@@ -38,18 +45,17 @@ def check(options: argparse.Namespace) -> None:
             if _same_file(Path(path), other):
                 raise UsageError(f"{shown} is {what}: it would be written over. Name another file.")
         taken.append((f"also --{flag}", Path(path)))
-    report = getattr(options, "report", None)
-    if report and Path(report).suffix.lower() not in {".html", ".htm"}:
-        raise UsageError(f"--report {report}: name the file .html.")
+    if options.report and Path(options.report).suffix.lower() not in {".html", ".htm"}:
+        raise UsageError(f"--report {options.report}: name the file .html.")
 
 
 def _inputs(options: argparse.Namespace) -> list[tuple[str, Any]]:
     """The files that a command reads: the log's, the run file, and the policies' tables and trees."""
-    log, config = getattr(options, "log", None), getattr(options, "config", None)
+    log, config = options.log, options.config
     files: list[tuple[str, Any]] = [("the run file", Path(config))] if config else []
     if log and not REMOTE.match(log):
         files += [("a file of the log", Path(path)) for path in matching(log)]
-    specs = [text.partition("=")[2] for text in getattr(options, "policy", None) or ()]
+    specs = [text.partition("=")[2] for text in options.policy or ()]
     return files + [("a file of a policy", Path(spec)) for spec in specs if Path(spec).is_file()]
 
 
@@ -82,47 +88,32 @@ def write(ev: Evaluation, options: argparse.Namespace, level: float, gates: Sequ
     """Write what was asked for; returns what could not be written, so that no gate's code is lost."""
     from offpolicy.show.text import markdown
 
-    def text() -> str:
-        return markdown(
-            ev, level, gates, title=options.title, segments=options.segments, traffic=getattr(options, "traffic", None)
-        )
-
-    tasks: list[tuple[Any, Callable[[], object]]] = [
-        (
-            options.json,
-            lambda: ev.to_json(
-                options.json,
-                level=level,
-                gates=gates,
-                segments=options.segments,
-                traffic=getattr(options, "traffic", None),
-            ),
-        ),
-        (options.report, lambda: _report(ev, options, level, gates)),
-        (options.summary, lambda: write_text(options.summary, text())),
-        (os.environ.get(STEP_SUMMARY), lambda: _append(os.environ[STEP_SUMMARY], text())),
+    asked: dict[str, Any] = {"level": level, "gates": gates, "segments": options.segments, "traffic": options.traffic}
+    named = asked | {"title": options.title}
+    command = None if ev.origin is None else ev.origin.command
+    tasks: list[tuple[str | None, Callable[[str], object]]] = [
+        (options.json, lambda path: ev.to_json(path, **asked)),
+        (options.report, lambda path: ev.report(path, command=command, **named)),
+        (options.summary, lambda path: write_text(path, markdown(ev, **named))),
+        (os.environ.get(STEP_SUMMARY), lambda path: _append(path, markdown(ev, **named))),
     ]
     failures = []
     for path, task in tasks:
         try:
-            _ = task() if path else None
+            _ = task(path) if path else None
         except (OSError, OffPolicyError, ImportError) as error:
             failures.append(f"{path} could not be written: {error}")
     return failures
 
 
-def _report(ev: Evaluation, options: argparse.Namespace, level: float, gates: Sequence[GateResult]) -> None:
-    ev.report(
-        options.report,
-        level=level,
-        title=options.title,
-        segments=options.segments,
-        command=None if ev.origin is None else ev.origin.command,
-        gates=gates,
-        traffic=getattr(options, "traffic", None),
-    )
-
-
 def _append(path: str, text: str) -> None:
     with Path(path).open("a", encoding="utf-8") as file:
         file.write(f"{text}\n")
+
+
+def schema(_: argparse.Namespace) -> int:
+    """Print the JSON Schema of a result."""
+    from offpolicy.show.schema import published
+
+    terminal.say(published().rstrip())
+    return 0

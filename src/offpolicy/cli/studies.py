@@ -10,13 +10,14 @@ import sys
 from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Protocol
 
-from offpolicy.cli.arguments import Parser
+from offpolicy.cli.commands import Parser
 from offpolicy.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
     import argparse
 
 GROUP = "offpolicy.studies"
+COMMANDS = "offpolicy.commands"
 INSTALL = "Install the project's own from a checkout of its repository: pip install ./studies"
 
 
@@ -71,8 +72,21 @@ def run(options: argparse.Namespace) -> int:
     if name not in found:
         remedy = did_you_mean(name, found) if found else f" None is installed. {INSTALL}"
         raise UsageError(f"no study is called {name!r}.{remedy}")
-    study: Study = found[name].load()
-    parser = Parser(prog=f"offpolicy reproduce {name}", description=f"{study.help}.")
+    return _run(found[name].load(), f"offpolicy reproduce {name}", flags)
+
+
+def run_command(options: argparse.Namespace) -> int:
+    """Run a command that is a distribution of its own: an entry point of the group ``offpolicy.commands``."""
+    found = {entry.name: entry for entry in entry_points(group=COMMANDS)}
+    name = options.command
+    if name not in found:
+        remedy = f"Install it from a checkout of the repository: pip install ./{name}"
+        raise UsageError(f"`offpolicy {name}` is a distribution of its own, which is not installed. {remedy}")
+    return _run(found[name].load(), f"offpolicy {name}", ["--help"] if options.help else options.words)
+
+
+def _run(study: Study, prog: str, flags: list[str]) -> int:
+    parser = Parser(prog=prog, description=f"{study.help}.")
     study.add_arguments(parser)
     sys.stdout.write(study.run(parser.parse_args(flags)).rstrip("\n") + "\n")
     return 0

@@ -10,10 +10,12 @@ from __future__ import annotations
 import codecs
 import contextlib
 import os
+import re
 import sys
 from typing import TYPE_CHECKING, Any, Literal, TextIO, TypeAlias
 
 from offpolicy._visible import visible
+from offpolicy.cli.settings import SETTINGS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -101,3 +103,36 @@ def _mute() -> None:
     """Send what is left to flush nowhere, so that the interpreter does not fail on it at its end."""
     with contextlib.suppress(OSError, ValueError, AttributeError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+# -- the library's remedies in the words of the command line: ``cluster=`` becomes ``--cluster`` -----------------------
+
+FLAGS = {s.argument: f"--{s.name.replace('_', '-')}" for s in SETTINGS if s.argument}
+ARGUMENT = re.compile(
+    rf"(?<![\w.\-])(?P<name>{'|'.join(sorted(FLAGS, key=len, reverse=True))})="
+    r"(?P<value>\w+\([^()]*\)|'[^']*'|\"[^\"]*\"|[\w]+(?:\.\d+)?|…)?"
+)
+
+
+def in_flags(text: str) -> str:
+    """A sentence of the library for someone at the command line.
+
+    >>> in_flags("name the unit that repeats with cluster=.")
+    'name the unit that repeats with --cluster.'
+    >>> in_flags("context='age': the frame has no such column.")
+    "--context 'age': the frame has no such column."
+    >>> in_flags("say randomized=True if so")
+    'say --randomized if so'
+    >>> in_flags("smooth: behavior_model=Shares(smoothing=1).")
+    'smooth: behavior_model=Shares(smoothing=1) in Python.'
+    """
+
+    def flag(match: re.Match[str]) -> str:
+        value = match["value"] or ""
+        if value.endswith(")"):  # an object; the command line has no word for it
+            return f"{match[0]} in Python"
+        if value == "True":
+            value = ""
+        return f"{FLAGS[match['name']]}{' ' if value else ''}{value}"
+
+    return ARGUMENT.sub(flag, text)

@@ -112,16 +112,17 @@ def advise(
         )
     ev = evaluate(log, policies, **settings)
     n = float(ev.logged.sample().total)
-    is_single = ev.problem.log.decides_once
+    once = ev.problem.log.unit_kind.decides_once
     # A table of predictions stays what it is, however many rows there are.
     model: Any = settings.get("reward_model")
     learns = np.ndim(model) != 2
     advice = tuple(
-        _advice(ev, policy, width, level, (0.0, *shares) if is_single else (0.0,), learns=learns)
-        for policy in ev.policies
+        _advice(ev, policy, width, level, (0.0, *shares) if once else (0.0,), learns=learns) for policy in ev.policies
     )
-    random = randomness(ev) if is_single else None
-    return Advice(n, _unit(ev.problem.log), random, advice, _labels(ev, width, level))
+    random = randomness(ev) if once else None
+    unit = "rows" if once else unit_word(ev.problem.log, plural=True)
+    unit = "clusters" if ev.problem.log.has_clusters else unit
+    return Advice(n, unit, random, advice, _labels(ev, width, level))
 
 
 def _labels(ev: Evaluation, width: float | None, level: float) -> dict[str, Any]:
@@ -140,13 +141,6 @@ def _labels(ev: Evaluation, width: float | None, level: float) -> dict[str, Any]
     return plans
 
 
-def _unit(log: Log) -> str:
-    """What independent units are called here, in the plural."""
-    if log.has_clusters:
-        return "clusters"
-    return "rows" if log.decides_once else unit_word(log, plural=True)
-
-
 def _advice(
     ev: Evaluation, policy: str, width: float | None, level: float, shares: Sequence[float], *, learns: bool
 ) -> PolicyAdvice:
@@ -155,7 +149,7 @@ def _advice(
     answered = e.is_defined and verdict.level != "insufficient evidence"
     interval = e.interval(level) if answered else None
     n = float(ev.logged.sample().total)
-    view = None if not ev.problem.log.decides_once else view_of(ev, policy, whole=answered)
+    view = view_of(ev, policy, whole=answered) if ev.problem.log.unit_kind.decides_once else None
     z = float(special.ndtri(0.5 + level / 2))
     # A choice among estimators, or a mean of them, has a share of the doubly robust one that grows with the log.
     base = e if view is None else ev[policy, scored(ev.estimators).name]

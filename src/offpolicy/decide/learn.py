@@ -249,7 +249,7 @@ def _in_memory(log: BanditLog | LogScan, learner: Any) -> BanditLog:
     log = cast("BanditLog", log)
     if getattr(log, "kind", None) != "bandit" or not log.in_memory:
         raise UsageError("learn_policy needs a bandit log in memory: BanditLog.from_frame, or scan(…, way='rows').")
-    if log.is_continuous:
+    if not log.space.finite:
         raise UsageError(
             "learn_policy chooses among actions that are labels, and those of this log are numbers. Give groups of "
             "them as the action (prices by range), or see ev.value_curve()."

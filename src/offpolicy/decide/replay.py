@@ -26,6 +26,7 @@ from offpolicy.decide.online.own import as_array, fresh
 from offpolicy.decide.time_blocks import blocks_of, ordered
 from offpolicy.errors import UsageError
 from offpolicy.evaluation.evaluate import evaluate
+from offpolicy.evaluation.question import Asked
 from offpolicy.logs.outcome import need_seen
 from offpolicy.models.fitting.policy_fits import predictions_apart
 from offpolicy.policies.distribution import check_rows
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 Method = Literal["progressive", "rejection"]
 GROWTH = 1.2  # the reward model is fitted again when the past has grown by this factor
 FEWEST_STEPS = 30  # accepted rows below which a replay says nothing
+CURVE = ["policy", "block", "n", "value", "low", "high", "so_far", "so_far_low", "so_far_high"]
 AHEAD = 512  # most rows a learner is asked about before the next acceptance
 
 
@@ -150,7 +152,9 @@ def replay(
     ready = {name: fresh(each, log.actions) for name, each in named.items()}
     own = log if metric is None else log.with_reward(metric)
     need_seen(own, "replay")
-    seen = -own.reward if _is_minimized(log, metric, minimize) else own.reward
+    asked = Asked.of(log.metrics, minimize, reward_model, "reward_model")
+    lowest = minimize if isinstance(minimize, bool) else (metric or asked.names[0]) in asked.minimized
+    seen = -own.reward if lowest else own.reward
     scored = order[block[order] > 0]
     c = 1.0 if method == "progressive" else _acceptance(log, scored, accept)
     world = _World(log, np.asarray(seen, dtype=np.float64), block, order, scored)
@@ -164,7 +168,7 @@ def replay(
                 probabilities[name], accepted[name] = world.rejection(name, learner, c, rng, advance)
     predicted = {
         each: _past_predictions(log.with_reward(each), block, scored, model, seed)
-        for each, model in _models(reward_model, log).items()
+        for each, model in asked.models.items()
     }
     replayed = Replayed(
         method,
@@ -218,21 +222,10 @@ def learning_curve(ev: Evaluation, estimator: str | None = None, level: float = 
         for number, label in enumerate(made.blocks):
             here = Estimate.from_scores(psi[made.block == number])
             so_far = Estimate.from_scores(psi[made.block <= number])
-            own, past = here.interval(level), so_far.interval(level)
             rows.append(
-                {
-                    "policy": policy,
-                    "block": label,
-                    "n": here.n,
-                    "value": here.value,
-                    "low": own.low,
-                    "high": own.high,
-                    "so_far": so_far.value,
-                    "so_far_low": past.low,
-                    "so_far_high": past.high,
-                }
+                (policy, label, here.n, here.value, *here.interval(level), so_far.value, *so_far.interval(level))
             )
-    return pd.DataFrame(rows)
+    return pd.DataFrame(rows, columns=CURVE)
 
 
 @dataclass(frozen=True, eq=False)
@@ -321,7 +314,7 @@ def _named(learners: Any) -> dict[str, Any]:
 
 
 def _check_log(log: Log, method: str) -> None:
-    if not log.decides_once or log.is_continuous:
+    if not (log.unit_kind.decides_once and log.space.finite):
         raise UsageError(
             "replay() takes logs of single decisions whose actions are labels: learners choose among K actions."
         )
@@ -346,19 +339,6 @@ def _acceptance(log: Log, rows: Ints, accept: float | None) -> float:
     if isinstance(accept, bool) or not isinstance(accept, int | float) or not 0 < accept <= 1:
         raise UsageError(f"accept= must be a number in (0, 1]. Got {accept!r} instead.")
     return float(accept)
-
-
-def _is_minimized(log: Log, metric: str | None, minimize: Any) -> bool:
-    if isinstance(minimize, bool):
-        return minimize
-    name = metric if metric is not None else next(iter(log.metrics))
-    return name in ([minimize] if isinstance(minimize, str) else list(minimize))
-
-
-def _models(reward_model: Any, log: Log) -> dict[str, Any]:
-    names = list(log.metrics)
-    by_metric = isinstance(reward_model, Mapping)
-    return {name: reward_model.get(name) if by_metric else reward_model for name in names}
 
 
 def _past_predictions(log: Log, block: Ints, scored: Ints, model: Any, seed: int) -> Floats:

@@ -5,7 +5,7 @@ together. Policies whose bound is above 0 are shown to be better; of these the o
 (the promise holds for whichever), and where there is none the logging policy is kept. Where the rules of intervals find
 many units with balanced scores behind the difference, the bound is the lower end of its own interval. Elsewhere, with
 logged propensities and independent units, it needs no large sample: a bet on w − 1 and r, paired row by row, where r is
-the reward scaled by its range (of the logged ones, where none is declared); see `inference.intervals.joint_bets`. Where
+the reward scaled by its range (of the logged ones, where none is declared); see `inference.intervals.betting`. Where
 propensities are estimated, or units are clusters or carry weights, it is the end of the interval whatever made that.
 """
 
@@ -249,7 +249,7 @@ def _is_sound(ev: Evaluation, policy: str, estimator: str, *, by_interval: bool)
 def _is_exact(ev: Evaluation, e: Estimate) -> bool:
     """Whether weights are known, not estimated, and units are independent and alike."""
     problem = ev.problem
-    return problem.log.decides_once and problem.weights_known and e.known() is not None
+    return problem.log.unit_kind.decides_once and problem.weights_known and e.known() is not None
 
 
 def _bound(evidence: Any, rate: float, method: str, sign: float, *, less_logged: bool) -> tuple[float, str]:

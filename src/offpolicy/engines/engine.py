@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import hashlib
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from offpolicy._workspace import Workspace
 from offpolicy.errors import DataError, OffPolicyError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from offpolicy.engines.files import Fingerprint
+
+    Work: TypeAlias = Callable[[Iterator[Any], int], Iterator[Any]]
 
 BATCH_ROWS = 250_000
 
@@ -70,8 +72,12 @@ class Engine(Protocol):
         """Remember what the files behind a table are now, so that a change between two passes is found."""
         ...
 
-    def run(self, expression: Any, work: Callable[[Iterator[Any]], Iterator[Any]], unit: str | None) -> Iterator[Any]:
-        """What ``work`` makes of the batches of each part of the result, in order; a part holds whole units."""
+    def run(self, expression: Any, work: Work, keys: Sequence[str], rows: int) -> Iterator[Any]:
+        """What ``work`` makes of the batches of each part of the result, in order.
+
+        Where there are ``keys``, rows come in their order, and those that agree in the first key stay in one part;
+        ``work`` is told how many values of that key came before. ``rows`` is the size of a batch, about.
+        """
         ...
 
     def rest(self) -> None:
@@ -104,10 +110,10 @@ class Here:
         if self.fingerprint is not None:
             self.fingerprint.check(tails=tails)
 
-    def run(self, expression: Any, work: Callable[[Iterator[Any]], Iterator[Any]], unit: str | None) -> Iterator[Any]:
+    def run(self, expression: Any, work: Work, keys: Sequence[str], rows: int) -> Iterator[Any]:
         """What ``work`` makes of all rows."""
         own: Any = self
-        return work(own.batches(expression))
+        return work(own.batches(expression.order_by(list(keys)) if keys else expression, rows), 0)
 
     def rest(self) -> None:
         """Nothing to give back."""

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from offpolicy.engines.codes import codes_of
-from offpolicy.logs.actions import label_array
-from offpolicy.logs.bandit import BanditLog, Names, name_of
+from offpolicy._arrays import is_constant, places
+from offpolicy.errors import DataError
+from offpolicy.logs.actions import encode, label_array
+from offpolicy.logs.bandit import BanditLog
 from offpolicy.logs.frame import Context
+from offpolicy.logs.reader import names_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
-    from offpolicy._arrays import Floats
-    from offpolicy.engines.roles import Roles
+    from offpolicy._arrays import Floats, Ints
     from offpolicy.logs.action_features import ActionFeatures
     from offpolicy.logs.kinds import ActionSpace
+    from offpolicy.logs.roles import Roles
+
 
 LARGEST = 2**63 - 1
 
@@ -145,8 +148,99 @@ def distribution_of(roles: Roles, column: Callable[[str], Floats | None]) -> Flo
     return np.column_stack([p for p in columns if p is not None])
 
 
-def names_of(roles: Roles) -> Names:
-    """What the owner calls the parts of the log."""
-    propensity = roles.propensity if isinstance(roles.propensity, str) else "propensity"
-    propensity = name_of(roles.distribution) or propensity
-    return Names(roles.action, roles.reward, propensity, roles.batch or "batch", roles.cluster or "cluster")
+def numbers(table: Any, name: str) -> Floats:
+    """A column as float64."""
+    return np.asarray(table[name].to_numpy(), dtype=np.float64)
+
+
+def codes_of(table: Any, name: str) -> tuple[tuple[Any, ...], Ints]:
+    """Sorted labels of a column and the position of each entry among them; missing ones come last."""
+    import pyarrow as pa
+
+    column = table[name].combine_chunks()
+    if pa.types.is_nested(column.type):
+        raise DataError(
+            f"column {name!r} holds {column.type}, of which no value can be a label. A label is text or a number; join "
+            "the parts into one text."
+        )
+    if (small := _small_integers(column)) is not None:
+        return small
+    encoded = column.dictionary_encode()
+    distinct = encoded.dictionary
+    labels: tuple[Any, ...]
+    if distinct.type in _number_types():
+        values = distinct.to_numpy(zero_copy_only=False)
+        order = np.argsort(values)
+        rank = np.empty(len(values), dtype=np.int64)
+        rank[order] = np.arange(len(values))
+        labels = tuple(values[order].tolist())
+    else:
+        objects = np.empty(len(distinct), dtype=object)
+        objects[:] = distinct.to_pylist()
+        labels, rank = encode(objects, None, name)
+    if column.null_count:
+        labels, rank = (*labels, None), np.append(rank, len(labels))
+    indices = encoded.indices.fill_null(len(distinct)) if column.null_count else encoded.indices
+    index = indices.to_numpy(zero_copy_only=False)
+    return labels, rank[index]
+
+
+def _small_integers(column: Any) -> tuple[tuple[Any, ...], Ints] | None:
+    """The same for integers of a narrow range, by marking those that occur."""
+    import pyarrow as pa
+
+    if not pa.types.is_integer(column.type) or column.null_count or len(column) == 0:
+        return None
+    values = column.to_numpy(zero_copy_only=False)
+    low, high = int(values.min()), int(values.max())
+    if high - low >= len(values) or high >= 2**62:
+        return None
+    present, place = places(values.astype(np.int64) - low, high - low + 1)
+    return tuple((present + low).tolist()), place
+
+
+def _number_types() -> set[Any]:
+    import pyarrow as pa
+
+    return {pa.float64(), pa.float32(), pa.int64(), pa.int32(), pa.int16(), pa.int8()}
+
+
+def joined(blocks: Iterable[BanditLog]) -> BanditLog:
+    """One log of the rows of several, which share actions, batches and levels."""
+    parts = list(blocks)
+    first = parts[0]
+    if len(parts) == 1:
+        return first
+
+    def column(name: str, axis: int = 0) -> Any:
+        if getattr(first, name) is None or is_constant(getattr(first, name)):
+            return None
+        return np.concatenate([getattr(part, name) for part in parts], axis=axis)
+
+    table: Any
+    if first.context.is_frame:
+        import pandas as pd
+
+        table = pd.concat([part.context.table for part in parts], ignore_index=True)
+    else:
+        table = np.concatenate([part.context.table for part in parts])
+    source = None
+    if first.source is not None:
+        import pandas as pd
+
+        source = pd.concat([part.source for part in parts], ignore_index=True)
+    return replace(
+        first,
+        context=Context(table, None, first.context.names, first.context.levels),
+        action=column("action"),
+        reward=column("reward"),
+        further={name: np.concatenate([part.further[name] for part in parts]) for name in first.further},
+        propensity=column("propensity"),
+        batch=column("batch"),
+        cluster=column("cluster"),
+        weight=column("weight"),
+        count=column("count"),
+        fold=column("fold", 1),
+        unit=np.concatenate([part.units for part in parts]),
+        source=source,
+    )

@@ -1,103 +1,96 @@
-"""`scan`: a log that stays where it is, and the choice of how much of it to bring over."""
+"""Scans: a log of any layout that stays where it is, and the doors to it."""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
 
 from offpolicy._arguments import checks_arguments
 from offpolicy._visible import printable
-from offpolicy.engines.codes import codes_of
-from offpolicy.engines.compress import TooManyCellsError, compress
-from offpolicy.engines.outcome_rows import read_rows
-from offpolicy.engines.reading import MAX_CELLS, MAX_ROWS, Progress, Reading, signature
-from offpolicy.engines.roles import Roles, normalized
-from offpolicy.engines.rows import Schema
-from offpolicy.engines.scanned import Scanned
-from offpolicy.engines.stream import StreamedLog
-from offpolicy.engines.validate import Facts, facts
-from offpolicy.errors import UsageError
+from offpolicy.engines.layouts import LAYOUTS, Single
+from offpolicy.engines.reading import Reading, signature
+from offpolicy.engines.rows import codes_of
+from offpolicy.errors import UsageError, check_choice
 from offpolicy.logs.action_features import check_feature_columns, column_names, of_columns, of_table
 from offpolicy.logs.frame import Columns
-from offpolicy.logs.kinds import space_of
-from offpolicy.logs.metrics import reward_names
+from offpolicy.logs.kinds import HasKinds, space_of
+from offpolicy.logs.roles import ROLES, SINGLE, Roles
 from offpolicy.splits.folds import Plan, check_enough
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from offpolicy.engines.engine import Engine
+    from offpolicy.engines.facts import Facts
+    from offpolicy.engines.layouts import Scanned
     from offpolicy.logs.action_features import ActionFeatures
     from offpolicy.logs.actions import Label
     from offpolicy.logs.bandit import BanditLog
     from offpolicy.logs.continuous import ActionKind
-    from offpolicy.logs.kinds import ActionSpace
+    from offpolicy.logs.kinds import ActionSpace, UnitKind
 
 Way: TypeAlias = Literal["auto", "rows", "cells", "stream"]
-WAYS = ("auto", "rows", "cells", "stream")
-COARSE = 0.1  # share of distinct values up to which a column is worth compressing
-MAX_LEVELS = 1_000_000
-
-
-@dataclass(frozen=True)
-class Limits:
-    """How much may be held in memory at once, and how many rows a chunk has."""
-
-    rows: int = MAX_ROWS
-    cells: int = MAX_CELLS
-    chunk: int = 250_000
-    fit_rows: int = 2_000_000
 
 
 @dataclass(frozen=True, eq=False)
-class LogScan(Scanned):
-    """A log behind a query engine. Build it with `offpolicy.scan` and give it to `evaluate`.
+class LogScan(HasKinds):
+    """A log behind a query engine. Build it with `offpolicy.scan`, `Trajectories.scan` or `Slates.scan`.
 
     Nothing is read until it is checked or evaluated. Use it as a context manager, or call `close`, to
     remove temporary files at once instead of when it goes out of use.
     """
 
+    layout: Scanned
     engine: Engine
     table: Any
     roles: Roles
-    way: Way
-    limits: Limits
-    progress: Progress | None
+    way: str
+    reading: Reading
     described: str
-    kept: dict[str, Any] = field(default_factory=dict, repr=False)
     given_features: Any = field(default=None, repr=False)
 
-    kind: ClassVar[str] = "bandit"
     in_memory: ClassVar[bool] = False
+
+    @property
+    def kind(self) -> str:
+        """What a unit is."""
+        return self.roles.layout
+
+    @property
+    def unit_kind(self) -> UnitKind:
+        """What a unit is, and what follows from it."""
+        return super().unit_kind if self.roles.own_kind is None else self.roles.own_kind
 
     @printable
     def __repr__(self) -> str:
         roles = self.roles
+        unit = "" if roles.unit is None else f"{roles.word('unit')} {roles.unit!r}, "
         return (
-            f"LogScan({self.engine.name}: {self.described}, context {list(roles.context)}, "
-            f"action {roles.action!r}, reward {', '.join(map(repr, roles.rewards))})"
+            f"{self.layout.title}Scan({self.engine.name}: {self.described}, {unit}{roles.word('context')} "
+            f"{list(roles.context)}, action {roles.action!r}, reward {', '.join(map(repr, roles.rewards))})"
         )
 
     @cached_property
     def facts(self) -> Facts:
-        """Number of rows, actions and distinct values; made by checking every row once."""
+        """Numbers of rows and units, and the actions; rows of single decisions are all checked for it."""
         self.report("check", 0.0)
-        found = facts(self.engine, self.table, self.roles)
+        found = self.layout.facts(self)
         self.report("check", 1.0)
         return found
 
-    def check(self) -> LogScan:
-        """Check every row now, by queries; raises `DataError` with counts and examples of bad rows."""
+    def check(self) -> Self:
+        """Check the log now, by queries; raises `DataError` with counts and examples of bad rows."""
         _ = self.facts
         return self
 
     def up_to(self, steps: int) -> LogScan:
-        """Refused: a unit is one decision."""
-        raise UsageError("horizon= is for trajectories; a bandit log has one decision per unit.")
+        """The same log for the value of up to ``steps`` steps; where a unit has no steps it is refused."""
+        return replace(self, layout=self.layout.up_to(steps))
 
     @property
     def has_propensity(self) -> bool:
@@ -106,13 +99,22 @@ class LogScan(Scanned):
 
     @property
     def n(self) -> int:
-        """Rows."""
+        """Units."""
         return self.facts.n
 
     @property
     def actions(self) -> tuple[Label, ...]:
         """The K actions."""
         return self.facts.labels
+
+    @property
+    def space(self) -> ActionSpace:
+        """What an action is; its facts are known once the log has been looked at."""
+        return self.facts.space
+
+    def with_actions(self, labels: tuple[Label, ...]) -> LogScan:
+        """The same log with its actions listed."""
+        return replace(self, roles=replace(self.roles, space=space_of(labels)))
 
     @cached_property
     def action_features(self) -> ActionFeatures | None:
@@ -129,15 +131,6 @@ class LogScan(Scanned):
         codes = np.array([place[label] for label in labels], dtype=np.int64)[code]
         columns = {name: Columns(rows).values(name) for name in names}
         return of_columns(columns, self.actions, codes, self.roles.action, numbered=False)
-
-    @property
-    def space(self) -> ActionSpace:
-        """What an action is; its facts are known once every row has been checked."""
-        return self.facts.space
-
-    def with_actions(self, labels: tuple[Label, ...]) -> LogScan:
-        """The same log with its actions listed."""
-        return replace(self, roles=replace(self.roles, space=space_of(labels)))
 
     def action_at(self, place: int) -> float:
         """The logged action, a number, that ``place`` others come before in order; found by the engine."""
@@ -161,109 +154,80 @@ class LogScan(Scanned):
 
     def compress(self, folds: int = 2, *, seed: int = 0) -> BanditLog:
         """The log as weighted cells in memory: a `BanditLog` with counts and fold labels."""
-        if not self.roles.space.finite:
-            raise UsageError("actions that are numbers seldom repeat: there are no cells to count.")
-        return self._cells(Plan.of(folds, 1, seed), ())
+        return self.layout.cells(self, Plan.of(folds, 1, seed), ())
 
-    def whole(self) -> BanditLog:
-        """All of it in memory, as weighted cells, on which the checks of a log run."""
-        return self.compress()
+    def whole(self) -> Any:
+        """All of it in memory, as weighted cells or rows, on which the checks of a log run."""
+        return self.layout.whole(self)
 
-    def read(self) -> BanditLog:
+    def read(self) -> Any:
         """All rows in memory, for what needs them there; refused where they are too many."""
-        if self.n > self.limits.rows:
+        if self.facts.rows > self.reading.max_rows:
             raise UsageError(
-                f"the log has {self.n:,} rows, more than are read into memory (max_rows={self.limits.rows:,}). "
-                "Scan a sample of it."
+                f"the log has {self.facts.rows:,} rows, more than are read into memory "
+                f"(max_rows={self.reading.max_rows:,}). Scan a sample of it."
             )
-        return self._rows(StreamedLog(self, self._schema(())))
+        return self.layout.rows(self, ())
 
-    def opened(
-        self, plan: Plan, named: dict[str, Any], reward_model: Any, behavior_model: Any
-    ) -> BanditLog | StreamedLog:
-        """The log in the smallest exact form that fits: rows, weighted cells, or blocks of rows."""
-        rewards = reward_model.values() if isinstance(reward_model, Mapping) else [reward_model]
-        given = [*(("reward_model", model) for model in rewards), ("behavior_model", behavior_model)]
-        for what, model in given:
-            if isinstance(model, np.ndarray | list | tuple):
+    def opened(self, plan: Plan, named: dict[str, Any], model: Any, behavior_model: Any, /) -> Any:
+        """The log in the smallest exact form that fits: rows, weighted cells, or blocks of whole units."""
+        models = model.values() if isinstance(model, Mapping) else [model]
+        given = [*((self.unit_kind.argument, each) for each in models), ("behavior_model", behavior_model)]
+        for what, each in given:
+            if isinstance(each, np.ndarray | list | tuple):
                 raise UsageError(
-                    f"{what}= as an array has one row per logged row, which a scanned log does not hold. "
-                    "Give a model, or load the log with BanditLog.from_frame."
+                    f"{what}= as an array has one row per {self.layout.row}, which a scanned log does not hold. Give "
+                    f"a model, or load the log with {self.layout.constructor}.from_frame."
                 )
         if plan.labels is not None or plan.stratify is not None:
             raise UsageError(
                 "folds= must be an int for a scanned log. Labels of your own come in a column: "
-                "scan(…, fold=…); stratify= is for logs in memory."
+                f"{self.layout.door}(…, fold=…); stratify= is for logs in memory."
             )
-        extra = policy_columns({**named, "": behavior_model})
-        if self.roles.fold is None:
-            check_enough(plan.k, self._units(), "units" if self.roles.cluster is None else "clusters")
-        else:
+        columns = (name for policy in (*named.values(), behavior_model) for name in getattr(policy, "reads", ()))
+        extra = tuple(dict.fromkeys(columns))
+        if self.roles.fold is not None:
             plan = replace(plan, repeats=1)
-        way, limits = self.way, self.limits
-        if way == "auto" and (not self.roles.space.finite or self._widest > COARSE * self.n):
-            way = "rows" if self.n <= limits.rows else "stream"
-        if way in {"auto", "cells"}:
-            try:
-                return self._cells(plan, extra)
-            except TooManyCellsError as error:
-                if way == "cells":
-                    raise UsageError(
-                        f"the log has {error}. Use way='stream', or raise max_cells={limits.cells:,}."
-                    ) from None
-            way = "rows" if self.n <= limits.rows else "stream"
-        streamed = StreamedLog(self, self._schema(extra))
-        return self._rows(streamed) if way == "rows" else streamed
-
-    def _units(self) -> int:
-        """Rows, or clusters where rows come in clusters."""
-        if self.roles.cluster is None:
-            return self.n
-        clusters = self.table[self.roles.cluster].nunique()
-        return int(self.engine.table(self.table.aggregate(n=clusters))["n"][0].as_py())
-
-    @property
-    def _widest(self) -> int:
-        """Distinct values of the column that has most of them."""
-        names = (*self.roles.context, "reward")
-        return max(self.facts.distinct[name] for name in names)
-
-    def _cells(self, plan: Plan, extra: tuple[str, ...]) -> BanditLog:
-        self.report("compress", 0.0)
-        cells = compress(
-            self.engine, self.table, self.roles, self.facts, plan, extra=extra, max_cells=self.limits.cells
-        )
-        self.engine.rest()
-        self.report("compress", 1.0)
-        return replace(cells, about=self.about("cells", cells.rows), action_features=self.action_features)
-
-    def _rows(self, streamed: StreamedLog) -> BanditLog:
-        log = streamed.schema.log(self.engine.table(streamed.table()))
-        cluster = np.unique(log.cluster, return_inverse=True)[1] if log.has_clusters else log.cluster
-        return replace(log, cluster=cluster, about=self.about("rows", log.rows))
-
-    def _schema(self, extra: tuple[str, ...]) -> Schema:
-        """What rows share, learned from the engine."""
-        roles = self.roles
-        rows = normalized(self.table, roles, self.facts.labels, extra)
-        levels = {}
-        for j, name in enumerate(roles.context):
-            if rows[f"x{j}"].type().is_string():
-                present = self.engine.table(rows.select(f"x{j}").distinct().limit(MAX_LEVELS))
-                levels[name] = sorted(v for v in present[f"x{j}"].to_pylist() if v is not None)
-
-        def labels(role: str) -> tuple[Any, ...] | None:
-            if role not in rows.columns:
-                return None
-            return codes_of(self.engine.table(rows.select(role).distinct()), role)[0]
-
-        return Schema(
-            roles, self.facts.space, extra, labels("batch"), labels("fold"), levels, features=self.action_features
-        )
+        elif self.roles.cluster is None:
+            check_enough(plan.k, self.n, self.layout.units)
+        else:
+            clusters = self.table.aggregate(n=self.table[self.roles.cluster].nunique())
+            check_enough(plan.k, int(self.engine.table(clusters)["n"][0].as_py()), "clusters")
+        return self.layout.opened(self, plan, extra)
 
     def about(self, way: str, held: int) -> dict[str, Any]:
         """Who reads the log and how much is in memory at once, for the settings of a result."""
-        return self.described_as(way, self.n, held)
+        about = {"engine": self.engine.name, "way": way, "rows": self.facts.rows, "held": held}
+        fingerprint = self.engine.fingerprint
+        return {"engine": about if fingerprint is None else {**about, "digest": fingerprint.digest}}
+
+    def report(self, stage: str, done: float) -> None:
+        """Tell whoever watches how far a stage ("check", "compress", "fit", "score") is, from 0 to 1."""
+        if self.reading.progress is not None:
+            self.reading.progress(stage, done)
+
+    def close(self) -> None:
+        """Remove temporary files and close connections that the scan opened."""
+        self.engine.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _opened(layout: Scanned, source: Any, roles: Roles, way: str, reading: Reading, features: Any = None) -> LogScan:
+    """A scan whose columns are there."""
+    engine, rows = reading.open(source, roles.labels)
+    try:
+        roles.check(rows.columns)
+        check_feature_columns(features, rows.columns, roles.context)
+    except BaseException:
+        engine.close()
+        raise
+    described = str(source) if isinstance(source, str) else type(source).__name__
+    return LogScan(layout, engine, rows, roles, way, reading, described, features)
 
 
 @checks_arguments
@@ -323,11 +287,7 @@ def scan(
     >>> log.n, log.actions
     (10, ('a', 'b'))
     """
-    names = (context,) if isinstance(context, str) else tuple(() if context is None else context)
-    if way not in WAYS:
-        raise UsageError(f"way= must be one of {', '.join(WAYS)}. Got {way!r} instead.")
-    if propensity is not None and not isinstance(propensity, str | Mapping):
-        propensity = tuple(propensity)
+    check_choice("way", way, "auto", "rows", "cells", "stream")
     space = space_of(actions, action_kind)
     space.check_given({"action_features": action_features})
     if not space.finite and not isinstance(propensity, str | None):
@@ -336,57 +296,38 @@ def scan(
         raise UsageError(
             "way='cells' counts equal rows, and actions that are numbers seldom repeat. Use way='rows' or 'stream'."
         )
-    read = Reading.of(reading)
-    rewards = reward_names(reward)
-    labels = (None if space.numeric else action, batch, cluster, id, fold)
-    runner, rows = read.open(source, [name for name in labels if name is not None])
-    roles = Roles(
-        names,
-        action,
-        rewards[0],
-        propensity,
-        batch,
-        cluster,
-        weight,
-        keep_probability,
-        id,
-        fold,
-        space=space,
-        further=rewards[1:],
-    )
-    try:
-        roles.check(rows.columns)
-        check_feature_columns(action_features, rows.columns, names)
-    except BaseException:
-        runner.close()
-        raise
-    described = str(source) if isinstance(source, str) else type(source).__name__
-    made = LogScan(
-        runner,
-        rows,
-        roles,
-        way,
-        Limits(read.max_rows, read.max_cells, read.chunk_rows, read.fit_rows),
-        read.progress,
-        described,
-        given_features=action_features,
-    )
-    if outcome is None:
-        return made
-    columns = {
-        "context": names, "action": action, "reward": list(rewards), "propensity": propensity, "batch": batch,
-        "cluster": cluster, "weight": weight, "actions": actions, "id": id, "keep_probability": keep_probability,
-        "fold": fold, "action_features": action_features, "action_kind": action_kind,
+    named = {
+        "context": context, "action": action, "reward": reward, "propensity": propensity, "batch": batch,
+        "cluster": cluster, "weight": weight, "keep_probability": keep_probability, "id": id, "fold": fold,
     }  # fmt: skip
-    # A log of rows answers all that a scan is asked by `evaluate`, `check` and the command line.
-    return cast("LogScan", read_rows(made, outcome, **columns))
+    layout = Single(outcome)
+    made = _opened(layout, source, Roles.of(SINGLE, named, space), way, Reading.of(reading), action_features)
+    log: LogScan = layout.entered(made)
+    return log
 
 
 # Help, editors and checks see every option by its name; each is declared once, in `Reading`.
 scan.__signature__ = signature(scan)  # type: ignore[attr-defined]
 
 
-def policy_columns(named: dict[str, Any]) -> tuple[str, ...]:
-    """Columns of the source that policies name besides the context."""
-    columns = (name for policy in named.values() for name in getattr(policy, "reads", ()))
-    return tuple(dict.fromkeys(columns))
+def scan_units(constructor: Any, source: Any, way: str, given: dict[str, Any]) -> LogScan:
+    """What `Trajectories.scan` and `Slates.scan` do: the roles are those of ``from_frame``."""
+    door = f"{constructor.__name__}.scan()"
+    kind = LAYOUTS[constructor.kind]
+    for name in kind.in_memory_only:
+        if given.get(name) is not None:
+            raise UsageError(
+                f"{name}= holds lists, which are read in memory only: load the log with "
+                f"{constructor.__name__}.from_frame."
+            )
+    check_choice("way", way, "auto", "rows", "stream")
+    own = [name for name in inspect.signature(constructor.from_frame).parameters if name != "frame"]
+    reading = Reading.of({k: v for k, v in given.items() if k not in own}, door, own)
+    for name in kind.needed:
+        if given.get(name) is None:
+            raise UsageError(f"{door} needs {name}=: the column that holds it.")
+    settings = {k: v for k, v in given.items() if k in own and k != "actions"}
+    layout, settings = kind.of(settings)
+    roles = {role.name for role in ROLES if constructor.kind in role.layouts}
+    named = {k: v for k, v in settings.items() if k in roles}
+    return _opened(layout, source, Roles.of(constructor.kind, named, space_of(given.get("actions"))), way, reading)

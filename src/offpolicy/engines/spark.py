@@ -21,9 +21,9 @@ from offpolicy.engines.engine import BATCH_ROWS, Here, backend_errors, ibis_modu
 from offpolicy.errors import DataError, missing_dependency
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Collection, Iterator, Sequence
 
-    from offpolicy.engines.engine import Engine
+    from offpolicy.engines.engine import Engine, Work
 
 
 class Spark(Here):
@@ -109,7 +109,7 @@ class Spark(Here):
             self.session.stop()
         super().close()
 
-    def run(self, expression: Any, work: Callable[[Iterator[Any]], Iterator[Any]], unit: str | None) -> Iterator[Any]:
+    def run(self, expression: Any, work: Work, keys: Sequence[str], rows: int) -> Iterator[Any]:
         """What ``work`` makes of each partition, made by the executors; partitions come in their order.
 
         All partitions are worked on at once and their results wait on the executors' disks; the driver then
@@ -118,26 +118,50 @@ class Spark(Here):
         from pyspark import StorageLevel
 
         self.unchanged(tails=True)
-        made = self.frame(expression).mapInArrow(_Work(work), "made binary").persist(StorageLevel.DISK_ONLY)
+        frame, before = self.frame(expression), dict[int, int]()
+        if keys:
+            frame = frame.repartitionByRange(max(2, self.session.sparkContext.defaultParallelism), keys[0])
+            # Kept as they are, so that what was counted is what is worked on.
+            frame = frame.sortWithinPartitions(*keys).persist(StorageLevel.DISK_ONLY)
+            before = _values_before(frame, keys[0])
+        made = frame.mapInArrow(_Work(work, before), "made binary").persist(StorageLevel.DISK_ONLY)
         try:
-            made.count()
+            with backend_errors("Spark"):
+                made.count()
             self.unchanged()
             for row in made.toLocalIterator():
                 yield pickle.loads(bytes(row["made"]))  # noqa: S301 — what these executors made of the task
         finally:
             made.unpersist()
+            frame.unpersist()
+
+
+def _values_before(frame: Any, key: str) -> dict[int, int]:
+    """How many values of a column the partitions before each have, none of which is in two of them."""
+    from pyspark.sql import functions
+
+    counted = frame.groupBy(functions.spark_partition_id().alias("part"))
+    counts = {row["part"]: row["n"] for row in counted.agg(functions.countDistinct(key).alias("n")).collect()}
+    before, total = {}, 0
+    for part in sorted(counts):
+        before[part] = total
+        total += counts[part]
+    return before
 
 
 @dataclass(frozen=True, eq=False)
 class _Work:
     """What an executor does with its partition."""
 
-    work: Callable[[Iterator[Any]], Iterator[Any]]
+    work: Work
+    before: dict[int, int]
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
         import pyarrow as pa
+        from pyspark import TaskContext
 
-        for made in self.work(batches):
+        context = TaskContext.get()
+        for made in self.work(batches, self.before.get(context.partitionId() if context else 0, 0)):
             yield pa.RecordBatch.from_arrays([pa.array([pickle.dumps(made)], pa.binary())], names=["made"])
 
 

@@ -6,22 +6,24 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from offpolicy.engines.roles import in_order, normalized
-from offpolicy.engines.rows import Schema, names_of
+from offpolicy.engines.rows import joined
+from offpolicy.engines.table import in_order, normalized
 from offpolicy.errors import UsageError
-from offpolicy.logs.bandit import joined
 from offpolicy.logs.frame import Columns
 from offpolicy.logs.kinds import HasKinds
 from offpolicy.logs.layout import Layout
 from offpolicy.logs.metrics import check_metric
+from offpolicy.logs.reader import names_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from offpolicy.engines.roles import Roles
+    from offpolicy.engines.rows import Schema
     from offpolicy.engines.scan import LogScan
-    from offpolicy.logs.bandit import BanditLog, Names
+    from offpolicy.logs.bandit import BanditLog
     from offpolicy.logs.kinds import ActionSpace
+    from offpolicy.logs.reader import Names
+    from offpolicy.logs.roles import Roles
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,17 +101,17 @@ class StreamedLog(HasKinds):
     @property
     def fit_rows(self) -> int:
         """Most rows that learners get who cannot be fitted block by block."""
-        return self.scan.limits.fit_rows
+        return self.scan.reading.fit_rows
 
     @property
     def chunk_rows(self) -> int:
         """Rows of a block, about."""
-        return self.scan.limits.chunk
+        return self.scan.reading.chunk_rows
 
     @property
     def about(self) -> dict[str, Any]:
         """Where the log is read, and how."""
-        return self.scan.about("stream", self.scan.limits.chunk)
+        return self.scan.about("stream", self.scan.reading.chunk_rows)
 
     def report(self, stage: str, done: float) -> None:
         """Tell whoever watches how far a stage is."""
@@ -145,7 +147,7 @@ class StreamedLog(HasKinds):
         if not ids.id.type().is_integer():
             return False
         last = None
-        for batch in engine.batches(ids, self.scan.limits.chunk):
+        for batch in engine.batches(ids, self.scan.reading.chunk_rows):
             numbers = batch.column(0).to_numpy(zero_copy_only=False)
             if (numbers[1:] < numbers[:-1]).any() or (last is not None and numbers[:1] < last):
                 return False
@@ -157,7 +159,7 @@ class StreamedLog(HasKinds):
         import pyarrow as pa
 
         first = 0
-        for batch in self.scan.engine.batches(self.table(), self.scan.limits.chunk):
+        for batch in self.scan.engine.batches(self.table(), self.scan.reading.chunk_rows):
             rows = pa.Table.from_batches([batch])
             self._check_order(first, rows)
             yield self.schema.log(rows, first)
@@ -168,7 +170,7 @@ class StreamedLog(HasKinds):
         import pyarrow as pa
 
         place = f"x{self.schema.roles.context.index(name)}"
-        batches = self.scan.engine.batches(self.table(), self.scan.limits.chunk)
+        batches = self.scan.engine.batches(self.table(), self.scan.reading.chunk_rows)
         table = pa.Table.from_batches([batch.select([place]) for batch in batches])
         return Columns(table).values(place)
 
@@ -180,7 +182,7 @@ class StreamedLog(HasKinds):
     def run(self, task: Callable[[BanditLog], Any]) -> Iterator[Any]:
         """What a task makes of each block, in order: here, or where the rows are."""
         if self.scan.engine.elsewhere:
-            yield from self.scan.engine.run(self.table(), Work(self.schema, task, self.chunk_rows), None)
+            yield from self.scan.engine.run(self.table(), Work(self.schema, task, self.chunk_rows), (), self.chunk_rows)
             self.report("score", 1.0)
             return
         done = 0
@@ -213,7 +215,7 @@ class Work:
     task: Callable[[BanditLog], Any]
     chunk: int
 
-    def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
+    def __call__(self, batches: Iterator[Any], first: int) -> Iterator[Any]:
         """What the task makes of each block."""
         import pyarrow as pa
 

@@ -13,9 +13,8 @@ from offpolicy._threads import prepare_threads
 from offpolicy.columns.keys import Keys, Same, key_of
 from offpolicy.errors import DataError, UsageError
 from offpolicy.evaluation import choose
-from offpolicy.evaluation.block import as_array
 from offpolicy.evaluation.estimates import Estimates
-from offpolicy.evaluation.passes import prepare
+from offpolicy.evaluation.passes import as_array, prepare
 from offpolicy.evaluation.problem import Problem
 from offpolicy.evaluation.store import Store
 from offpolicy.logs.outcome import settle
@@ -28,7 +27,7 @@ from offpolicy.policies.coarse import CoarseRatio
 from offpolicy.policies.learned import aimed
 from offpolicy.scores import catalog
 from offpolicy.splits.folds import Folds, KFold, Plan
-from offpolicy.trust.interaction import settled
+from offpolicy.trust.slots import settled
 
 if TYPE_CHECKING:
     from offpolicy.evaluation.question import Question
@@ -165,10 +164,9 @@ class _Asked:
             "ratio": store.tokens.of(None if self.ratio is None else _spelled(question.ratio)),
         }
         keys = Keys(facets, self.keys.policies)
-        told = abilities(self.behavior).sees_targets
         return Problem(
             store, self.plan, self.folds, specs, metric, keys,
-            sees_targets=told, told=found, policies=self.policies, targets=self.targets,
+            told=found, policies=self.policies, targets=self.targets,
         )  # fmt: skip
 
     def whole(self, found: tuple[Target, ...]) -> Problem:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from offpolicy._progress import FITTING, track
-from offpolicy.columns.names import smoothed_for
+from offpolicy.columns.keys import smoothed_for
 from offpolicy.errors import NotIdentifiedError
 from offpolicy.evaluation import passes
 from offpolicy.evaluation.evidence import (
@@ -23,9 +23,9 @@ from offpolicy.evaluation.evidence import (
     smoothing_note,
     spread_note,
 )
-from offpolicy.inference.estimate import EDGE, INTERIOR, Estimate, embedded
+from offpolicy.inference.estimate import EDGE, INTERIOR, Estimate
 from offpolicy.inference.expression import Smoothed
-from offpolicy.inference.score_table import Affine, EvidenceColumns, ScoreTable
+from offpolicy.inference.score_table import Affine, EvidenceColumns, ScoreTable, embedded
 from offpolicy.scores import catalog
 from offpolicy.scores.decisions import Ledger
 from offpolicy.trust.ratios import bent
@@ -106,9 +106,7 @@ class Estimates:
         p, table = self.problem, self.table
         if p.earning not in table.columns:
             layout, reward = p.log.layout, p.log.reward
-            total = np.asarray(reward)
-            if not layout.is_single:
-                total = layout.sum(np.power(p.discount, layout.step) * reward) + layout.surplus(reward)
+            total = layout.sum(np.power(p.discount, layout.step) * reward) + layout.surplus(reward)
             table.put(p.earning, np.asarray(total))
         if "one" not in table.columns:
             table.put("one", np.ones(p.units.n_rows))

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from offpolicy._arrays import constant
-from offpolicy.columns.names import GIVEN, Names, smoothed_for
+from offpolicy.columns.keys import GIVEN, Names, smoothed_for
 from offpolicy.errors import UsageError
 from offpolicy.evaluation import passes
-from offpolicy.evaluation.block import Block
+from offpolicy.evaluation.passes import Block
 from offpolicy.evaluation.store import Said
 from offpolicy.inference.score_table import Units
 from offpolicy.logs.bandit import BanditLog
@@ -87,7 +87,6 @@ class Problem:
     metric: str
     keys: Keys
     parts: tuple[tuple[float, Problem], ...] = ()
-    sees_targets: bool = False
     told: tuple[Target, ...] = ()
     policies: dict[str, Any] = field(default_factory=dict)
     targets: dict[str, Target] = field(default_factory=dict)
@@ -108,6 +107,8 @@ class Problem:
         self.k, self.repeats = (self.plan.k, self.plan.repeats) if self.drawn is None else (
             self.drawn.k, self.drawn.repeats
         )  # fmt: skip
+        #: Whether models of π_b are told what the policies would do.
+        self.sees_targets = abilities(specs.behavior_model).sees_targets
         #: Whether each policy has value models of its own.
         self.fits_by_policy: bool = not log.unit_kind.decides_once
         whole = log.logs_distribution if self.streams else log.distribution is not None

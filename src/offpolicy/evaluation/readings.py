@@ -5,11 +5,11 @@ Pages and pictures stand in rooms to the right, behind doors (`offpolicy._doors`
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from offpolicy._arguments import checks_arguments
 from offpolicy._doors import door
-from offpolicy._progress import track
 from offpolicy.errors import UsageError, missing_dependency
 from offpolicy.scores.catalog import headline
 
@@ -126,38 +126,9 @@ def pareto(ev: Evaluation, level: float = 0.95, estimator: str | None = None) ->
 
     if not ev.is_whole:
         return ev.metric(ev.question.metrics.names[0]).pareto(level, estimator)
-    return cast("Pareto", _once(ev, ("front", level, estimator), lambda: pareto(ev, level, estimator)))
-
-
-@checks_arguments
-def rows(ev: Evaluation, level: float = 0.95) -> list[dict[str, Any]]:
-    """One dictionary per policy and estimator: what `frame` and the reports show.
-
-    Where ``refused`` gives a reason there is no interval: no method can be expected to cover.
-    """
-    table = []
-    with track("intervals", len(ev.estimates)) as advance:
-        for (policy, estimator), e in ev.estimates.items():
-            interval = e.interval(level)
-            low, high = interval.shown
-            table.append(
-                {
-                    "policy": policy,
-                    "estimator": estimator,
-                    "value": e.value,
-                    "std_error": e.std_error,
-                    "low": low,
-                    "high": high,
-                    "method": interval.method,
-                    "refused": interval.reason or None,
-                    "n": e.n,
-                    "difference": (e - ev.logged).value,
-                    "difference_std_error": (e - ev.logged).std_error,
-                    "notes": "; ".join(e.notes),
-                }
-            )
-            advance()
-    return table
+    by_metric = {metric: ev.metric(metric) for metric in ev.metrics}
+    make = partial(pareto, by_metric, ev.asked.minimized, level, estimator)
+    return cast("Pareto", _once(ev, ("front", level, estimator), make))
 
 
 @checks_arguments

@@ -11,7 +11,7 @@ from offpolicy._arguments import checks_arguments
 from offpolicy._doors import door
 from offpolicy._visible import printable
 from offpolicy.errors import PolicyError, UnknownNameError, UsageError, did_you_mean
-from offpolicy.evaluation import choose, curves, ranking, readings
+from offpolicy.evaluation import choose, curves, readings, shown
 from offpolicy.evaluation import returns as distributions
 from offpolicy.evaluation.answer import answer
 from offpolicy.evaluation.estimates import Estimates
@@ -268,7 +268,7 @@ class Evaluation:
     step_curves = curves.step_curves
     position_values = curves.position_values
     value_curve = curves.value_curve
-    against = ranking.against
+    against = curves.against
 
     assumption = property(readings.assumption)
     diagnostics = cached_property(readings.diagnostics)
@@ -276,7 +276,7 @@ class Evaluation:
     gate = readings.gate
     compare = readings.compare
     pareto = readings.pareto
-    rows = readings.rows
+    rows = shown.rows
     frame = readings.frame
     summary = readings.summary
     segments = readings.segments

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
+from offpolicy._arguments import checks_arguments
+from offpolicy._progress import track
 from offpolicy.errors import UsageError
 
 if TYPE_CHECKING:
     from offpolicy._document import Section
+    from offpolicy.evaluation.result import Evaluation
 
 TRAFFIC = re.compile(r"(\d[\d,]*\.?\d*)\s*([kmb]?)\s*(?:per|an?|each|every|/)\s*([a-z]+)", re.IGNORECASE)
 THOUSANDS = {"": 1.0, "k": 1e3, "m": 1e6, "b": 1e9}
@@ -105,3 +108,34 @@ def name_of(text: str) -> str:
     'new _v2_'
     """
     return re.sub(r"[^\w\-. ]", "_", text)
+
+
+@checks_arguments
+def rows(ev: Evaluation, level: float = 0.95) -> list[dict[str, Any]]:
+    """One dictionary per policy and estimator: what `frame` and the reports show.
+
+    Where ``refused`` gives a reason there is no interval: no method can be expected to cover.
+    """
+    table = []
+    with track("intervals", len(ev.estimates)) as advance:
+        for (policy, estimator), e in ev.estimates.items():
+            interval = e.interval(level)
+            low, high = interval.shown
+            table.append(
+                {
+                    "policy": policy,
+                    "estimator": estimator,
+                    "value": e.value,
+                    "std_error": e.std_error,
+                    "low": low,
+                    "high": high,
+                    "method": interval.method,
+                    "refused": interval.reason or None,
+                    "n": e.n,
+                    "difference": (e - ev.logged).value,
+                    "difference_std_error": (e - ev.logged).std_error,
+                    "notes": "; ".join(e.notes),
+                }
+            )
+            advance()
+    return table

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -28,13 +28,41 @@ from offpolicy.policies.target import LOGGING_POLICY
 from offpolicy.scores.catalog import headline
 
 if TYPE_CHECKING:
-    from offpolicy.evaluation.result import Evaluation
     from offpolicy.inference.estimate import Estimate
     from offpolicy.inference.intervals.sample import Interval
+    from offpolicy.scores.catalog import Estimator
 
 
 MOST_PAIRED = 10  # policies of which any two are compared
 MOST_SHOWN = 6  # differences of two policies that are printed
+
+
+class Evaluated(Protocol):
+    """What a comparison needs of an evaluation: estimates by policy and estimator, and the logged value."""
+
+    @property
+    def estimators(self) -> list[Estimator]:
+        """Estimators that were computed."""
+        ...
+
+    @property
+    def policies(self) -> list[str]:
+        """Names of the policies."""
+        ...
+
+    @property
+    def logged(self) -> Estimate:
+        """The logging policy's own value."""
+        ...
+
+    @property
+    def minimize(self) -> bool:
+        """Whether less is better."""
+        ...
+
+    def __getitem__(self, key: Any) -> Estimate:
+        """The estimate of a policy by an estimator."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -107,7 +135,7 @@ class Comparison:
 
         return comparison_html(self)
 
-    def change(self, ev: Evaluation, policy: str, estimator: str) -> Change:
+    def change(self, ev: Evaluated, policy: str, estimator: str) -> Change:
         """A policy against the log, by intervals that hold together with those of the other policies."""
         e, base = ev[policy, estimator], ev.logged
         if policy in self.lifts and base.value > 0:
@@ -121,7 +149,7 @@ def _words(interval: Interval, digits: str) -> str:
     return f"{interval.low:{digits}} to {interval.high:{digits}}"
 
 
-def compare(ev: Evaluation, level: float = 0.95, estimator: str | None = None) -> Comparison:
+def compare(ev: Evaluated, level: float = 0.95, estimator: str | None = None) -> Comparison:
     """Compare every policy of an evaluation; see `Evaluation.compare`."""
     name = estimator or headline(ev.estimators).name
     chosen = {policy: ev[policy, name] for policy in ev.policies}

@@ -2,7 +2,7 @@
 
 What an interval looks at one by one is kept as it is: the units with the most extreme scores (or weights,
 rewards, weighted rewards), more than the 3√N that `tail_index` fits or the bootstrap draws. The others stand
-as the counted points of their cell, which have its moments (`intervals.cells`, `intervals.quadrature`).
+as the counted points of their cell, which have its moments (`intervals.cells`).
 Intervals of the condensed sample differ from those of the whole one by less than 10⁻⁶ of their width.
 """
 
@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from offpolicy.inference.intervals.cells import Scale, Table, pointed
-from offpolicy.inference.intervals.evidence import median
 from offpolicy.inference.intervals.resample import ONE_BY_ONE, TAIL
 from offpolicy.inference.intervals.sample import Sample, frequencies
+from offpolicy.inference.intervals.tails import median
 
 if TYPE_CHECKING:
     from offpolicy._arrays import Bools, Floats, Ints

@@ -108,7 +108,7 @@ def _(of: Lift, estimate: Estimate, evidence: Evidence | None, level: float) -> 
         return _same(level)
     if estimate.bias:
         return _referred(estimate, level)
-    base = of.base
+    base = of.parts[1]
     if (why := no_base(base, level)) is not None:
         return _refused(level, why)
     sample = estimate.sample()

@@ -25,7 +25,7 @@ from offpolicy.inference.score_table import MOST_ROWS, SMALL, Affine, EvidenceCo
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from offpolicy._arrays import Bools, Floats, Ints
+    from offpolicy._arrays import Bools, Floats
     from offpolicy.columns.store import Name
     from offpolicy.inference.intervals.evidence import Evidence
 
@@ -396,20 +396,3 @@ class Estimate:
         from offpolicy.inference.figures import estimate_html
 
         return estimate_html(self)
-
-
-def embedded(psi: Floats, units: Units, rows: Ints) -> tuple[Floats, Bools]:
-    """Scores of some units as scores of all: same mean, same standard error.
-
-    ψ_i = value + (Σω / Σ_scored ω) 1{i scored} (ψ_i − value), so that estimates of different splits can be
-    paired on the same N units.
-    """
-    scored = np.zeros(units.n_rows, dtype=bool)
-    scored[rows] = True
-    mass = units.mass
-    own = mass[rows]
-    held = float(own.sum())
-    value = float(psi @ own) / held
-    out = np.full(units.n_rows, value)
-    out[rows] = value + (float(mass.sum()) / held) * (psi - value)
-    return out, scored

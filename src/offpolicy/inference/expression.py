@@ -50,12 +50,9 @@ class Smoothed:
 
 @dataclass(frozen=True, eq=False)
 class Score:
-    """The score of one policy."""
+    """The score of one policy; it has no parts."""
 
-    @property
-    def parts(self) -> tuple[Estimate, ...]:
-        """The estimates that it is made of."""
-        return ()
+    parts: tuple[Estimate, ...] = ()
 
     def values(self, e: Estimate) -> Floats:
         """(R,) estimate of each repetition."""
@@ -74,30 +71,12 @@ class Score:
         return [(1.0, e)]
 
 
-@dataclass(frozen=True, eq=False)
 class Lift(Score):
-    """(first − base)/|base|."""
-
-    first: Estimate
-    base: Estimate
-
-    @property
-    def parts(self) -> tuple[Estimate, ...]:
-        """Both."""
-        return self.first, self.base
+    """(a − b)/|b| of its two parts."""
 
 
-@dataclass(frozen=True, eq=False)
 class Difference(Score):
-    """first − second, of two policies by the same reward."""
-
-    first: Estimate
-    second: Estimate
-
-    @property
-    def parts(self) -> tuple[Estimate, ...]:
-        """Both."""
-        return self.first, self.second
+    """a − b of its two parts: two policies by the same reward."""
 
     def possible(self, low: float, high: float) -> tuple[float, float]:
         """From the lowest less the highest mean to the opposite."""
@@ -105,37 +84,30 @@ class Difference(Score):
 
     def terms(self, e: Estimate) -> list[Term]:
         """Those of the first, and those of the second with the other sign."""
-        return _times(1.0, self.first) + _times(-1.0, self.second)
+        return _times(1.0, self.parts[0]) + _times(-1.0, self.parts[1])
 
 
 @dataclass(frozen=True, eq=False)
 class Sum(Score):
     """Σ factor · part. Of a sum no evidence is known but what the rules of its terms say."""
 
-    factors: tuple[float, ...]
-    of: tuple[Estimate, ...]
-
-    @property
-    def parts(self) -> tuple[Estimate, ...]:
-        """The terms without their factors."""
-        return self.of
+    factors: tuple[float, ...] = ()
 
     def terms(self, e: Estimate) -> list[Term]:
         """Those of all parts."""
-        return [term for c, part in zip(self.factors, self.of, strict=True) for term in _times(c, part)]
+        return [term for c, part in zip(self.factors, self.parts, strict=True) for term in _times(c, part)]
 
 
-@dataclass(frozen=True, eq=False)
 class Multiple(Sum):
-    """A sum of one term, whose figures are those of the term, multiplied."""
+    """A sum of one term, whose figures are those of the term, multiplied to the last digit."""
 
     def values(self, e: Estimate) -> Floats:
-        """The multiple, to the last digit."""
-        return np.asarray(self.factors[0] * self.of[0].values)
+        """(R,) estimate of each repetition."""
+        return np.asarray(self.factors[0] * self.parts[0].values)
 
     def score_error(self, e: Estimate) -> float:
-        """The multiple, to the last digit."""
-        return abs(self.factors[0]) * self.of[0].score_error
+        """Standard error of the mean of the scores."""
+        return abs(self.factors[0]) * self.parts[0].score_error
 
 
 def _times(factor: float, e: Estimate) -> list[Term]:
@@ -161,11 +133,11 @@ def scaled(e: Estimate, factor: float) -> Estimate:
     if not math.isfinite(factor):
         raise UsageError(f"an estimate cannot be multiplied by {factor}.")
     if isinstance(e.of, Multiple):
-        return scaled(e.of.of[0], factor * e.of.factors[0])
+        return scaled(e.of.parts[0], factor * e.of.factors[0])
     if factor == 1:
         return e
     rows = tuple(row.scaled(factor) for row in e.rows)
-    return _derived(Multiple((factor,), (e,)), [e], rows, _text([(factor, e)]), lambda f: scaled(f, factor), (factor,))
+    return _derived(Multiple((e,), (factor,)), [e], rows, _text([(factor, e)]), lambda f: scaled(f, factor), (factor,))
 
 
 def summed(a: Estimate, b: Estimate, sign: float = 1.0) -> Estimate:
@@ -182,7 +154,7 @@ def summed(a: Estimate, b: Estimate, sign: float = 1.0) -> Estimate:
         first, second = sorted(terms, key=lambda term: -term[0])
         if first[1].reward == second[1].reward and not (first[1].of.parts or second[1].of.parts):
             return scaled(first[1] - second[1], first[0])
-    of = Sum(tuple(c for c, _ in terms), tuple(e for _, e in terms))
+    of = Sum(tuple(e for _, e in terms), tuple(c for c, _ in terms))
     reward = a.reward if a.reward == b.reward else None
     again = lambda x, y: summed(x, y, sign)  # noqa: E731
     return _derived(of, [a, b], rows, _text(terms), again, (1.0, sign), reward=reward)
@@ -215,7 +187,7 @@ def plain_difference(a: Estimate, b: Estimate, rows: tuple[Affine, ...] = ()) ->
     rows = rows or tuple(x - y for x, y in paired(a, b))
     again = lambda x, y: x - y  # noqa: E731
     return _derived(
-        Difference(a, b), [a, b], rows, f"{a.label} − {b.label}", again, (1.0, -1.0), **_of_pair(a, b, again)
+        Difference((a, b)), [a, b], rows, f"{a.label} − {b.label}", again, (1.0, -1.0), **_of_pair(a, b, again)
     )
 
 
@@ -244,7 +216,7 @@ def lift(a: Estimate, b: Estimate) -> Estimate:
     """(a − b)/|b| by the delta method."""
     if isinstance(a.of, Multiple) and isinstance(b.of, Multiple) and a.of.factors == b.of.factors:
         sign = 1.0 if a.of.factors[0] > 0 else -1.0  # c·a is to |c·b| as ±a to |b|
-        return scaled(a.of.of[0].lift(b.of.of[0]), sign)
+        return scaled(a.of.parts[0].lift(b.of.parts[0]), sign)
     pairs = paired(a, b)
     tops, bottoms = (e.values.tolist() * (len(pairs) // len(e.rows)) for e in (a, b))
     if 0 in bottoms:
@@ -258,7 +230,7 @@ def lift(a: Estimate, b: Estimate) -> Estimate:
     again = lambda x, y: x.lift(y)  # noqa: E731
     more = _of_pair(a, b, again, scale, ratio)
     label = f"lift of {a.label} over {b.label}"
-    return _derived(Lift(a, b), [a, b], rows, label, again, (1 / scale, -ratio / scale), **more)
+    return _derived(Lift((a, b)), [a, b], rows, label, again, (1 / scale, -ratio / scale), **more)
 
 
 def once(a: Estimate, b: Estimate, make: Callable[[Estimate, Estimate], Estimate]) -> Estimate:

@@ -116,7 +116,7 @@ def fieller(lift: Estimate, level: float, quantile: float) -> Interval:
 
 def _of_sign(lift: Lift, interval: Interval) -> Interval:
     """An interval of e/d − 1 as one of (e − d)/|d|, which is −(e/d − 1) for a negative base."""
-    return interval if lift.base.value >= 0 else replace(interval, low=-interval.high, high=-interval.low)
+    return interval if lift.parts[1].value >= 0 else replace(interval, low=-interval.high, high=-interval.low)
 
 
 def pair_of(top: Estimate, bottom: Estimate) -> intervals.Pair:

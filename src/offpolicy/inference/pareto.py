@@ -19,7 +19,9 @@ from offpolicy.policies.target import LOGGING_POLICY
 from offpolicy.scores.catalog import headline
 
 if TYPE_CHECKING:
-    from offpolicy.evaluation.result import Evaluation
+    from collections.abc import Mapping
+
+    from offpolicy.inference.comparison import Evaluated
     from offpolicy.inference.estimate import Estimate
     from offpolicy.inference.intervals.sample import Interval
 
@@ -112,24 +114,19 @@ class Pareto:
         return pareto_html(self)
 
 
-def pareto(ev: Evaluation, level: float = 0.95, estimator: str | None = None) -> Pareto:
+def pareto(
+    by_metric: Mapping[str, Evaluated], minimized: tuple[str, ...], level: float = 0.95, estimator: str | None = None
+) -> Pareto:
     """Every policy by every metric; see `Evaluation.pareto`."""
-    name = estimator or headline(ev.estimators).name
-    by_metric = {metric: ev.metric(metric) for metric in ev.metrics}
-    found = {policy: {metric: each[policy, name] for metric, each in by_metric.items()} for policy in ev.policies}
+    first = next(iter(by_metric.values()))
+    name = estimator or headline(first.estimators).name
+    found = {policy: {metric: each[policy, name] for metric, each in by_metric.items()} for policy in first.policies}
     found[LOGGING_POLICY] = {metric: each.logged for metric, each in by_metric.items()}
     judged = {p: own for p, own in found.items() if all(e.is_defined for e in own.values())}
     values = {(p, metric): e for p, own in judged.items() for metric, e in own.items()}
     made = together(list(values.values()), level).intervals
-    return Pareto(
-        level,
-        tuple(by_metric),
-        ev.asked.minimized,
-        tuple(judged),
-        values,
-        dict(zip(values, made, strict=True)),
-        _dominated(judged, ev.asked.minimized, level),
-    )
+    intervals, dominated = dict(zip(values, made, strict=True)), _dominated(judged, minimized, level)
+    return Pareto(level, tuple(by_metric), minimized, tuple(judged), values, intervals, dominated)
 
 
 def _dominated(

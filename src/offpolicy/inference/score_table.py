@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from offpolicy._arrays import some_of
+from offpolicy._arrays import ranked, some_of
 from offpolicy.columns.store import Columns
 from offpolicy.inference.condense import condense, condense_evidence
-from offpolicy.inference.intervals.evidence import Evidence, carried_by, has_heavy_tail, known_range
+from offpolicy.inference.intervals.evidence import Evidence, carried_by, known_range
 from offpolicy.inference.intervals.sample import Sample
-from offpolicy.inference.intervals.tails import Moments, Pool, effective_size, tail_index
+from offpolicy.inference.intervals.tails import Moments, Pool, effective_size, has_heavy_tail, tail_index
 from offpolicy.logs.columns import DEFAULTS, NOT_GIVEN, HasColumns, fill
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from offpolicy.columns.store import Name
 
 
-MOST_ROWS = 20_000_000  # samples of more rows are condensed
+MOST_ROWS = 1_000_000  # samples of more rows are condensed, once for every interval, bound and check
 SMALL = 100_000  # rows up to which a sample is kept as it is
 ROUNDING = 1e-12
 
@@ -126,6 +126,11 @@ class EvidenceColumns:
         return Affine.column(self.weight) if self.carried is None else self.carried
 
 
+def _farthest(column: Floats, middle: float = 0.0) -> float:
+    """Largest distance from the middle."""
+    return float(max(column.max(initial=middle) - middle, middle - column.min(initial=middle)))
+
+
 @dataclass(eq=False)
 class ScoreTable:
     """Columns of all units of one evaluation, and who the units are."""
@@ -174,15 +179,19 @@ class ScoreTable:
         if expression.constant == 0 and len(expression.terms) == 1 and expression.terms[0][1] == 1:
             column: Floats = self.columns[expression.terms[0][0]]
             return column
+        last: tuple[Affine, Floats] | None = self._cache.get("last")  # a value, its error and its sample ask in turn
+        if last is not None and last[0] == expression:
+            return last[1]
         out = np.full(self.units.n_rows, expression.constant)
         scale = abs(expression.constant)
         for name, a in expression.terms:
             column = self.columns[name]
-            scale = max(scale, abs(a) * float(np.abs(column).max(initial=0.0)))
+            scale = max(scale, abs(a) * _farthest(column))
             out += a * column
         middle = self.units.mean(out)
-        if float(np.abs(out - middle).max(initial=0.0)) <= ROUNDING * scale:
+        if _farthest(out, middle) <= ROUNDING * scale:
             out = np.full(len(out), 0.0 if abs(middle) <= ROUNDING * scale else middle)
+        self._cache["last"] = expression, out
         return out
 
     def sample(self, psi: Floats, scored: Bools | None) -> Sample:
@@ -306,8 +315,7 @@ class Units(HasColumns):
         """How many clusters there are, and which of them each unit is in."""
         if not self.has_clusters:
             return self.n_rows, np.arange(self.n_rows)
-        present, group = np.unique(self.cluster, return_inverse=True)
-        return len(present), group
+        return ranked(self.cluster)
 
     @property
     def are_plain(self) -> bool:
@@ -353,3 +361,20 @@ class Units(HasColumns):
             np.bincount(group, weights=mass * psi, minlength=size).astype(np.float64),
             np.bincount(group, weights=mass, minlength=size).astype(np.float64),
         )
+
+
+def embedded(psi: Floats, units: Units, rows: Ints) -> tuple[Floats, Bools]:
+    """Scores of some units as scores of all: same mean, same standard error.
+
+    ψ_i = value + (Σω / Σ_scored ω) 1{i scored} (ψ_i − value), so that estimates of different splits can be
+    paired on the same N units.
+    """
+    scored = np.zeros(units.n_rows, dtype=bool)
+    scored[rows] = True
+    mass = units.mass
+    own = mass[rows]
+    held = float(own.sum())
+    value = float(psi @ own) / held
+    out = np.full(units.n_rows, value)
+    out[rows] = value + (float(mass.sum()) / held) * (psi - value)
+    return out, scored

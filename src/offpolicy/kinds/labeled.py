@@ -68,7 +68,7 @@ class Labeled:
         seen = ~np.isnan(reward)
         if not seen.any():
             raise DataError(f"column {metric!r} is missing in every row, so that there is no label to learn from.")
-        checks.computable(reward[seen], metric, "reward")
+        checks.check(reward[seen], metric, "reward")
         proxies = given.table(self.proxies, "proxies")
         if isinstance(self.model, str) and self.model == "given" and proxies is None:
             raise UsageError("model='given' takes the first proxy as the prediction; name one: proxies=[…].")
@@ -77,7 +77,7 @@ class Labeled:
         if self.probability is not None:
             p = given.numbers(self.probability, "probability")
             column = self.probability if isinstance(self.probability, str) else "probability"
-            chance = Known(checks.probability(p, column, "probability of a label"))
+            chance = Known(checks.check(p, column, "probability of a label", "propensity"))
             words, remedy = KNOWN, ""
         rewards = np.where(seen, reward, 0.0)
         return SeenInPart(seen, rewards, proxies, chance, self.model, words=words, remedy=remedy)

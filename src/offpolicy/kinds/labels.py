@@ -9,8 +9,16 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from offpolicy.errors import DataError, did_you_mean
-from offpolicy.logs import checks, messages
-from offpolicy.logs.actions import Label, action_list, distribution_columns, encode, refuse_continuous
+from offpolicy.logs import checks
+from offpolicy.logs.actions import (
+    Label,
+    action_list,
+    action_missing,
+    action_unknown,
+    distribution_columns,
+    encode,
+    refuse_continuous,
+)
 from offpolicy.models.behavior.resolve import as_behavior_model
 from offpolicy.models.fitting.predictions import predict_values
 from offpolicy.models.fitting.tables import ActionColumns
@@ -68,10 +76,10 @@ class Labels:
         """The actions of a log from how often each occurs."""
         n = sum(times)
         if n == 0:
-            raise DataError(messages.EMPTY)
+            raise DataError(checks.EMPTY)
         for value, count in zip(values, times, strict=True):
             if value is None or value != value:  # noqa: PLR0124
-                raise DataError(messages.action_missing(name, f"{count:,} of {n:,} values"))
+                raise DataError(action_missing(name, f"{count:,} of {n:,} values"))
         if self.given is None:
             labels = encode(values, None, name)[0]
             refuse_continuous(labels, n, name)
@@ -81,7 +89,7 @@ class Labels:
         if unknown:
             shown = ", ".join(repr(v) for v in list(unknown)[:EXAMPLES])
             where = f"{sum(unknown.values()):,} of {n:,} values (such as {shown})"
-            raise DataError(messages.action_unknown(name, where, did_you_mean(next(iter(unknown)), known)))
+            raise DataError(action_unknown(name, where, did_you_mean(next(iter(unknown)), known)))
         return Labels(known)
 
     def encode(self, values: Array) -> Ints:
@@ -108,7 +116,7 @@ class Labels:
 
     def described(self, name: str) -> str:
         """How many there are."""
-        return f"{len(self.labels)} actions"
+        return f"{len(self.labels):,} actions"
 
     def is_one_policy(self, given: Any) -> bool:
         """A mapping from actions to probabilities is one policy."""

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from offpolicy.errors import DataError, UsageError
-from offpolicy.logs import checks, messages
+from offpolicy.logs import checks
+from offpolicy.logs.actions import one_density
 from offpolicy.logs.continuous import action_range, checked_range, outside_range
 from offpolicy.models.behavior.density import as_density_model
 from offpolicy.models.fitting.predictions import predict_numbers
@@ -69,7 +70,7 @@ class Numbers:
 
     def scanned(self, values: Array, times: list[int], name: str) -> Numbers:
         """The declared range, or that of the logged numbers, which it must hold."""
-        checks.computable(values, name, "action")
+        checks.check(values, name, "action")
         low, high = map(float, values)
         span = checked_range(low, high, self.given, name)
         outside = [end for end in (low, high) if not span[0] <= end <= span[1]]
@@ -83,20 +84,20 @@ class Numbers:
 
     def whole_columns(self, propensity: Any) -> list[str]:
         """Refused: a density is one column."""
-        raise DataError(messages.one_density(propensity))
+        raise DataError(one_density(propensity))
 
     def whole(self, propensity: Array, n: int) -> Array:
         """Refused: a density is one number per row."""
-        raise DataError(messages.one_density(propensity.shape))
+        raise DataError(one_density(propensity.shape))
 
     def logged_propensity(self, values: Any, action: Any, name: str) -> tuple[Any, Any]:
         """Densities of the logged actions."""
-        return None if values is None else checks.density(values, name), None
+        return None if values is None else checks.check(values, name, "propensity", "density"), None
 
     def described(self, name: str) -> str:
         """The range."""
         low, high = self.span
-        return f"{name} from {low:g} to {high:g}"
+        return f"{name} from {low:.4g} to {high:.4g}"
 
     def is_one_policy(self, given: Any) -> bool:
         """Never: a mapping to numbers is of policies that name one each."""

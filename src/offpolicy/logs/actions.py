@@ -10,7 +10,6 @@ import numpy as np
 
 from offpolicy._arrays import detached
 from offpolicy.errors import DataError, did_you_mean, first_rows
-from offpolicy.logs import messages
 
 if TYPE_CHECKING:
     from offpolicy._arrays import Array, Bools, Ints
@@ -176,7 +175,7 @@ def encode(values: Array, actions: Sequence[Label] | None, column: str) -> tuple
     """
     missing = is_missing(values)
     if missing.any():
-        raise DataError(messages.action_missing(column, first_rows(missing)))
+        raise DataError(action_missing(column, first_rows(missing)))
     refuse_rounded(values, f"column {column!r}")
     distinct, inverse = _distinct(values, column)
     if actions is None:
@@ -192,7 +191,7 @@ def encode(values: Array, actions: Sequence[Label] | None, column: str) -> tuple
     if unknown.any():
         example = distinct[int(inverse[int(unknown.argmax())])]
         hint = did_you_mean(example, labels)
-        raise DataError(messages.action_unknown(column, first_rows(unknown, values), hint))
+        raise DataError(action_unknown(column, first_rows(unknown, values), hint))
     return labels, codes
 
 
@@ -229,3 +228,21 @@ def _sorted_positions(labels: list[Any]) -> list[int]:
         return sorted(range(len(labels)), key=labels.__getitem__)
     except TypeError:  # labels of mixed types have no common order
         return sorted(range(len(labels)), key=lambda i: (type(labels[i]).__name__, str(labels[i])))
+
+
+def action_missing(column: str, where: str) -> str:
+    """A logged action is missing."""
+    return (
+        f"column {column!r}: the action is missing in {where}. "
+        "Every logged row needs the action that was taken; drop or repair these rows."
+    )
+
+
+def action_unknown(column: str, where: str, hint: str) -> str:
+    """A logged action is not in the list."""
+    return f"column {column!r}: {where} are not in the list of actions.{hint} Add them to `actions=`, or drop the rows."
+
+
+def one_density(given: object) -> str:
+    """A whole distribution was given for actions that are numbers."""
+    return f"propensity= has one density for each row where actions are numbers. Got {given!r:.60} instead."

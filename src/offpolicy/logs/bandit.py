@@ -8,59 +8,38 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from offpolicy._arguments import checks_arguments
-from offpolicy._arrays import is_constant, read_only, some_of
+from offpolicy._arrays import some_of
 from offpolicy._visible import printable
 from offpolicy.errors import DataError, UsageError
 from offpolicy.logs import checks
 from offpolicy.logs.action_features import ActionFeatures, of_frame, of_table
-from offpolicy.logs.actions import Label, label_array
-from offpolicy.logs.columns import NOT_GIVEN, HasColumns, fill
+from offpolicy.logs.columns import NOT_GIVEN, HasRows
 from offpolicy.logs.frame import Columns, Context
 from offpolicy.logs.given import check_given, own_copy, row_labels
-from offpolicy.logs.identity import order_of_ids, unit_numbers
 from offpolicy.logs.kinds import HasKinds, Logged, space_of
 from offpolicy.logs.layout import Layout
-from offpolicy.logs.metrics import HasMetrics, named_rewards, reward_names
+from offpolicy.logs.metrics import HasMetrics, named_rewards
 from offpolicy.logs.outcome import Given, held_outcomes
-from offpolicy.logs.roles import check_apart
+from offpolicy.logs.reader import Names, labelled, measured, read, settled
+from offpolicy.logs.roles import SINGLE, Roles
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from offpolicy._arguments import Rows
     from offpolicy._arrays import Array, Bools, Floats, Ints
+    from offpolicy.logs.actions import Label
     from offpolicy.logs.continuous import ActionKind
     from offpolicy.logs.kinds import ActionSpace
 
 
-# Columns with one entry a row.
 COLUMNS = (
     "action", "reward", "propensity", "distribution", "eligible", "batch", "cluster", "weight", "count",
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Names:
-    """What the parts of a log are called by their owner, for messages, models and reports."""
-
-    action: str = "action"
-    reward: str = "reward"
-    propensity: str = "propensity"
-    batch: str = "batch"
-    cluster: str = "cluster"
-
-
-def name_of(columns: Sequence[str]) -> str:
-    """Several columns in a few words.
-
-    >>> name_of(["p_a", "p_b", "p_c", "p_d"])
-    'p_a, p_b, p_c, …'
-    """
-    return ", ".join(columns[:3]) + (", …" if len(columns) > 3 else "")
-
-
 @dataclass(frozen=True, eq=False)
-class BanditLog(HasMetrics, HasColumns, HasKinds):
+class BanditLog(HasMetrics, HasRows, HasKinds):
     """A log of single decisions. Build it with `from_frame`, `from_arrays` or `offpolicy.scan`.
 
     Attributes
@@ -134,11 +113,7 @@ class BanditLog(HasMetrics, HasColumns, HasKinds):
     undecided: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        fill(self, len(self.action))
-        for name in (*COLUMNS, "fold", "half", "unit", "row_order"):
-            object.__setattr__(self, name, read_only(getattr(self, name)))
-        further = {name: read_only(values) for name, values in self.further.items()}
-        object.__setattr__(self, "further", further)
+        self._keep(len(self.action), (*COLUMNS, "fold", "half", "unit", "row_order"))
 
     @property
     def n(self) -> int:
@@ -169,19 +144,9 @@ class BanditLog(HasMetrics, HasColumns, HasKinds):
         raise UsageError("horizon= is for trajectories; a bandit log has one decision per unit.")
 
     @property
-    def has_propensity(self) -> bool:
-        """Whether the probability of the logged action is known."""
-        return self.propensity is not None
-
-    @property
     def actions(self) -> tuple[Label, ...]:
         """The K actions; none where they are numbers."""
         return self.space.labels
-
-    @property
-    def rows(self) -> int:
-        """Rows held, counted or not."""
-        return len(self.action)
 
     @printable
     def __repr__(self) -> str:
@@ -198,7 +163,6 @@ class BanditLog(HasMetrics, HasColumns, HasKinds):
     def take(self, rows: Array) -> BanditLog:
         """The log of these rows only (integer positions or a mask); actions keep their codes."""
         rows = np.flatnonzero(rows) if np.asarray(rows).dtype == bool else np.asarray(rows)
-
         held = {name: getattr(self, name) for name in COLUMNS}
         columns: dict[str, Any] = {k: None if v is None else some_of(v, rows) for k, v in held.items()}
         return replace(
@@ -225,14 +189,6 @@ class BanditLog(HasMetrics, HasColumns, HasKinds):
     def blocks(self) -> Iterator[BanditLog]:
         """The log, block by block: one, since it is in memory."""
         yield self
-
-    def opened(self, *_: Any) -> BanditLog:
-        """The log itself: it is in memory already."""
-        return self
-
-    def whole(self) -> BanditLog:
-        """The log itself: it is in memory already."""
-        return self
 
     @classmethod
     @checks_arguments
@@ -309,98 +265,30 @@ class BanditLog(HasMetrics, HasColumns, HasKinds):
         >>> BanditLog.from_frame(frame, context=["age"], action="ad", reward="click", propensity="p")
         BanditLog(2 rows, 2 actions, mean click 0.5, propensities logged)
         """
-        columns = Columns(frame)
-        checks.not_empty(len(columns))
-        labels_of_rows = row_labels(frame)
-        frame = columns.separate()  # the caller may change theirs
-        columns = Columns(frame)
-        row_order, numbers = None, None
-        if id is not None:
-            ids = columns.values(columns.require(id, "id"))
-            checks.groups(ids, id, "id")
-            row_order = order_of_ids(ids, id)
-            numbers = unit_numbers(ids)[row_order]
-            frame = columns.rows(row_order)
-            columns = Columns(frame)
-        names = [context] if isinstance(context, str) else list(() if context is None else context)
-        rewards = reward_names(reward)
-        _check_columns(columns, names, action, rewards)
-        check_apart(
-            {
-                "action": action,
-                "reward": rewards,
-                "propensity": propensity,
-                "batch": batch,
-                "cluster": cluster,
-                "weight": weight,
-                "eligible": eligible,
-                "keep_probability": keep_probability,
-                "count": count,
-                "fold": fold,
-                "id": id,
-            }
-        )
-
-        def optional(name: str | None, role: str) -> Array | None:
-            return None if name is None else columns.values(columns.require(name, role))
-
-        def optional_numbers(name: str | None, role: str) -> Floats | None:
-            return None if name is None else columns.numeric(columns.require(name, role), role)
-
         space = space_of(actions, action_kind)
         space.check_given({"eligible": eligible, "count": count, "action_features": action_features})
-        logged = Logged(action, lambda: columns.values(action), lambda: columns.numeric(action, "action"))
-        space, codes = space.read(logged)
-        labels = space.labels
-        probabilities: Array | None
-        if propensity is None or isinstance(propensity, str):
-            probabilities = optional_numbers(propensity, "propensity")
-            propensity_name = propensity or "propensity"
-        else:
-            order = space.whole_columns(propensity)
-            probabilities = np.column_stack(
-                [columns.numeric(columns.require(c, "propensity"), "propensity") for c in order]
-            )
-            propensity_name = name_of(order)
-        mask = None
-        if eligible is not None:
-            lists = columns.lists(columns.require(eligible, "eligible"))
-            mask = checks.eligible_from_lists(lists, labels, eligible)
-        empty = Context(np.empty((len(columns), 0)))
-        log = cls(
-            context=Context.from_frame(columns.subset(names)) if names else empty,
-            space=space,
-            action=codes,
-            reward=columns.numeric(rewards[0], "reward"),
-            further={each: columns.numeric(each, "reward") for each in rewards[1:]},
-            propensity=probabilities,
-            eligible=mask,
-            unit=numbers,
-            row_order=None if row_order is None or (np.diff(row_order) > 0).all() else row_order,
-            source=frame,
-            names=Names(action, rewards[0], propensity_name, batch or "batch", cluster or "cluster"),
-            row_labels=labels_of_rows,
-            action_features=of_frame(action_features, columns, labels, codes, action, names),
-        )
-        log = replace(
-            log, outcomes=held_outcomes(outcome, log.metrics, Given(len(columns), columns, tuple(names), action))
-        )
-        called = {
-            "weight": weight,
-            "keep_probability": keep_probability,
-            "count": count,
-            "fold": fold,
-            "eligible": eligible,
-        }
-        given = {
-            "batch": optional(batch, "batch"),
-            "cluster": optional(cluster, "cluster"),
-            "weight": optional_numbers(weight, "weight"),
-            "keep_probability": optional_numbers(keep_probability, "keep_probability"),
-            "count": optional_numbers(count, "count"),
-            "fold": optional(fold, "fold"),
-        }
-        return _checked(log, given, called)
+        roles = Roles.of(
+            SINGLE,
+            {
+                "context": context, "action": action, "reward": reward, "propensity": propensity, "batch": batch,
+                "cluster": cluster, "weight": weight, "eligible": eligible, "keep_probability": keep_probability,
+                "count": count, "fold": fold, "id": id,
+            },
+            space,
+        )  # fmt: skip
+        return cls.built(frame, roles, action_features, outcome)
+
+    @classmethod
+    def built(cls, frame: Any, roles: Roles, action_features: Any = None, outcome: Any = None) -> BanditLog:
+        """The log of a table whose columns play these roles."""
+        rows = read(frame, roles)
+        names, columns = list(roles.context), rows.columns
+        features = of_frame(action_features, columns, rows.space.labels, rows.parts["action"], roles.action, names)
+        log = cls(**rows.parts, space=rows.space, row_labels=row_labels(frame), action_features=features)
+        given = Given(len(columns), columns, roles.context, roles.action)
+        log = replace(log, outcomes=held_outcomes(outcome, log.metrics, given))
+        made: BanditLog = settled(log, rows.given, roles, unseen=log.outcomes)
+        return made
 
     @classmethod
     @checks_arguments
@@ -468,7 +356,9 @@ class BanditLog(HasMetrics, HasColumns, HasKinds):
         )
         space = space_of(actions, action_kind)
         space.check_given({"eligible": eligible, "count": count, "action_features": action_features})
-        logged = Logged("action", lambda: _labels(action), lambda: checks.one_dimensional(action, "action", "action"))
+        logged = Logged(
+            "action", lambda: checks.one_label(action), lambda: checks.one_dimensional(action, "action", "action")
+        )
         checks.not_empty(len(logged.numbers() if space.numeric else logged.values()))
         space, codes = space.read(logged)
         labels, n = space.labels, len(codes)
@@ -480,10 +370,6 @@ class BanditLog(HasMetrics, HasColumns, HasKinds):
             )
         if table.ndim == 0:
             raise DataError("'context' must have one row for each action. Got a single value.")
-
-        def numbers(values: Any, role: str) -> Floats | None:
-            return None if values is None else checks.one_dimensional(values, role, role)
-
         mask = None if eligible is None else checks.eligible_mask(eligible, n, labels)
         earned = {name: checks.one_dimensional(values, name, "reward") for name, values in rewards.items()}
         first = next(iter(earned))
@@ -507,115 +393,7 @@ class BanditLog(HasMetrics, HasColumns, HasKinds):
             action_features=of_table(action_features, labels, "action"),
         )
         log = replace(log, outcomes=held_outcomes(outcome, earned, Given(n)))
-        labelled = {"batch": batch, "cluster": cluster, "fold": fold}
-        measured = {"weight": weight, "keep_probability": keep_probability, "count": count}
-        given = {
-            **{role: None if x is None else np.asarray(x) for role, x in labelled.items()},
-            **{role: numbers(x, role) for role, x in measured.items()},
-        }
-        return _checked(log, given, {})
-
-
-def _check_columns(columns: Columns, context: list[str], action: str, rewards: tuple[str, ...]) -> None:
-    """Every column is there, and the context holds neither outcome nor action."""
-    for name in context:
-        columns.require(name, "context")
-    if len(set(context)) != len(context):
-        raise DataError(f"context= lists a column twice: {context}. List each column once.")
-    for name, role in ((action, "action"), *((each, "reward") for each in rewards)):
-        columns.require(name, role)
-        if name in context:
-            raise DataError(
-                f"context= contains the {role} column {name!r}. The context is what was known "
-                f"before the action was taken; leave the {role} out."
-            )
-
-
-def _labels(action: Any) -> Array:
-    """One label per row."""
-    taken = label_array(action)
-    if taken.ndim != 1:
-        raise DataError(f"'action' must be one label per row. Got shape {taken.shape}.")
-    return taken
-
-
-def _checked(log: BanditLog, given: dict[str, Array | None], called: dict[str, str | None]) -> BanditLog:
-    """Validate every part of a log, and put in its columns of units: the one door all logs come through."""
-    n, names = len(log.action), log.names
-    parts: dict[str, Any] = {name: getattr(log, name) for name in ("context", "reward", "propensity")}
-    parts |= given | dict(log.further)
-    checks.same_length(n, {k: len(v) for k, v in parts.items() if v is not None})
-    for metric, values in log.metrics.items():
-        if metric not in log.outcomes:
-            checks.computable(values, metric, "reward")
-    propensity, whole = log.space.logged_propensity(log.propensity, log.action, names.propensity)
-
-    def name(role: str) -> str:
-        return called.get(role) or role
-
-    unit, weight, count, keep = log.unit, given["weight"], given["count"], given["keep_probability"]
-    if log.eligible is not None:
-        checks.logged_is_eligible(log.eligible, log.action, name("eligible"))
-    if weight is not None:
-        checks.weights(weight, name("weight"))
-    if keep is not None:
-        inverse = 1.0 / checks.probability(keep, name("keep_probability"), "keep-probability")
-        weight = inverse if weight is None else weight * inverse
-    if count is not None:
-        checks.counts(count, name("count"))
-    batches, batch = checks.coded(given["batch"], names.batch, "batch")
-    clusters, cluster = checks.coded(given["cluster"], names.cluster, "cluster")
-    if cluster is not None:
-        unit = unit_numbers(clusters)[cluster]
-    _, fold = checks.coded(given["fold"], name("fold"), "fold")
-    columns: dict[str, Any] = {"weight": weight, "count": count, "batch": batch, "cluster": cluster}
-    return replace(
-        log,
-        propensity=propensity,
-        distribution=whole,
-        batch_labels=batches or (),
-        fold=None if fold is None else fold[None, :],
-        unit=unit,
-        **{role: values for role, values in columns.items() if values is not None},
-    )
-
-
-def joined(blocks: Iterable[BanditLog]) -> BanditLog:
-    """One log of the rows of several, which share actions, batches and levels."""
-    parts = list(blocks)
-    first = parts[0]
-    if len(parts) == 1:
-        return first
-
-    def column(name: str, axis: int = 0) -> Any:
-        if getattr(first, name) is None or is_constant(getattr(first, name)):
-            return None
-        return np.concatenate([getattr(part, name) for part in parts], axis=axis)
-
-    table: Any
-    if first.context.is_frame:
-        import pandas as pd
-
-        table = pd.concat([part.context.table for part in parts], ignore_index=True)
-    else:
-        table = np.concatenate([part.context.table for part in parts])
-    source = None
-    if first.source is not None:
-        import pandas as pd
-
-        source = pd.concat([part.source for part in parts], ignore_index=True)
-    return replace(
-        first,
-        context=Context(table, None, first.context.names, first.context.levels),
-        action=column("action"),
-        reward=column("reward"),
-        further={name: np.concatenate([part.further[name] for part in parts]) for name in first.further},
-        propensity=column("propensity"),
-        batch=column("batch"),
-        cluster=column("cluster"),
-        weight=column("weight"),
-        count=column("count"),
-        fold=column("fold", 1),
-        unit=np.concatenate([part.units for part in parts]),
-        source=source,
-    )
+        given = measured({"weight": weight, "keep_probability": keep_probability, "count": count})
+        given |= labelled({"batch": batch, "cluster": cluster, "fold": fold})
+        made: BanditLog = settled(log, given, unseen=log.outcomes)
+        return made

@@ -1,26 +1,56 @@
-"""Checks of one column, made once when a log is built; each names the column, the rows and the remedy."""
+"""What a column must hold, by its role: declared once, for arrays and for queries of an engine alike.
+
+A check is an expression over a column ``x`` and over which of its entries are ``gone`` (missing). Arrays and Ibis
+columns know the same operators, so that it is written once, with the sentence that names the column, the rows (or
+examples) and the remedy.
+"""
 
 from __future__ import annotations
 
+import math
+import sys
+from dataclasses import dataclass
+from functools import reduce
+from operator import add, or_
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from offpolicy._arrays import detached
 from offpolicy.errors import DataError, first_rows
-from offpolicy.logs import messages
-from offpolicy.logs.actions import is_missing
+from offpolicy.logs.actions import encode, is_missing, label_array
 from offpolicy.logs.frame import exact_in_float, to_float
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from offpolicy._arrays import Array, Bools, Floats, Ints
 
+EMPTY = "the log is empty: it has no rows. There is nothing to evaluate."
 SUM_TOLERANCE = 1e-6
 LARGEST = 1e30  # beyond it squares of weighted numbers leave the range of a float
 SMALLEST = 1e-30
 ROUNDING = 64 * float(np.finfo(np.float64).eps)
+BARELY = 1.001  # above 1 by rounding
+
+
+@dataclass(frozen=True, eq=False)
+class Finding:
+    """Values of one kind that a column must not hold.
+
+    Attributes
+    ----------
+    bad : (n,) mask, or an expression
+        Which rows hold such a value.
+    shown : (n,) array, expression or None
+        What to show of them.
+    says : callable
+        The sentence, given where they are and the largest value of the column.
+    """
+
+    bad: Any
+    shown: Any
+    says: Callable[[str, float], str]
 
 
 def one_dimensional(values: Any, column: str, role: str) -> Floats:
@@ -36,6 +66,14 @@ def one_dimensional(values: Any, column: str, role: str) -> Floats:
     return to_float(array if array.dtype.kind in "mM" else array.astype(object), column, role)
 
 
+def one_label(action: Any) -> Array:
+    """One label per row."""
+    taken = label_array(action)
+    if taken.ndim != 1:
+        raise DataError(f"'action' must be one label per row. Got shape {taken.shape}.")
+    return taken
+
+
 def same_length(n: int, lengths: dict[str, int]) -> None:
     """Every part of a log has n rows."""
     for name, length in lengths.items():
@@ -48,79 +86,181 @@ def same_length(n: int, lengths: dict[str, int]) -> None:
 def not_empty(n: int) -> None:
     """A log has rows."""
     if n == 0:
-        raise DataError(messages.EMPTY)
+        raise DataError(EMPTY)
 
 
-def finite(values: Floats, column: str, role: str) -> Floats:
-    """No NaN, no infinity."""
-    bad = ~np.isfinite(values)
-    if bad.any():
-        raise DataError(messages.not_finite(column, role, first_rows(bad, values)))
-    return values
-
-
-def computable(values: Floats, column: str, role: str) -> Floats:
-    """Finite numbers whose squares are numbers too, and which differ by more than rounding or not at all."""
-    finite(values, column, role)
-    low, high = float(values.min()), float(values.max())
-    largest = max(abs(low), abs(high))
-    if largest > LARGEST:
-        where = first_rows(np.abs(values) > LARGEST, values)
-        raise DataError(messages.too_large(column, role, where))
-    if 0 < largest < SMALLEST:
-        raise DataError(messages.too_small(column, role, largest))
-    if role == "reward" and 0 < high - low <= ROUNDING * largest:
-        raise DataError(messages.only_rounding(column, low, high))
-    return values
-
-
-def probability(values: Floats, column: str, role: str = "propensity") -> Floats:
-    """Every value lies in (0, 1]."""
-    missing = np.isnan(values)
-    if missing.any():
-        raise DataError(messages.probability_missing(column, role, first_rows(missing)))
-    low = values <= 0
-    if low.any():
-        raise DataError(messages.probability_low(column, role, first_rows(low, values)))
-    vanishing = values < SMALLEST
-    if vanishing.any():
-        where = first_rows(vanishing, values)
-        raise DataError(messages.probability_vanishing(column, role, where))
-    high = values > 1
-    if high.any():
-        largest = float(values[np.isfinite(values)].max())
-        raise DataError(messages.probability_high(column, role, first_rows(high, values), largest))
-    return values
-
-
-def density(values: Floats, column: str) -> Floats:
-    """Every value is a density that something that happened can have had."""
-    with np.errstate(invalid="ignore"):
-        bad = ~((values >= SMALLEST) & (values <= LARGEST))
-    if bad.any():
-        raise DataError(messages.density_bad(column, first_rows(bad, values)))
-    return values
-
-
-def distribution(matrix: Floats, action: Ints, column: str, *, tolerance: float = SUM_TOLERANCE) -> Floats:
-    """(n, K) rows are distributions that give the logged action a positive probability."""
-    bad: Bools = np.asarray(
-        ~np.isfinite(matrix).all(axis=1) | (matrix < 0).any(axis=1) | (matrix > 1 + tolerance).any(axis=1)
+def numbers(x: Any, gone: Any, column: str, role: str) -> list[Finding]:
+    """Finite numbers whose squares are numbers too."""
+    most = sys.float_info.max
+    large = (
+        f"are beyond 1e30 in size. The {role} is squared and multiplied by weights, which leaves the range of a float: "
+        "rescale the column."
     )
-    if bad.any():
-        raise DataError(
-            f"{column!r}: {first_rows(bad)} hold entries that are missing or outside [0, 1]. "
-            "Propensity columns are the logging policy's probabilities of each action."
+    return [
+        Finding(
+            gone | (x > most) | (x < -most),
+            x,
+            lambda where, _: (
+                f"column {column!r}: {where} are missing or infinite. "
+                f"The {role} must be a finite number; drop these rows or decide what they stand for "
+                "before building the log (nothing is imputed)."
+            ),
+        ),
+        Finding((x > LARGEST) | (x < -LARGEST), x, lambda where, _: f"column {column!r}: {where} {large}"),
+    ]
+
+
+def probabilities(x: Any, gone: Any, column: str, role: str) -> list[Finding]:
+    """Numbers in (0, 1]."""
+    ending = ", or leave propensity= out so that it is estimated." if role == "propensity" else "."
+    what = "the row was kept" if role == "keep-probability" else "the logged action was taken"
+
+    def high(where: str, largest: float) -> str:
+        remedy = "Check the column."
+        if largest <= BARELY:
+            remedy = "They exceed 1 by rounding only: set them to 1."
+        elif largest <= 100:
+            remedy = "They look like percentages: divide by 100."
+        return f"column {column!r}: {where} are above 1. A {role} is a probability in (0, 1]. {remedy}"
+
+    return [
+        Finding(
+            gone, None, lambda where, _: f"column {column!r}: the {role} is missing in {where}. Drop these rows{ending}"
+        ),
+        Finding(
+            ~gone & (x <= 0),
+            x,
+            lambda where, _: (
+                f"column {column!r}: {where} are zero or negative. The {role} is the "
+                f"probability with which {what}, which cannot be 0; check the column."
+            ),
+        ),
+        Finding(
+            ~gone & (x < SMALLEST),
+            x,
+            lambda where, _: (
+                f"column {column!r}: {where} are below 1e-30. What was logged happened, which an action of such {role} "
+                "does not: look for log-probabilities, underflow or a wrong column. Leave these rows out if they are "
+                "errors."
+            ),
+        ),
+        Finding(~gone & (x > 1), x, high),
+    ]
+
+
+def densities(x: Any, gone: Any, column: str, _: str) -> list[Finding]:
+    """Densities that something that happened can have had."""
+    says = (
+        "are no densities. Where actions are numbers, the propensity is the density with which the logged one was "
+        "drawn: from 1e-30 to 1e30. Drop these rows, or leave propensity= out so that it is estimated."
+    )
+    bad = gone | (x < SMALLEST) | (x > LARGEST)
+    return [Finding(bad, x, lambda where, _: f"column {column!r}: {where} {says}")]
+
+
+def weights(x: Any, gone: Any, column: str, role: str) -> list[Finding]:
+    """Numbers that are not negative."""
+    says = "are negative. Weights are ≥ 0."
+    return [*numbers(x, gone, column, role), Finding(x < 0, x, lambda where, _: f"column {column!r}: {where} {says}")]
+
+
+def counts(x: Any, gone: Any, column: str, role: str) -> list[Finding]:
+    """Whole numbers of at least one."""
+    says = "are not counts. A count says how many identical rows one row stands for: 1, 2, 3, …"
+    return [
+        numbers(x, gone, column, role)[0],
+        Finding((x < 1) | (x % 1 != 0), x, lambda where, _: f"column {column!r}: {where} {says}"),
+    ]
+
+
+def present(_: Any, gone: Any, column: str, role: str) -> list[Finding]:
+    """Keys that no row lacks."""
+    return [
+        Finding(
+            gone,
+            None,
+            lambda where, _: (
+                f"column {column!r}: the {role} is missing in {where}. Every row belongs to one {role}; fill in or "
+                "drop these rows."
+            ),
         )
-    total = matrix.sum(axis=1)
-    off = np.asarray(np.abs(total - 1) > tolerance)
-    if off.any():
+    ]
+
+
+def distributions(columns: Sequence[Any], gone: Sequence[Any], column: str) -> list[Finding]:
+    """Columns of which each row is a distribution."""
+    bad = (g | (p < 0) | (p > 1 + SUM_TOLERANCE) for p, g in zip(columns, gone, strict=True))
+    total = reduce(add, columns)
+    off = total - 1
+    return [
+        Finding(
+            reduce(or_, bad),
+            None,
+            lambda where, _: (
+                f"{column!r}: {where} hold entries that are missing or outside [0, 1]. "
+                "Propensity columns are the logging policy's probabilities of each action."
+            ),
+        ),
+        Finding(
+            (off > SUM_TOLERANCE) | (off < -SUM_TOLERANCE),
+            total,
+            lambda where, _: (
+                f"{column!r}: {where} do not sum to 1 over the actions. Give one column for every action, in the "
+                "order of `actions`."
+            ),
+        ),
+    ]
+
+
+#: What a column must hold, by its role; of an action that is a number the propensity is a density.
+COLUMN: dict[str, Callable[[Any, Any, str, str], list[Finding]]] = {
+    "reward": numbers,
+    "action": numbers,
+    "propensity": probabilities,
+    "density": densities,
+    "keep-probability": probabilities,
+    "weight": weights,
+    "count": counts,
+    "batch": present,
+    "cluster": present,
+    "fold": present,
+    "id": present,
+}
+
+
+def raise_first(findings: Sequence[Finding]) -> None:
+    """Raise for the first kind of bad value among arrays."""
+    for each in findings:
+        if each.bad.any():
+            finite = np.empty(0) if each.shown is None else each.shown[np.isfinite(each.shown)]
+            raise DataError(each.says(first_rows(each.bad, each.shown), float(finite.max(initial=-math.inf))))
+
+
+def check(values: Array, column: str, role: str, what: str | None = None) -> Any:
+    """The values, checked for what their role (or ``what``, a key of `COLUMN`) asks for."""
+    with np.errstate(invalid="ignore"):
+        raise_first(COLUMN.get(what or role, present)(values, is_missing(values), column, role))
+    if (what or role) in {"reward", "weight", "action"} and len(values):
+        check_ends(values.min(), values.max(), column, role)
+    return values
+
+
+def check_ends(low: Any, high: Any, column: str, role: str) -> None:
+    """The smallest and largest of some numbers differ by more than rounding or not at all, and are not next to 0."""
+    low, high = float(low), float(high)
+    largest = max(abs(low), abs(high))
+    if 0 < largest < SMALLEST:
         raise DataError(
-            f"{column!r}: {first_rows(off, total)} do not sum to 1 over the actions. Give one "
-            "column for every action, in the order of `actions`."
+            f"column {column!r}: the largest {role} is {largest:g}; squares of such numbers vanish in a float. Rescale "
+            "the column."
         )
-    probability(matrix[np.arange(len(matrix)), action], column)
-    return matrix
+    if role == "reward" and 0 < high - low <= ROUNDING * largest:
+        raise DataError(
+            f"column {column!r}: rewards lie between {low!r} and {high!r}, which differ only in the last digits that a "
+            "float keeps. Subtract their common part before logging them as numbers."
+        )
+    if role == "weight" and high == 0:
+        raise DataError(f"column {column!r}: every weight is 0, so nothing would be counted.")
 
 
 def logged_propensity(values: Array | None, action: Ints, column: str) -> tuple[Floats | None, Floats | None]:
@@ -128,48 +268,17 @@ def logged_propensity(values: Array | None, action: Ints, column: str) -> tuple[
     if values is None:
         return None, None
     if values.ndim == 1:
-        return probability(values, column), None
-    whole = distribution(values.astype(np.float64), action, column)
-    return whole[np.arange(len(whole)), action], whole
-
-
-def weights(values: Floats, column: str) -> Floats:
-    """Finite, not negative, not all zero."""
-    computable(values, column, "weight")
-    bad = values < 0
-    if bad.any():
-        raise DataError(messages.negative_weight(column, first_rows(bad, values)))
-    if not values.any():
-        raise DataError(messages.no_weight(column))
-    return values
-
-
-def counts(values: Floats, column: str) -> Floats:
-    """Whole numbers of at least one."""
-    finite(values, column, "count")
-    bad = (values < 1) | (values != np.floor(values))
-    if bad.any():
-        raise DataError(
-            f"column {column!r}: {first_rows(bad, values)} are not counts. A count says how many "
-            "identical rows one row stands for: 1, 2, 3, …"
-        )
-    return values
+        return check(values, column, "propensity"), None
+    whole = values.astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        raise_first(distributions(list(whole.T), list(np.isnan(whole).T), column))
+    taken = whole[np.arange(len(whole)), action]
+    return check(taken, column, "propensity"), whole
 
 
 def groups(values: Array, column: str, role: str) -> tuple[tuple[Any, ...], Ints]:
     """Labels in sorted order and the (n,) codes of a grouping column."""
-    missing = is_missing(values)
-    if missing.any():
-        raise DataError(messages.group_missing(column, role, first_rows(missing)))
-    from offpolicy.logs.actions import encode
-
-    labels, codes = encode(values, None, column)
-    return labels, codes
-
-
-def coded(values: Array | None, column: str, role: str) -> tuple[tuple[Any, ...] | None, Ints | None]:
-    """`groups` of a column that may be missing."""
-    return (None, None) if values is None else groups(values, column, role)
+    return encode(check(values, column, role), None, column)
 
 
 def eligible_from_lists(lists: Sequence[Any], actions: Sequence[Any], column: str) -> Bools:

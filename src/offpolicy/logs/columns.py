@@ -7,11 +7,13 @@ batch".
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
-from offpolicy._arrays import constant, is_constant
+from offpolicy._arrays import constant, is_constant, read_only
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
     from offpolicy._arrays import Floats, Ints
 
 NOT_GIVEN: Any = None  # default of a column; `fill` puts the constant in its place
@@ -71,3 +73,37 @@ class HasColumns:
         if not self.is_weighted:
             return self.count
         return self.count * self.weight if self.is_counted else self.weight
+
+
+class HasRows(HasColumns):
+    """What logs have in common whose decisions are held, in memory or but for their contexts."""
+
+    action: Any
+    propensity: Any
+    further: Mapping[str, Floats]
+
+    def _keep(self, n: int, names: Iterable[str]) -> None:
+        """Fill the columns of n units that were not given, and let no one write to any."""
+        fill(self, n)
+        for name in names:
+            object.__setattr__(self, name, read_only(getattr(self, name)))
+        further = {name: read_only(values) for name, values in self.further.items()}
+        object.__setattr__(self, "further", further)
+
+    @property
+    def rows(self) -> int:
+        """Decisions held."""
+        return len(self.action)
+
+    @property
+    def has_propensity(self) -> bool:
+        """Whether the probability of the logged action is known."""
+        return self.propensity is not None
+
+    def opened(self, *_: Any) -> Self:
+        """The log itself: it is open already."""
+        return self
+
+    def whole(self) -> Self:
+        """The log itself."""
+        return self

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 import numpy as np
 
 from offpolicy.errors import DataError, UsageError, first_rows
-from offpolicy.logs import messages
-from offpolicy.logs.checks import LARGEST
+from offpolicy.logs.checks import LARGEST, numbers, raise_first
 
 if TYPE_CHECKING:
     from offpolicy._arrays import Floats
@@ -32,9 +31,7 @@ def action_range(values: Floats, given: Any, column: str) -> tuple[float, float]
     >>> action_range(np.array([2.0, 5.0]), None, "price"), action_range(np.array([2.0]), (0, 9), "price")
     ((2.0, 5.0), (0.0, 9.0))
     """
-    bad = ~np.isfinite(values)
-    if bad.any():
-        raise DataError(messages.not_finite(column, "action", first_rows(bad, values)))
+    raise_first(numbers(values, np.isnan(values), column, "action")[:1])
     low, high = checked_range(float(values.min()), float(values.max()), given, column)
     outside = (values < low) | (values > high)
     if outside.any():

@@ -12,8 +12,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from offpolicy.errors import DataError, an, first_rows
+from offpolicy.logs.metrics import named_rewards
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from offpolicy._arrays import Array, Bools, Floats, Ints
 
 MAX_COLUMNS = 16
@@ -257,3 +260,25 @@ def distinct_states(states: Array, *, discrete: bool | None) -> tuple[Array, Int
     if discrete is None and 2 * len(first) > len(states):
         return None
     return states[first], index.reshape(-1).astype(np.int64)
+
+
+def named_steps(rewards: Any, metrics: Sequence[str] | None, actions: Any) -> dict[str, Any]:
+    """Rewards of steps by name; a list with one array an episode is cut metric by metric."""
+    listed = isinstance(rewards, list | tuple) and any(hasattr(r, "__len__") for r in rewards)
+    if metrics is not None and listed:
+        parts = [named_rewards(np.asarray(episode), metrics) for episode in rewards]
+        return {name: [part[name] for part in parts] for name in parts[0]}
+    axes = max(np.ndim(actions) if isinstance(actions, np.ndarray) else 1, 1)
+    named = named_rewards(rewards, metrics, axes)
+    return {"rewards": rewards} if list(named) == ["reward"] and metrics is None else named
+
+
+def flags_of(values: Any, shape: Shape, name: str) -> Array | None:
+    """Flags of episodes, or of steps in the shape of the actions."""
+    if values is None:
+        return None
+    if isinstance(values, np.ndarray) or not any(hasattr(v, "__len__") for v in values):
+        flags = np.asarray(values)
+        if flags.shape == (len(shape.lengths),):
+            return flags
+    return shape.flat(values, name)

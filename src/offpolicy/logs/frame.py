@@ -14,7 +14,6 @@ import numpy as np
 
 from offpolicy._arrays import read_only
 from offpolicy.errors import DataError, did_you_mean, doing, first_rows
-from offpolicy.logs import messages
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -154,7 +153,10 @@ def to_float(values: Array, column: str, role: str) -> Floats:
             f"The {role} must be numeric; convert the column before building the log."
         )
     if text.any():
-        raise DataError(messages.text_numbers(column, first_rows(text, values)))
+        raise DataError(
+            f"column {column!r}: {first_rows(text, values)} are numbers written as text. "
+            f"Convert the column to a numeric type first: it will not be guessed."
+        )
     return out
 
 

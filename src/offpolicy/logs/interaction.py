@@ -9,15 +9,16 @@ other given the context, or by looking at nothing but the slots that a mask clos
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from offpolicy.errors import UsageError, did_you_mean
+from offpolicy.errors import DataError, UsageError, did_you_mean, first_rows
 from offpolicy.logs.link import Link
 
 if TYPE_CHECKING:
-    from offpolicy._arrays import Bools, Ints
+    from offpolicy._arrays import Array, Bools, Floats, Ints
+    from offpolicy.logs.layout import Layout
 
 WORDS = {
     "independent": "a slot's reward depends on its own item alone",
@@ -125,3 +126,96 @@ def _mask_of(word: str, slots: int) -> Bools:
     if word == "cascade":
         return np.tril(np.ones((slots, slots), dtype=bool))
     return np.eye(slots, dtype=bool)
+
+
+CELLS = 4_000_000  # of (rows, items) made at once
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """(S, K) whether an item could be shown: not where the slate shows it above; computed for the rows asked about."""
+
+    action: Ints
+    layout: Layout
+    n_actions: int
+
+    __array_ufunc__: ClassVar[None] = None  # products with arrays are made here
+
+    def __len__(self) -> int:
+        return len(self.action)
+
+    def sum(self, axis: int) -> Ints:
+        """(S,) how many items could be shown: all but those above, which are distinct."""
+        assert axis == 1
+        return np.asarray(self.n_actions - self.layout.step)
+
+    def __rmatmul__(self, mass: Floats) -> Floats:
+        """(K,) sums of a mass over the rows in which each item could be shown."""
+        total = np.zeros(self.n_actions)
+        size = max(1, CELLS // self.n_actions)
+        for start in range(0, len(self), size):
+            rows = np.arange(start, min(start + size, len(self)))
+            total += mass[rows] @ self[rows]
+        return total
+
+    def __getitem__(self, at: Any) -> Any:
+        rows, item = at if isinstance(at, tuple) else (at, None)
+        rows = np.asarray(rows)
+        step = self.layout.step[rows]
+        able = np.ones((len(rows), self.n_actions) if item is None else len(rows), dtype=bool)
+        for back in range(1, int(step.max(initial=0)) + 1):
+            here = np.flatnonzero(step >= back)
+            above = self.action[rows[here] - back]
+            if item is None:
+                able[here, above] = False
+            else:
+                able[here] &= above != item
+        return able
+
+
+def without_above(allowed: Bools | None, wide: Ints, layout: Layout, n_actions: int) -> Bools:
+    """(S, K) candidates of each slot: those given, less the items above."""
+    unit, step = layout.unit, layout.step
+    able = np.ones((len(unit), n_actions), dtype=bool) if allowed is None else allowed.copy()
+    for j in range(wide.shape[1] - 1):
+        below = np.flatnonzero(step > j)
+        able[below, wide[unit[below], j]] = False
+    return able
+
+
+def check_paid(chosen: Interaction, reward_of: str) -> None:
+    """What is paid (``reward_of`` a slot, or the slate) goes with the interaction."""
+    if reward_of == "slate" and chosen.name not in {"additive", "full"}:
+        raise UsageError(
+            f"reward_of='slate' does not say what a slot earned, which interaction={chosen.name!r} needs. Use "
+            "'additive' or 'full'."
+        )
+    if reward_of != "slate" and chosen.name == "additive":
+        raise UsageError(
+            "interaction='additive' is for one reward of the whole slate: reward_of='slate'. Rewards of slots are "
+            "added up by 'independent', 'cascade' and 'full'."
+        )
+
+
+def shown_items(action: Ints, unit: Ints, step: Ints, slots: int) -> Ints:
+    """(N, H) code of the item of each slot of each slate; −1 where there is none."""
+    wide: Ints = np.full((int(unit[-1]) + 1, slots), -1, dtype=np.int64)
+    wide[unit, step] = action
+    return wide
+
+
+def repeats_items(wide: Ints) -> bool:
+    """Whether some slate shows an item twice."""
+    ordered = np.sort(wide, axis=1)
+    return bool(((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)).any())
+
+
+def one_reward(values: Array, unit: Ints, first: Ints, column: str) -> None:
+    """A reward of whole slates is the same in all rows of each."""
+    differs = values != values[first][unit]
+    if differs.any():
+        raise DataError(
+            f"column {column!r}: the reward of a slate changes inside it in {first_rows(differs, values)} (rows in "
+            "order of slate and position). Give every row the slate's reward, or give rewards of slots and another "
+            "interaction=."
+        )

@@ -9,10 +9,10 @@ if TYPE_CHECKING:
 
     from offpolicy._arrays import Array, Bools, Floats, Ints
     from offpolicy.logs.actions import Label
-    from offpolicy.logs.bandit import Names
     from offpolicy.logs.frame import Context
     from offpolicy.logs.kinds import ActionSpace, UnitKind
     from offpolicy.logs.layout import Layout
+    from offpolicy.logs.reader import Names
 
 
 class Log(Protocol):

@@ -14,24 +14,33 @@ import numpy as np
 
 from offpolicy._arguments import checks_arguments
 from offpolicy._arrays import read_only
-from offpolicy._doors import door
 from offpolicy._visible import printable
-from offpolicy.errors import UsageError, check_choice
+from offpolicy.errors import DataError, UsageError, check_choice, check_count
+from offpolicy.logs.columns import NOT_GIVEN
 from offpolicy.logs.frame import Context, with_categories
-from offpolicy.logs.interaction import Interaction
+from offpolicy.logs.interaction import (
+    Candidates,
+    Interaction,
+    check_paid,
+    one_reward,
+    repeats_items,
+    shown_items,
+    without_above,
+)
+from offpolicy.logs.kinds import space_of
 from offpolicy.logs.layout import Layout
-from offpolicy.logs.slate_frame import one_reward, read, repeats_items, shown_items
+from offpolicy.logs.reader import read, settled
+from offpolicy.logs.roles import SLATES, Roles
 from offpolicy.logs.steps import Steps, elsewhere, some_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from offpolicy._arrays import Array, Bools, Floats, Ints
     from offpolicy.logs.actions import Label
     from offpolicy.logs.link import Link
 
 UNDECIDED = "auto"
-CELLS = 4_000_000  # of (rows, items) made at once
 ALONE = Interaction("cascade", np.ones((1, 1), dtype=bool))
 
 
@@ -70,8 +79,8 @@ class Slates(Steps):
     """
 
     interaction: Interaction = ALONE
-    slot_reward: Floats | None = None
-    bare: Context | None = None
+    slot_reward: Floats = NOT_GIVEN
+    bare: Context = NOT_GIVEN
     allowed: Bools | None = None
     positions: tuple[int, ...] = ()
     distinct: bool = False
@@ -80,6 +89,9 @@ class Slates(Steps):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        for name, value in (("slot_reward", self.reward), ("bare", self.context)):
+            if getattr(self, name) is NOT_GIVEN:
+                object.__setattr__(self, name, value)
         for name in ("slot_reward", "allowed"):
             object.__setattr__(self, name, read_only(getattr(self, name)))
 
@@ -99,9 +111,22 @@ class Slates(Steps):
         return f"value per slate of up to {self.horizon} slots, where {self.interaction.says}"
 
     @property
+    def own_context(self) -> Context:
+        """What was logged before each slot, without the items of others."""
+        return self.bare
+
+    def sent(self, passes: Any) -> Slates:
+        """As any log, without what slots earned."""
+        made = super().sent(passes)
+        return replace(made, slot_reward=np.empty(0), bare=made.context, allowed=None)
+
+    def with_levels(self, levels: dict[str, list[Any]]) -> Slates:
+        """The same slates with all values of their text columns."""
+        return replace(super().with_levels(levels), bare=replace(self.bare, levels=levels))
+
+    @property
     def policy_context(self) -> Context:
         """What policies see of a slot."""
-        assert self.bare is not None
         return self.context if self.interaction.shows_above else self.bare
 
     @property
@@ -116,13 +141,7 @@ class Slates(Steps):
             "others to 0."
         )
 
-    def first(self, steps: int) -> Slates:
-        """Refused, as `up_to`."""
-        return self.up_to(steps)
-
     def _pick(self, units: Array, rows: Ints, layout: Layout) -> Slates:
-        assert self.slot_reward is not None
-        assert self.bare is not None
         streamed = self.passes is not None
         whole = replace(self, eligible=None) if streamed else self
         made: Slates = replace(
@@ -142,7 +161,6 @@ class Slates(Steps):
     @property
     def metrics(self) -> dict[str, Floats]:
         """Every reward by its name, as logged at the slots."""
-        assert self.slot_reward is not None
         return {self.names.reward: self.slot_reward, **self.further}
 
     def with_reward(self, name: str) -> Slates:
@@ -165,10 +183,9 @@ class Slates(Steps):
         """
         known = isinstance(interaction, Interaction)
         chosen = interaction if known else Interaction.of(interaction, self.horizon)
-        self._check_reward(chosen)
+        check_paid(chosen, self.reward_of)
         if self.passes is not None:
             return self._assuming_elsewhere(chosen)
-        assert self.bare is not None
         unit, step = self.layout.unit, self.layout.step
         wide = shown_items(self.action, unit, step, self.horizon)
         context = self.bare
@@ -184,14 +201,13 @@ class Slates(Steps):
             self,
             interaction=chosen,
             context=context,
-            eligible=self._eligible(chosen, wide),
+            eligible=self._some(chosen, lambda: without_above(self.allowed, wide, self.layout, len(self.actions))),
             undecided=False,
             **self._paid(chosen),
         )
 
     def _assuming_elsewhere(self, chosen: Interaction) -> Slates:
         """The same where contexts are not held: items above are made when they are asked for."""
-        assert self.bare is not None
         assert self.bare.load is not None
         loads, others = self.bare.load, chosen.shown
         above = {self._column(j): j for j in np.flatnonzero(others.any(axis=0)).tolist()}
@@ -199,15 +215,18 @@ class Slates(Steps):
         def load(name: str) -> Array:
             return self._items_at(above[name], others) if name in above else loads(name)
 
-        some = self.distinct and chosen.due is not None and self.horizon > 1
         return replace(
             self,
             interaction=chosen,
             context=elsewhere(self.rows, (*(self.bare.names or ()), *above), load),
-            eligible=Candidates(self.action, self.layout, len(self.actions)) if some else None,
+            eligible=self._some(chosen, lambda: Candidates(self.action, self.layout, len(self.actions))),
             undecided=False,
             **self._paid(chosen),
         )
+
+    def _some(self, chosen: Interaction, less: Callable[[], Any]) -> Any:
+        """(S, K) candidates of each slot: those given, ``less`` the items above where none is shown twice."""
+        return less() if self.distinct and chosen.due is not None and self.horizon > 1 else self.allowed
 
     def _items_at(self, slot: int, others: Bools) -> Array:
         """Labels of the items at a slot, in the rows that may look at it."""
@@ -220,7 +239,6 @@ class Slates(Steps):
 
     def _column(self, slot: int) -> str:
         name = f"{self.names.action}_{self.positions[slot]}"
-        assert self.bare is not None
         if name in (self.bare.names or ()):
             raise UsageError(
                 f"the context has a column {name!r}, which is the name for the item at position "
@@ -228,23 +246,9 @@ class Slates(Steps):
             )
         return name
 
-    def _check_reward(self, chosen: Interaction) -> None:
-        whole = self.reward_of == "slate"
-        if whole and chosen.name not in {"additive", "full"}:
-            raise UsageError(
-                f"reward_of='slate' does not say what a slot earned, which interaction={chosen.name!r} needs. Use "
-                "'additive' or 'full'."
-            )
-        if not whole and chosen.name == "additive":
-            raise UsageError(
-                "interaction='additive' is for one reward of the whole slate: reward_of='slate'. Rewards of slots are "
-                "added up by 'independent', 'cascade' and 'full'."
-            )
-
     def _paid(self, chosen: Interaction) -> dict[str, Any]:
         """Rewards at the slots at which they are paid, and the layout with its link."""
         layout, rewards = self.layout, self.slot_reward
-        assert rewards is not None
         lengths = np.diff(layout.offsets)
         if chosen.due is None or chosen.name == "additive" or layout.is_single:
             return {"reward": rewards, "layout": self._runs(lengths, chosen.link)}
@@ -260,19 +264,6 @@ class Slates(Steps):
         if self.horizon == 1:
             return Layout.ragged(lengths, link)
         return Layout(lengths, len(lengths), link)
-
-    def _eligible(self, chosen: Interaction, wide: Ints) -> Bools | None:
-        """(S, K) candidates of each slot: those given, less the items above where none is shown twice."""
-        if chosen.due is None or not self.distinct or self.horizon == 1:
-            return self.allowed
-        able = np.ones((self.rows, len(self.actions)), dtype=bool)
-        if self.allowed is not None:
-            able &= self.allowed
-        unit, step = self.layout.unit, self.layout.step
-        for j in range(self.horizon - 1):
-            below = np.flatnonzero(step > j)
-            able[below, wide[unit[below], j]] = False
-        return able
 
     @classmethod
     @checks_arguments
@@ -342,27 +333,57 @@ class Slates(Steps):
         --------
         See the class.
         """
+        if isinstance(frame, str) or hasattr(frame, "collect") or hasattr(frame, "toPandas"):
+            raise DataError(
+                f"from_frame reads tables in memory, and a {type(frame).__name__} is not there yet. Scan it where it "
+                "is: offpolicy.Slates.scan(source, …)."
+            )
+        roles = Roles.of(
+            SLATES,
+            {
+                "slate": slate, "position": position, "context": context, "action": action, "reward": reward,
+                "propensity": propensity, "candidates": candidates, "cluster": cluster, "weight": weight, "fold": fold,
+            },
+            space_of(actions),
+        )  # fmt: skip
+        return cls.built(frame, roles, interaction=interaction, reward_of=reward_of, distinct=distinct, slots=slots)
+
+    @classmethod
+    def built(
+        cls, frame: Any, roles: Roles, *, interaction: Any, reward_of: str | None, distinct: bool | None,
+        slots: int | None,
+    ) -> Slates:  # fmt: skip
+        """The log of a table whose columns play these roles."""
         undecided = isinstance(interaction, str) and interaction == UNDECIDED
         asked = "cascade" if undecided else interaction
-        additive = isinstance(asked, str) and asked == "additive"
-        kind = reward_of or ("slate" if additive else "slot")
+        kind = reward_of or ("slate" if isinstance(asked, str) and asked == "additive" else "slot")
         check_choice("reward_of", kind, "slot", "slate")
-        parts = read(
-            frame,
-            slate=slate,
-            position=position,
-            context=context,
-            action=action,
-            reward=reward,
-            propensity=propensity,
-            candidates=candidates,
-            cluster=cluster,
-            weight=weight,
-            fold=fold,
-            actions=actions,
-            slots=slots,
+        slate, position = str(roles.unit), str(roles.step)
+        if position in roles.context:
+            raise UsageError(f"context= contains the position column {position!r}, which is always seen. Leave it out.")
+        if slate in roles.context:
+            raise UsageError(
+                f"context= contains the slate column {slate!r}, which tells slates apart and nothing else."
+            )
+        rows = read(frame, roles, beside=(position,))
+        lengths, parts = rows.lengths, rows.parts
+        if slots is not None:
+            check_count("slots=", slots)
+            if slots < lengths.max():
+                raise UsageError(f"slots={slots}, and the longest slate has {lengths.max()} slots.")
+        horizon = max(int(lengths.max()), slots or 0)
+        start = int(rows.columns.numeric(position, "position").min())
+        log: Slates = cls(
+            **parts,
+            actions=rows.space.labels,
+            layout=Layout.ragged(lengths),
+            horizon=horizon,
+            ended=np.ones(len(lengths), dtype=bool),
+            allowed=parts["eligible"],
+            positions=tuple(range(start, start + horizon)),
+            reward_of=kind,
         )
-        log = cls(**parts, reward_of=kind)
+        log = settled(log, rows.given, roles)
         unit, layout = log.layout.unit, log.layout
         if kind == "slate":
             for name, values in log.metrics.items():
@@ -372,73 +393,3 @@ class Slates(Steps):
             raise UsageError("distinct=True, but the log has slates that show an item twice.")
         log = replace(log, distinct=not repeated if distinct is None else distinct)
         return replace(log.assuming(asked), undecided=undecided)
-
-    @classmethod
-    def scan(cls, source: Any, *, way: str = "auto", **given: Any) -> Any:
-        """Open a log of slates that is larger than memory, or that lives in an engine.
-
-        Parameters
-        ----------
-        source : path or pattern, DuckDB relation or connection, Arrow dataset, Ibis table, Spark DataFrame
-            One row per slot, in any order: the engine sorts by slate and position.
-        way : {"auto", "rows", "stream"}
-            All slates in memory, or blocks of whole slates one after another, of which only items, rewards,
-            propensities and predictions stay. It is a matter of speed: the answer is the same. "auto" streams beyond
-            ``max_rows`` slots.
-        **given
-            The roles of `from_frame`, of which ``candidates`` is for tables in memory, and the options of
-            `offpolicy.engines.reading.Reading` (``engine=``, ``memory_limit=``, ``chunk_rows=``, …).
-
-        Examples
-        --------
-        >>> import pandas as pd
-        >>> frame = pd.DataFrame({"request": [1, 1, 2, 2], "pos": [1, 2, 1, 2], "item": ["a", "b", "b", "a"],
-        ...                       "click": [0, 1, 1, 0], "p": [0.5, 1.0, 0.5, 1.0]})
-        >>> log = Slates.scan(frame, slate="request", position="pos", context=None, action="item", reward="click",
-        ...                   propensity="p")
-        >>> log.n, log.actions
-        (2, ('a', 'b'))
-        """
-        return door("scan of units")(cls, source, way, given)
-
-
-@dataclass(frozen=True, eq=False)
-class Candidates:
-    """(S, K) whether an item could be shown: not where the slate shows it above; computed for the rows asked about."""
-
-    action: Ints
-    layout: Layout
-    n_actions: int
-
-    __array_ufunc__: ClassVar[None] = None  # products with arrays are made here
-
-    def __len__(self) -> int:
-        return len(self.action)
-
-    def sum(self, axis: int) -> Ints:
-        """(S,) how many items could be shown: all but those above, which are distinct."""
-        assert axis == 1
-        return np.asarray(self.n_actions - self.layout.step)
-
-    def __rmatmul__(self, mass: Floats) -> Floats:
-        """(K,) sums of a mass over the rows in which each item could be shown."""
-        total = np.zeros(self.n_actions)
-        size = max(1, CELLS // self.n_actions)
-        for start in range(0, len(self), size):
-            rows = np.arange(start, min(start + size, len(self)))
-            total += mass[rows] @ self[rows]
-        return total
-
-    def __getitem__(self, at: Any) -> Any:
-        rows, item = at if isinstance(at, tuple) else (at, None)
-        rows = np.asarray(rows)
-        step = self.layout.step[rows]
-        able = np.ones((len(rows), self.n_actions) if item is None else len(rows), dtype=bool)
-        for back in range(1, int(step.max(initial=0)) + 1):
-            here = np.flatnonzero(step >= back)
-            above = self.action[rows[here] - back]
-            if item is None:
-                able[here, above] = False
-            else:
-                able[here] &= above != item
-        return able

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 import numpy as np
 
-from offpolicy._arrays import read_only, some_of
-from offpolicy.logs.bandit import Names
-from offpolicy.logs.columns import NOT_GIVEN, HasColumns, fill
+from offpolicy._arrays import some_of
+from offpolicy._doors import door
+from offpolicy.logs.columns import NOT_GIVEN, HasRows
 from offpolicy.logs.frame import Columns, Context
 from offpolicy.logs.kinds import HasKinds, space_of
 from offpolicy.logs.layout import Layout
 from offpolicy.logs.metrics import HasMetrics
+from offpolicy.logs.reader import Names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -56,9 +57,12 @@ class Passes(Protocol):
     def coded(self, log: Any) -> Any:
         """A part of the log whose text columns know all values of the whole."""
 
+    def each(self, task: Any, of: Any, folds: Any) -> Iterator[Any]:
+        """What a task makes of each block, as a part of a log, in order: here, or where the rows are."""
+
 
 @dataclass(frozen=True, eq=False)
-class Steps(HasMetrics, HasColumns, HasKinds):
+class Steps(HasMetrics, HasRows, HasKinds):
     """Units of several decisions; `Trajectories` and `Slates` say what they are."""
 
     context: Context
@@ -93,11 +97,7 @@ class Steps(HasMetrics, HasColumns, HasKinds):
     batch_labels: ClassVar[tuple[Any, ...]] = ()
 
     def __post_init__(self) -> None:
-        fill(self, self.layout.n_units)
-        for name in ARRAYS:
-            object.__setattr__(self, name, read_only(getattr(self, name)))
-        further = {name: read_only(values) for name, values in self.further.items()}
-        object.__setattr__(self, "further", further)
+        self._keep(self.layout.n_units, ARRAYS)
 
     @property
     def unit_kind(self) -> UnitKind:
@@ -120,16 +120,6 @@ class Steps(HasMetrics, HasColumns, HasKinds):
         return self.layout.n_units
 
     @property
-    def has_propensity(self) -> bool:
-        """Whether the probability of the logged action is known."""
-        return self.propensity is not None
-
-    @property
-    def rows(self) -> int:
-        """Decisions."""
-        return len(self.action)
-
-    @property
     def units(self) -> Ints:
         """(n,) numbers of the units (of their clusters), from which folds follow."""
         return np.arange(self.n, dtype=np.int64) if self.unit is None else self.unit
@@ -146,13 +136,35 @@ class Steps(HasMetrics, HasColumns, HasKinds):
         open_ended = ~self.ended if self.unbounded else ~self.ended & (lengths < self.horizon)
         return np.asarray(self.layout.offsets[1:][open_ended] - 1)
 
-    def opened(self, *_: Any) -> Self:
-        """The log itself: it is open already."""
-        return self
+    @classmethod
+    def scan(cls, source: Any, *, way: str = "auto", **given: Any) -> Any:
+        """Open a log of episodes or slates that is larger than memory, or that lives in an engine.
 
-    def whole(self) -> Self:
-        """The log itself."""
-        return self
+        Parameters
+        ----------
+        source : path or pattern, DuckDB relation or connection, Arrow dataset, Ibis table, Spark DataFrame
+            One row per step or slot, in any order: the engine sorts by episode and step, or by slate and position.
+        way : {"auto", "rows", "stream"}
+            All units in memory, or blocks of whole units one after another, of which only actions, rewards,
+            propensities and predictions stay. It is a matter of speed: the answer is the same. "auto" streams beyond
+            ``max_rows`` rows.
+        **given
+            The roles of ``from_frame``, of which ``step`` is needed, and ``eligible`` and ``candidates`` are for tables
+            in memory; and the options of `offpolicy.engines.reading.Reading` (``engine=``, ``memory_limit=``,
+            ``chunk_rows=``, …).
+
+        Examples
+        --------
+        >>> import pandas as pd, offpolicy as op
+        >>> frame = pd.DataFrame({"id": [7, 7, 8], "t": [0, 1, 0], "s": [0.5, 1.5, 0.1], "a": [0, 1, 1],
+        ...                       "r": [1.0, 0.5, 0.0], "p": [0.5, 0.5, 0.5]})
+        >>> shared = {"action": "a", "reward": "r", "propensity": "p"}
+        >>> episodes = op.Trajectories.scan(frame, episode="id", step="t", state=["s"], **shared)
+        >>> slates = op.Slates.scan(frame, slate="id", position="t", context=["s"], **shared)
+        >>> episodes.n, episodes.actions, slates.n
+        (2, (0, 1), 2)
+        """
+        return door("scan of units")(cls, source, way, given)
 
     def take(self, units: Array) -> Self:
         """The log of these units only (positions or a mask); actions and states keep their codes."""
@@ -185,6 +197,15 @@ class Steps(HasMetrics, HasColumns, HasKinds):
             eligible=pick(self.eligible, rows),
             chosen=self._of_passes(units),
         )
+
+    @property
+    def own_context(self) -> Context:
+        """What was logged before each decision."""
+        return self.context
+
+    def with_levels(self, levels: dict[str, list[Any]]) -> Self:
+        """The same log with all values of its text columns, also those of other parts of the log."""
+        return replace(self, context=replace(self.context, levels=levels))
 
     # -- contexts that are elsewhere -----------------------------------------------------------------
 
@@ -224,20 +245,44 @@ class Steps(HasMetrics, HasColumns, HasKinds):
         if self.passes is None:
             yield self
             return
-        first = done = 0
+        first = 0
         for block in self.passes.blocks():
-            here, n = self._as_this(block), block.n
-            if self.chosen is not None:
-                stop = int(np.searchsorted(self.chosen, first + n))
-                start = int(np.searchsorted(self.chosen, first))
-                here = self.passes.coded(here.take(self.chosen[start:stop] - first))
-            first += n
-            if here.n == 0:
-                continue
-            units = slice(done, done + here.n)
-            done += here.n
-            fold = None if self.fold is None else self.fold[:, units]
-            yield self._shaped(replace(here, cluster=self.cluster[units], fold=fold), self.ended[units])
+            here, _ = self.part(block, first)
+            first += block.n
+            if here.n:
+                yield here
+
+    def run(self, task: Callable[..., Any], folds: Any) -> Iterator[Any]:
+        """What a task makes of each block and the folds of its units, in order: here, or where the rows are."""
+        if self.passes is None:
+            yield task(self, folds)
+            return
+        yield from self.passes.each(task, self.sent(self.passes), folds)
+
+    def sent(self, passes: Any) -> Self:
+        """The log as it goes to other machines: without rows, and with what makes blocks there."""
+        none: Any = np.empty(0)
+        empty = Context(np.empty((0, 0)), None, self.own_context.names)
+        return replace(
+            self,
+            action=none,
+            reward=none,
+            further={},
+            propensity=None,
+            eligible=None,
+            context=empty,
+            passes=passes.rows,
+        )
+
+    def part(self, block: Any, first: int) -> tuple[Any, slice]:
+        """A block of the passes as a part of this log, and which of its units; ``first`` is that of the passes."""
+        here, start, stop = self._as_this(block), first, first + block.n
+        if self.chosen is not None:
+            start, stop = (int(place) for place in np.searchsorted(self.chosen, [first, first + block.n]))
+            here = self._passes.coded(here.take(self.chosen[start:stop] - first))
+        units = slice(start, stop)
+        fold = None if self.fold is None else self.fold[:, units]
+        return self._shaped(replace(here, cluster=self.cluster[units], fold=fold), self.ended[units]), units
 
     def gathered(self, blocks: list[Any]) -> Self:
         """One log in memory of the units of some blocks."""

@@ -12,26 +12,25 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from offpolicy._arguments import checks_arguments
-from offpolicy._doors import door
 from offpolicy._visible import printable
 from offpolicy.errors import DataError, NotIdentifiedError
 from offpolicy.logs import checks, episodes
-from offpolicy.logs.actions import Label, encode, refuse_continuous
-from offpolicy.logs.bandit import Names
 from offpolicy.logs.endings import TREATMENTS, describe, endings, whole_steps
 from offpolicy.logs.frame import Context
 from offpolicy.logs.given import check_given, own_copy
-from offpolicy.logs.identity import unit_numbers
-from offpolicy.logs.kinds import own_kind
+from offpolicy.logs.kinds import Logged, space_of
 from offpolicy.logs.layout import Layout
-from offpolicy.logs.metrics import named_rewards
+from offpolicy.logs.reader import Names, labelled, measured, read, settled
+from offpolicy.logs.roles import EPISODES, Roles
 from offpolicy.logs.steps import Steps, lengths_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from offpolicy._arguments import Rows
-    from offpolicy._arrays import Array, Floats, Ints
+    from offpolicy._arrays import Array, Ints
+    from offpolicy.logs.actions import Label
+    from offpolicy.logs.endings import Ending
     from offpolicy.logs.kinds import UnitKind
 
 
@@ -205,7 +204,7 @@ class Trajectories(Steps):
         >>> log
         Trajectories(2 episodes, 3 steps, at most 2 each, 2 states, 2 actions, mean return 1.5, ...)
         """
-        earned = _named_steps(rewards, metrics, actions)
+        earned = episodes.named_steps(rewards, metrics, actions)
         steps = {"actions": actions, "states": states, **earned}
         check_given({**steps, "propensities": propensities})
         check_given({"cluster": cluster, "weight": weight, "fold": fold})
@@ -213,9 +212,8 @@ class Trajectories(Steps):
         shape = episodes.shape_of(actions, lengths)
         if lengths is None and labels is None:
             episodes.refuse_padding(actions)
-        n_steps = shape.n_steps
-        known, codes = encode(shape.flat(actions, "actions"), labels, "actions")
-        refuse_continuous(known, n_steps, "actions", labels)
+        n_steps, taken = shape.n_steps, shape.flat(actions, "actions")
+        space, codes = space_of(labels).read(Logged("actions", lambda: taken, lambda: taken))
         table = np.empty((n_steps, 0)) if states is None else own_copy(shape.flat(states, "states"))
         if table.dtype == object:
             raise DataError("'states' is an array of objects. Give numbers, or a table to from_frame.")
@@ -226,32 +224,35 @@ class Trajectories(Steps):
                     f"'states': {int(bad.sum()):,} of {n_steps:,} steps hold missing or infinite "
                     f"numbers (first: step row {int(bad.argmax())})."
                 )
-        able = None
-        if eligible is not None:
-            able = checks.eligible_mask(shape.flat(eligible, "eligible"), n_steps, known)
-            checks.logged_is_eligible(able, codes, "eligible")
+        k, whole = len(space.labels), None
+        if propensities is not None:
+            whole = shape.flat(propensities, "propensities").astype(np.float64)
+            if whole.ndim == 2 and whole.shape[1] != k:
+                raise DataError(
+                    f"'propensities' has {whole.shape[1]} columns for {k} actions. "
+                    "Give one for each, also those never logged (name all actions), or of the logged one only."
+                )
+        able = None if eligible is None else shape.flat(eligible, "eligible")
         distinct = episodes.distinct_states(table, discrete=discrete)
         flat = {
             name: checks.one_dimensional(shape.flat(values, name), name, "reward") for name, values in earned.items()
         }
         first = next(iter(flat))
-        return checked(
-            context=Context(table) if distinct is None else Context(*distinct),
-            actions=known,
-            action=codes,
-            reward=flat[first],
-            further={name: values for name, values in flat.items() if name != first},
-            lengths=shape.lengths,
-            propensity=None if propensities is None else shape.flat(propensities, "propensities").astype(np.float64),
-            terminated=_flags(terminated, shape, "terminated"),
-            truncated=truncated if isinstance(truncated, str) else _flags(truncated, shape, "truncated"),
-            horizon=horizon,
-            cluster=None if cluster is None else np.asarray(cluster),
-            weight=None if weight is None else checks.one_dimensional(weight, "weight", "weight"),
-            fold=None if fold is None else np.asarray(fold),
-            names=Names("actions", first, "propensities"),
-            eligible=able,
-        )
+        parts = {
+            "context": Context(table) if distinct is None else Context(*distinct),
+            "actions": space.labels,
+            "action": codes,
+            "reward": flat[first],
+            "further": {name: values for name, values in flat.items() if name != first},
+            "propensity": whole,
+            "eligible": None if able is None else checks.eligible_mask(able, n_steps, space.labels),
+            "names": Names("actions", first, "propensities"),
+        }
+        given = measured({"weight": weight}) | labelled({"cluster": cluster, "fold": fold})
+        flags = truncated if isinstance(truncated, str) else episodes.flags_of(truncated, shape, "truncated")
+        ending = endings(shape.lengths, episodes.flags_of(terminated, shape, "terminated"), flags, horizon)
+        made: Trajectories = ended(cls, ending, parts, given, shape.lengths)
+        return made
 
     @classmethod
     @checks_arguments
@@ -315,134 +316,46 @@ class Trajectories(Steps):
         ...                         propensity="p").layout.lengths.tolist()
         [2, 1]
         """
-        from offpolicy.logs.trajectory_frame import read
-
         treatment = isinstance(truncated, str) and truncated in TREATMENTS
-        column, own = own_kind(episode)
-        parts = read(
-            frame,
-            episode=column,
-            step=step,
-            state=state,
-            action=action,
-            reward=reward,
-            propensity=propensity,
-            terminated=terminated,
-            cluster=cluster,
-            weight=weight,
-            fold=fold,
-            actions=actions,
-            discrete=discrete,
-            truncated=None if treatment else truncated,
-            eligible=eligible,
-        )
-        if treatment:
-            parts["truncated"] = truncated
-        return checked(**parts, horizon=horizon, own_kind=own)
+        roles = Roles.of(
+            EPISODES,
+            {
+                "episode": episode, "step": step, "state": state, "action": action, "reward": reward,
+                "propensity": propensity, "terminated": terminated, "truncated": None if treatment else truncated,
+                "cluster": cluster, "weight": weight, "fold": fold, "eligible": eligible,
+            },
+            space_of(actions),
+        )  # fmt: skip
+        return cls.built(frame, roles, truncated if treatment else "raise", horizon, discrete=discrete)
 
     @classmethod
-    def scan(cls, source: Any, *, way: str = "auto", **given: Any) -> Any:
-        """Open a log of episodes that is larger than memory, or that lives in an engine.
-
-        Parameters
-        ----------
-        source : path or pattern, DuckDB relation or connection, Arrow dataset, Ibis table, Spark DataFrame
-            One row per step, in any order: the engine sorts by episode and step.
-        way : {"auto", "rows", "stream"}
-            All episodes in memory, or blocks of whole episodes one after another, of which only actions, rewards,
-            propensities and predictions stay. It is a matter of speed: the answer is the same. "auto" streams beyond
-            ``max_rows`` steps.
-        **given
-            The roles of `from_frame`, of which ``step`` is needed and ``eligible`` is for tables in memory, and the
-            options of `offpolicy.engines.reading.Reading` (``engine=``, ``memory_limit=``, ``chunk_rows=``, …).
-
-        Examples
-        --------
-        >>> import pandas as pd
-        >>> frame = pd.DataFrame({"id": [7, 7, 8], "t": [0, 1, 0], "s": [0.5, 1.5, 0.1], "a": [0, 1, 1],
-        ...                       "r": [1.0, 0.5, 0.0], "p": [0.5, 0.5, 0.5]})
-        >>> log = Trajectories.scan(frame, episode="id", step="t", state=["s"], action="a", reward="r", propensity="p")
-        >>> log.n, log.actions
-        (2, (0, 1))
-        """
-        return door("scan of units")(cls, source, way, given)
+    def built(
+        cls, frame: Any, roles: Roles, treatment: str = "raise", horizon: int | None = None, *, discrete: bool | None
+    ) -> Trajectories:
+        """The log of a table whose columns play these roles."""
+        rows = read(frame, roles, discrete=discrete)
+        cut = rows.flags(roles.truncated)
+        ending = endings(rows.lengths, rows.flags(roles.terminated), treatment if cut is None else cut, horizon)
+        parts = {**rows.parts, "actions": rows.space.labels, "own_kind": roles.own_kind}
+        made: Trajectories = ended(cls, ending, parts, rows.given, rows.lengths, roles)
+        return made
 
 
-def _named_steps(rewards: Any, metrics: Sequence[str] | None, actions: Any) -> dict[str, Any]:
-    """Rewards of steps by name; a list with one array an episode is cut metric by metric."""
-    listed = isinstance(rewards, list | tuple) and any(hasattr(r, "__len__") for r in rewards)
-    if metrics is not None and listed:
-        parts = [named_rewards(np.asarray(episode), metrics) for episode in rewards]
-        return {name: [part[name] for part in parts] for name in parts[0]}
-    axes = max(np.ndim(actions) if isinstance(actions, np.ndarray) else 1, 1)
-    named = named_rewards(rewards, metrics, axes)
-    return {"rewards": rewards} if list(named) == ["reward"] and metrics is None else named
-
-
-def _flags(values: Any, shape: episodes.Shape, name: str) -> Array | None:
-    """Flags of episodes, or of steps in the shape of the actions."""
-    if values is None:
-        return None
-    if isinstance(values, np.ndarray) or not any(hasattr(v, "__len__") for v in values):
-        flags = np.asarray(values)
-        if flags.shape == (len(shape.lengths),):
-            return flags
-    return shape.flat(values, name)
-
-
-def checked(
-    *,
-    lengths: Ints,
-    terminated: Array | None,
-    truncated: Any,
-    horizon: int | None,
-    cluster: Array | None,
-    weight: Floats | None,
-    fold: Array | None,
-    **parts: Any,
-) -> Trajectories:
-    """Validate every part and build the log: the one door all trajectories come through."""
+def ended(
+    cls: Any, ending: Ending, parts: dict[str, Any], given: dict[str, Array], lengths: Ints, called: Any = None
+) -> Any:
+    """The log of parts that were read, for the value that follows from how its episodes end."""
     own: UnitKind | None = parts.get("own_kind")
-    layout = Layout.ragged(lengths, None if own is None else own.link(int(lengths.max())))
-    ending = endings(lengths, terminated, truncated, horizon)
-    log = Trajectories(
-        layout=layout,
-        horizon=ending.horizon if ending.cut is None else int(lengths.max()),
-        ended=ending.ended,
-        unbounded=ending.unbounded,
-        notes=(ending.note,) if ending.note else (),
-        **parts,
+    log = settled(
+        cls(
+            **parts,
+            layout=Layout.ragged(lengths, None if own is None else own.link(int(lengths.max()))),
+            horizon=ending.horizon if ending.cut is None else int(lengths.max()),
+            ended=ending.ended,
+            unbounded=ending.unbounded,
+            notes=(ending.note,) if ending.note else (),
+        ),
+        given,
+        called,
     )
-    n, names, unit = len(lengths), log.names, log.unit
-    rewards = {name: len(values) for name, values in log.metrics.items()}
-    checks.same_length(log.rows, {"states": len(log.context), **rewards})
-    for name, part in {"cluster": cluster, "weight": weight, "fold": fold}.items():
-        if part is not None and part.shape != (n,):
-            raise DataError(f"{name!r} has shape {part.shape}. Give one entry per episode ({n:,}).")
-    for metric, values in log.metrics.items():
-        checks.computable(values, metric, "reward")
-    given, k = log.propensity, len(log.actions)
-    if given is not None and given.ndim == 2 and given.shape[1] != k:
-        raise DataError(
-            f"{names.propensity!r} has {given.shape[1]} columns for {k} actions. "
-            "Give one for each, also those never logged (name all actions), or of the logged one only."
-        )
-    propensity, whole = checks.logged_propensity(given, log.action, names.propensity)
-    if weight is not None:
-        checks.weights(weight, "weight")
-    clusters, codes = checks.coded(cluster, names.cluster, "cluster")
-    if codes is not None:
-        unit = unit_numbers(clusters)[codes]
-    _, part_of_fold = checks.coded(fold, "fold", "fold")
-    columns: dict[str, Any] = {"weight": weight, "cluster": codes}
-    log = replace(
-        log,
-        propensity=propensity,
-        distribution=whole,
-        fold=None if part_of_fold is None else part_of_fold[None, :],
-        unit=unit,
-        **{name: values for name, values in columns.items() if values is not None},
-    )
-    if ending.cut is None:
-        return log
-    return replace(log.first(ending.cut), ended=ending.ended)
+    return log if ending.cut is None else replace(log.first(ending.cut), ended=ending.ended)

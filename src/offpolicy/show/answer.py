@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from offpolicy._document import Figure
 from offpolicy.inference.comparison import Change, change
 from offpolicy.inference.figures import DASH, capitalized, count, level_text, percent, plain, plural_of, signed
-from offpolicy.logs.kinds import unit_word
 from offpolicy.policies.target import LOGGING_POLICY
 from offpolicy.scores.catalog import headline
 from offpolicy.show.words import SUPPORT, ChangeWords, Measure
@@ -19,9 +18,8 @@ if TYPE_CHECKING:
 
     from offpolicy.evaluation.result import Evaluation
     from offpolicy.evaluation.shown import Traffic
-    from offpolicy.inference.comparison import Comparison
     from offpolicy.inference.family import BestPolicy
-    from offpolicy.logs.log import Log
+    from offpolicy.inference.intervals.sample import Interval
     from offpolicy.trust import Findings
     from offpolicy.trust.finding import Finding
     from offpolicy.trust.trial import ABTest
@@ -51,6 +49,34 @@ class Reason:
 
 
 @dataclass(frozen=True)
+class Ends:
+    """Intervals of a policy: of its value, of its difference from the current policy, and of the change in words.
+
+    The best of several policies is not as good as it looks: the intervals of several hold together.
+    """
+
+    value: Interval
+    difference: Interval
+    change: ChangeWords
+    kind: str
+
+    @classmethod
+    def of(cls, ev: Evaluation, policy: str, level: float) -> Ends:
+        """Those of the headline estimator."""
+        name, kind = headline(ev.estimators).name, f"{level_text(level)} interval"
+        e, logged = ev[policy, name], ev.logged
+        if not e.is_defined:
+            return cls(e.interval(level), (e - logged).interval(level), ChangeWords.undefined(), kind)
+        if len(ev.policies) == 1:
+            own = change(e, logged, level)
+            return cls(e.interval(level), (e - logged).interval(level), ChangeWords.of(own, minimize=ev.minimize), kind)
+        family = ev.compare(level)
+        words = ChangeWords.of(family.change(ev, policy, name), minimize=ev.minimize)
+        together = f"{kind} corrected for {len(ev.policies)} policies"
+        return cls(family.values[policy], family.differences[policy], words, together)
+
+
+@dataclass(frozen=True)
 class Answer:
     """What is said about one policy.
 
@@ -68,6 +94,7 @@ class Answer:
     cells : tuple of str
         Value, interval, change against the current policy and size of the A/B test, for the table of policies.
     numbers : tuple of Figure
+    ends : Ends
     """
 
     policy: str
@@ -78,6 +105,7 @@ class Answer:
     reasons: tuple[Reason, ...]
     cells: tuple[str, str, str, str]
     numbers: tuple[Figure, ...]
+    ends: Ends
 
     @property
     def is_refused(self) -> bool:
@@ -88,19 +116,6 @@ class Answer:
     def text(self) -> str:
         """The sentence without emphasis."""
         return "".join(part for part, _ in self.sentence)
-
-
-def decision(log: Log) -> str:
-    """What one unit of a log is called."""
-    return unit_word(log)
-
-
-def actions_of(log: Log) -> str:
-    """The actions of a log in a few words."""
-    if log.is_continuous:
-        low, high = log.action_range
-        return f"{log.names.action} from {low:.4g} to {high:.4g}"
-    return f"{count(len(log.actions))} actions"
 
 
 def question(ev: Evaluation) -> tuple[Fragment, ...]:
@@ -121,24 +136,14 @@ def answers(evaluation: Evaluation, level: float = 0.95, traffic: Traffic | None
 
     Verdicts come first, then the lower end of the interval of the difference from the current policy.
     """
-    family = _family(evaluation, level)
-    unordered = [_answer(evaluation, policy, level, family, traffic) for policy in evaluation.policies]
+    unordered = [_answer(evaluation, policy, level, traffic) for policy in evaluation.policies]
 
     def promise(a: Answer) -> tuple[int, float]:
-        gap = (evaluation[a.policy, a.estimator] - evaluation.logged).interval(level)
-        gain = gap if family is None else family.differences.get(a.policy, gap)
+        gain = a.ends.difference
         least = -gain.high if evaluation.minimize else gain.low
         return ORDER.get(a.level, 3), float("inf") if math.isnan(least) else -least
 
     return sorted(unordered, key=promise)
-
-
-def _family(ev: Evaluation, level: float) -> Comparison | None:
-    """Policies against each other; None for a single one, and where none is identified."""
-    name = headline(ev.estimators).name
-    if len(ev.policies) == 1 or not any(ev[p, name].is_defined for p in ev.policies):
-        return None
-    return ev.compare(level)
 
 
 def best_policies(ev: Evaluation, level: float) -> BestPolicy:
@@ -211,21 +216,12 @@ def _named(names: Sequence[str]) -> list[Fragment]:
     return out
 
 
-def _answer(ev: Evaluation, policy: str, level: float, family: Comparison | None, traffic: Traffic | None) -> Answer:
+def _answer(ev: Evaluation, policy: str, level: float, traffic: Traffic | None) -> Answer:
     verdict = ev.verdict(policy, level=level)
     name = headline(ev.estimators).name
     e, measure = ev[policy, name], Measure.of(ev)
-    family = family if e.is_defined else None
-    # The best of several policies is not as good as it looks: its interval holds together with the others'.
-    interval = e.interval(level) if family is None else family.values[policy]
-    between = measure.between(e, interval)
-    against = ChangeWords.undefined()
-    if e.is_defined:
-        own = change(e, ev.logged, level) if family is None else family.change(ev, policy, name)
-        against = ChangeWords.of(own, minimize=ev.minimize)
-    kind = f"{level_text(level)} interval"
-    if family is not None:
-        kind += f" corrected for {len(ev.policies)} policies"
+    ends = Ends.of(ev, policy, level)
+    between, against, kind = measure.between(e, ends.value), ends.change, ends.kind
     worth = measure.worth(e.value, e.std_error)
     parts: list[Fragment]
     if not e.is_defined:
@@ -245,7 +241,7 @@ def _answer(ev: Evaluation, policy: str, level: float, family: Comparison | None
             (_advice(against, verdict.test), "text"),
         ]
         if traffic is not None:
-            parts.append((_adds_up(ev, policy, name, level, family, traffic, measure), "text"))
+            parts.append((_adds_up(ev, policy, level, traffic, measure), "text"))
         if ev.assumption:
             parts.append((f" {capitalized(f'this {ev.assumption}')}", "text"))
     short = against.short if against.short == DASH else f"{against.short} ({against.ends})"
@@ -261,6 +257,7 @@ def _answer(ev: Evaluation, policy: str, level: float, family: Comparison | None
         _reasons(verdict, ev.diagnostics[policy]),
         (measure.text(e.value, e.std_error), between, short, DASH if test is None else count(test.total, 2)),
         _numbers(ev, policy, level, between, against, verdict),
+        ends,
     )
 
 
@@ -282,11 +279,9 @@ def _against(against: ChangeWords, kind: str, *, minimize: bool) -> list[Fragmen
     ]
 
 
-def _adds_up(
-    ev: Evaluation, policy: str, name: str, level: float, family: Comparison | None, traffic: Traffic, measure: Measure
-) -> str:
+def _adds_up(ev: Evaluation, policy: str, level: float, traffic: Traffic, measure: Measure) -> str:
     """What the difference comes to at so much traffic, with its interval."""
-    low, high, value = difference_at(ev, policy, name, level, family, traffic)
+    low, high, value = difference_at(ev, policy, level, traffic)
     more = measure.total(plain(abs(value), 2), more=value >= 0)
     start = f" At {traffic.number} {measure.unit}s per {traffic.period}, that is about {more} per {traffic.period}"
     if not (math.isfinite(low) and math.isfinite(high)):
@@ -295,13 +290,10 @@ def _adds_up(
     return f"{start} ({ends})."
 
 
-def difference_at(
-    ev: Evaluation, policy: str, name: str, level: float, family: Comparison | None, traffic: Traffic
-) -> tuple[float, float, float]:
+def difference_at(ev: Evaluation, policy: str, level: float, traffic: Traffic) -> tuple[float, float, float]:
     """Ends of the interval and value of a policy's difference from the current one, times the traffic."""
-    gap = ev[policy, name] - ev.logged
-    interval = gap.interval(level) if family is None else family.differences[policy]
-    low, high = interval.shown
+    low, high = Ends.of(ev, policy, level).difference.shown
+    gap = ev[policy, headline(ev.estimators).name] - ev.logged
     return low * traffic.units, high * traffic.units, gap.value * traffic.units
 
 
@@ -381,46 +373,27 @@ def _numbers(
 
 def summary_rows(ev: Evaluation, level: float = 0.95) -> list[dict[str, Any]]:
     """What `Evaluation.summary` holds: the current policy, then one row per policy, the most promising first."""
-    family, name, logged = _family(ev, level), headline(ev.estimators).name, ev.logged
-    low, high = logged.interval(level).shown
-    first = {
-        "policy": LOGGING_POLICY,
-        "verdict": "",
-        "value": logged.value,
-        "low": low,
-        "high": high,
-        "change": "",
-        "change_interval": "",
-        "ab_test": None,
-    }
-    rows: list[dict[str, Any]] = [first]
-    for answer in answers(ev, level):
-        e = ev[answer.policy, name]
-        own = family.values[answer.policy] if family is not None and e.is_defined else e.interval(level)
-        low, high = own.shown
-        test = ev.verdict(answer.policy, level=level).test
-        tile = next(f for f in answer.numbers if f.label == TITLE)
-        rows.append(
-            {
-                "policy": answer.policy,
-                "verdict": answer.level,
-                "value": e.value,
-                "low": low,
-                "high": high,
-                "change": tile.number,
-                "change_interval": tile.remark,
-                "ab_test": None if test is None else test.total,
-            }
-        )
+
+    def row(policy: str, verdict: str, value: float, interval: Interval, change: tuple[str, str], test: Any) -> Any:
+        low, high = interval.shown
+        told = {"change": change[0], "change_interval": change[1], "ab_test": test}
+        return {"policy": policy, "verdict": verdict, "value": value, "low": low, "high": high, **told}
+
+    name, logged = headline(ev.estimators).name, ev.logged
+    rows = [row(LOGGING_POLICY, "", logged.value, logged.interval(level), ("", ""), None)]
+    for a in answers(ev, level):
+        test, told = ev.verdict(a.policy, level=level).test, (a.ends.change.short, a.ends.change.ends)
+        total = None if test is None else test.total
+        rows.append(row(a.policy, a.level, ev[a.policy, name].value, a.ends.value, told, total))
     return rows
 
 
 def totals(ev: Evaluation, level: float, traffic: Traffic) -> dict[str, Any]:
     """What the differences of all policies add up to at so much traffic, with intervals."""
-    family, name = _family(ev, level), headline(ev.estimators).name
+    name = headline(ev.estimators).name
     out: dict[str, Any] = {"text": traffic.text, "units": traffic.units, "period": traffic.period}
     for policy in ev.policies:
         if ev[policy, name].is_defined:
-            low, high, value = difference_at(ev, policy, name, level, family, traffic)
+            low, high, value = difference_at(ev, policy, level, traffic)
             out.setdefault("differences", {})[policy] = {"value": value, "low": low, "high": high}
     return out

@@ -17,8 +17,9 @@ from offpolicy._version import __version__
 from offpolicy.errors import UsageError
 from offpolicy.evaluation.shown import Origin, Traffic
 from offpolicy.inference.figures import count
+from offpolicy.logs.kinds import unit_word
 from offpolicy.show import about_all, about_policy
-from offpolicy.show.answer import actions_of, answers, decision
+from offpolicy.show.answer import answers
 from offpolicy.show.parts import Subject
 from offpolicy.show.segments import groupings
 
@@ -184,7 +185,7 @@ def settings(evaluation: Evaluation) -> dict[str, str]:
     log = evaluation.problem.log
     names = log.names
     texts = {
-        "log": f"{count(log.n)} {decision(log)}s, {actions_of(log)}",
+        "log": f"{count(log.n)} {unit_word(log, plural=True)}, {log.space.described(log.names.action)}",
         "action": names.action,
         "reward": names.reward,
         "propensity": names.propensity if log.propensity is not None else "unknown",

@@ -81,7 +81,7 @@ def overlap(view: View, most: int = MOST_ACTIONS) -> list[Row]:
     log, d = view.log, view.decisions
     if view.target.shown is not None:
         return []
-    if log.is_continuous:
+    if not log.space.finite:
         return _overlap_of_numbers(view)
     k = len(log.actions)
     mass, action = view.row_mass, log.action[view.rows]
@@ -101,7 +101,7 @@ def overlap(view: View, most: int = MOST_ACTIONS) -> list[Row]:
 def _overlap_of_numbers(view: View) -> list[Row]:
     """The same where actions are numbers, in equal parts of their range; the target's share is that of its weights."""
     log, mass = view.log, view.row_mass
-    low, high = log.action_range
+    low, high = log.space.span
     edges = np.linspace(low, high, PARTS + 1)
     place = np.clip(np.searchsorted(edges, log.action[view.rows], side="right") - 1, 0, PARTS - 1)
     logged = np.bincount(place, weights=mass, minlength=PARTS) / mass.sum()
@@ -167,7 +167,7 @@ def inverse_propensities(view: View, level: float = 0.95) -> tuple[list[Row], in
     that choice alone. The intervals hold together with probability ``level`` (Bonferroni).
     """
     log, d = view.log, view.decisions
-    if log.is_continuous or view.target.shown is not None:
+    if log.space.why_not or view.target.shown is not None:
         return [], 0
     action = log.action[view.rows]
     share = view.reach.share
@@ -225,7 +225,7 @@ def by_position(view: View, level: float = 0.95) -> list[Row]:
     add up to that estimate. A slate without the slot counts with 0. Empty where slates have one reward.
     """
     log = view.log
-    if not log.shows_items or log.reward_of == "slate":
+    if not log.unit_kind.shows_items or log.reward_of == "slate":
         return []
     lengths = np.diff(view.decisions.layout.offsets)
     together = 1 - (1 - level) / view.decisions.layout.horizon

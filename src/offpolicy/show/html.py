@@ -23,7 +23,8 @@ from offpolicy._progress import track
 from offpolicy._visible import esc
 from offpolicy.errors import UsageError
 from offpolicy.inference.figures import capitalized, count, level_text, small_table
-from offpolicy.show.answer import actions_of, answers, choice, decision, question
+from offpolicy.logs.kinds import unit_word
+from offpolicy.show.answer import answers, choice, question
 from offpolicy.show.document import Document, parts
 from offpolicy.show.svg import drawing
 from offpolicy.show.text import cells, headings, metrics_line
@@ -258,8 +259,7 @@ def _asset(name: str) -> str:
 
 def _about(evaluation: Evaluation) -> str:
     log = evaluation.problem.log
-    noun = decision(log)
-    parts = [f"{count(log.n)} {noun}s", actions_of(log)]
+    parts = [f"{count(log.n)} {unit_word(log, plural=True)}", log.space.described(log.names.action)]
     if log.has_batches:
         batches = len(log.batch_labels)
         parts.append("1 batch" if batches == 1 else f"{count(batches)} batches")

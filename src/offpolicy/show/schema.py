@@ -61,7 +61,7 @@ def document(
             "clusters": number_of_clusters(evaluation),
             "digest": digest(evaluation),
             "actions": [str(a) for a in log.actions],
-            "action_range": None if log.action_range is None else list(log.action_range),
+            "action_range": None if log.space.span is None else list(log.space.span),
             "propensities": "logged" if log.propensity is not None else "unknown",
             "columns": columns(log),
         },

@@ -65,7 +65,7 @@ def known_columns(log: Log) -> list[Column]:
         table = np.asarray(log.context.table)
         return list(range(table.shape[1])) if table.ndim == 2 else [0]
     names: list[Column] = list(log.context.names)
-    if log.decides_once and log.source is not None and not log.is_counted:
+    if log.unit_kind.decides_once and log.source is not None and not log.is_counted:
         names += [n for n in Columns(log.source).names if n not in names]
     return names
 

@@ -97,6 +97,10 @@ class Folds:
         """Number of repetitions."""
         return len(self.labels)
 
+    def at(self, units: Any) -> Folds:
+        """Folds of some units."""
+        return Folds(self.labels[:, units], self.half[:, units], self.k)
+
     @property
     def half_is_a_fold(self) -> bool:
         """Whether the half-sample split is the first of two folds."""

@@ -15,7 +15,7 @@ from offpolicy.trust.view import View
 if TYPE_CHECKING:
     from offpolicy.logs.log import Log, Scan
     from offpolicy.logs.outcome import Settled
-    from offpolicy.trust.asked import Answer
+    from offpolicy.trust.check import Answer
 
 ASSUMES = "assumes that nothing outside the context columns affected both the action and the reward"
 DECLARED = "relies on your statement that actions were drawn at random given the context columns"

@@ -67,16 +67,20 @@ class Sensitivity:
 
     def bound(self, gamma: float) -> Estimate:
         """Largest value when odds may be off by ``gamma``; with 1/``gamma`` the smallest."""
+        return self.view.estimate(self.scores(gamma))
+
+    def scores(self, gamma: float) -> Floats:
+        """(N,) the scores whose mean is the bound."""
         view, d = self.view, self.view.decisions
         other = worst_reward(d.reward, self._cut(gamma), gamma)
         psi = d.pi_e * (d.reward + (1.0 / d.pi_b - 1.0) * other)
         if not view.has_model:
             mean, weight = view.units.mean(view.weight), view.weight
             level = view.units.mean(psi) / mean
-            return view.estimate(level + (psi - level * weight) / mean)
+            return np.asarray(level + (psi - level * weight) / mean)
         # The means of v − w q and 1 − w are 0, and take away what the reward model knows of H.
         slope, level = line(d.q, other, view.mass * d.pi_e * (1.0 / d.pi_b - 1.0))
-        return view.estimate(psi + slope * (d.v - d.ratio * d.q) + level * (1.0 - d.ratio))
+        return np.asarray(psi + slope * (d.v - d.ratio * d.q) + level * (1.0 - d.ratio))
 
     def ends(self, gamma: float, level: float = LEVEL) -> tuple[float, float]:
         """Interval that holds the value with probability ``level``, if odds are off by at most ``gamma``.
@@ -92,7 +96,7 @@ class Sensitivity:
 
     def gap(self, gamma: float) -> Estimate:
         """`bound` less the logged value."""
-        return self.view.estimate(self.bound(gamma).psi - self.view.decisions.reward)
+        return self.view.estimate(self.scores(gamma) - self.view.decisions.reward)
 
     def _cut(self, gamma: float) -> Floats:
         """Q at each unit: the quantile of its reward at the level Γ/(1 + Γ)."""
@@ -171,7 +175,8 @@ def finding(view: View) -> Finding:
 
 
 def _point(bounds: Sensitivity, gamma: float) -> dict[str, float]:
-    low, high = bounds.bound(1.0 / gamma), bounds.bound(gamma)
+    high = bounds.bound(gamma)
+    low = bounds.bound(1.0 / gamma) if gamma > 1 else high
     return {
         "gamma": gamma,
         "low": low.value,

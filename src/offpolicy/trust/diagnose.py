@@ -15,13 +15,11 @@ from offpolicy.trust import (
     copies,
     duplicates,
     horizon,
-    interaction,
     leaks,
     marginals,
     mismatch,
     models,
     overlap,
-    propensities,
     ratios,
     rewards,
     slots,
@@ -41,15 +39,14 @@ if TYPE_CHECKING:
     from offpolicy.logs.log import Log
     from offpolicy.policies.target import Target
     from offpolicy.scores.catalog import Estimator
-    from offpolicy.trust.asked import Problem
-    from offpolicy.trust.check import Check
+    from offpolicy.trust.check import Check, Problem
     from offpolicy.trust.sums import LogSums
     from offpolicy.trust.view import Subject
 
 # The order in which findings are listed.
 for _topic in (
-    mismatch, propensities, balance, leaks, duplicates, weights, overlap, ratios, models, stability, rewards,
-    confounding, horizon, slots, interaction, marginals, copies,
+    mismatch, balance, leaks, duplicates, weights, overlap, ratios, models, stability, rewards, confounding, horizon,
+    slots, marginals, copies,
 ):  # fmt: skip
     declare(*_topic.CHECKS)
 

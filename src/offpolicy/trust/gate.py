@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from offpolicy.inference.estimate import Estimate
     from offpolicy.inference.intervals.sample import Interval
-    from offpolicy.trust.asked import Answer
+    from offpolicy.trust.check import Answer
     from offpolicy.trust.gate_text import Expression
 
 ExitCode: TypeAlias = Literal[0, 3, 4]

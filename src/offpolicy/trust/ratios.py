@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from offpolicy.columns.names import APART, OWN
+from offpolicy.columns.keys import APART, OWN
 from offpolicy.inference.bend import Bend, agreed, bend, width_of
 from offpolicy.inference.intervals.tails import effective_size
 from offpolicy.scores.catalog import headline
@@ -30,8 +30,7 @@ if TYPE_CHECKING:
     from offpolicy._arrays import Floats
     from offpolicy.policies.target import Target
     from offpolicy.scores.catalog import Estimator
-    from offpolicy.trust.asked import Problem
-    from offpolicy.trust.check import Level
+    from offpolicy.trust.check import Level, Problem
     from offpolicy.trust.view import View
 
 COARSE = "coarse_ratio"

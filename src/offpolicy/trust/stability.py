@@ -17,7 +17,7 @@ from offpolicy.scores.decisions import LARGEST_LOG_WEIGHT
 from offpolicy.trust.check import OVERLAP, Check, Threshold, Topic
 from offpolicy.trust.finding import Finding, fine, judged, not_applicable
 from offpolicy.trust.moments import ROUNDING, SMALLEST_BATCH, mean_z, normal_from_student, skew_of, symmetric, two_sided
-from offpolicy.trust.view import batches, several
+from offpolicy.trust.view import batches, once, several
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -216,27 +216,27 @@ def clipped(view: View, cap: float, *, is_reference: bool = False, whole: Estima
     Its own standard error leaves out the bias of the cut: its interval is that of ``whole``, which cuts nothing,
     widened to hold it.
     """
-    made = _clipped(view, cap, is_reference=is_reference)
-    if made.clipped == 0 or math.isinf(cap):
-        return made
-    estimate = replace(made.estimate, bias=BIAS, reference=whole)
-    return replace(made, estimate=estimate)
-
-
-def _clipped(view: View, cap: float, *, is_reference: bool) -> ClippedEstimate:
     d = view.decisions
     # Products of the same ratios in another order differ by rounding; a cap is often one of them.
     over = d.rho > cap * (1 + 1e-9)
     share = float(view.row_mass @ over / view.row_mass.sum())
     if view.has_model:
-        factor = np.divide(cap, d.rho, out=np.ones_like(d.rho), where=over)
-        psi = scores.with_weights(d, factor)
-        return ClippedEstimate(cap, view.estimate(psi), share, is_reference)
-    w = np.minimum(view.weight, cap)
-    mean = view.units.mean(w)
-    level = view.units.mean(w * view.decisions.returns) / mean
-    psi = level + w * (view.decisions.returns - level) / mean
-    return ClippedEstimate(cap, view.estimate(psi), share, is_reference)
+        psi = scores.with_weights(d, np.divide(cap, d.rho, out=np.ones_like(d.rho), where=over))
+    else:
+        w = np.minimum(view.weight, cap)
+        mean = view.units.mean(w)
+        level = view.units.mean(w * d.returns) / mean
+        psi = level + w * (d.returns - level) / mean
+    estimate = view.estimate(psi)
+    if share > 0 and math.isfinite(cap):
+        estimate = replace(estimate, bias=BIAS, reference=whole)
+    return ClippedEstimate(cap, estimate, share, is_reference)
+
+
+@once
+def uncut(view: View) -> Estimate:
+    """The estimate with its weights as they are."""
+    return clipped(view, math.inf).estimate
 
 
 def why_not(view: View) -> str:
@@ -256,17 +256,16 @@ def clipping_curve(view: View) -> Iterator[ClippedEstimate]:
     """
     if why_not(view):
         return
-    whole = _clipped(view, math.inf, is_reference=False).estimate
     matched = view.weight > 0
     caps = quantiles(view.weight[matched], QUANTILES, view.mass[matched]).tolist()
     for cap in dict.fromkeys(caps):
         is_reference = cap == caps[QUANTILES.index(REFERENCE)]
-        yield clipped(view, cap, is_reference=is_reference, whole=whole)
+        yield clipped(view, cap, is_reference=is_reference, whole=uncut(view))
 
 
 def clipping(view: View) -> Finding:
     """How far the estimate moves when the largest weights are cut (a curve in the details)."""
-    whole = clipped(view, math.inf).estimate
+    whole = uncut(view)
     curve, moved = [], 0.0
     for c in clipping_curve(view):
         value, error = c.estimate.value, c.estimate.std_error

@@ -41,7 +41,7 @@ from offpolicy.trust.moments import ROUNDING
 if TYPE_CHECKING:
     from offpolicy.inference.comparison import Change
     from offpolicy.inference.estimate import Estimate
-    from offpolicy.trust.asked import Answer
+    from offpolicy.trust.check import Answer
 
 TEST_LEVEL, TEST_POWER = 0.95, 0.8
 RELEVANT = 0.1  # relative change worth detecting where the estimate gives none

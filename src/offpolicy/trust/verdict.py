@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from offpolicy.inference.estimate import Estimate
     from offpolicy.inference.intervals.sample import Interval
     from offpolicy.scores.catalog import Estimator
-    from offpolicy.trust.asked import Answer
+    from offpolicy.trust.check import Answer
     from offpolicy.trust.finding import Finding
 
 VerdictLevel: TypeAlias = Literal["trust", "caution", "insufficient evidence"]

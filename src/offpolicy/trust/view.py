@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from offpolicy.policies.target import Target
     from offpolicy.scores.decisions import Decisions
     from offpolicy.splits.folds import Split
-    from offpolicy.trust.asked import Problem
+    from offpolicy.trust.check import Problem
     from offpolicy.trust.sums import LogSums
 
 

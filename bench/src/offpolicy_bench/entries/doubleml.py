@@ -3,8 +3,8 @@
 # dependencies = ["doubleml==0.11.4", "numpy==2.4.6", "scipy==1.17.1", "scikit-learn==1.9.1", "pandas==3.1.1"]
 # [tool.offpolicy-bench]
 # name = "doubleml"
-# kinds = ["bandit"]
-# recipe = "DoubleMLAPO for every action with weights=π_e(a|x) (weighted average potential outcomes), five folds, scores added up; logged propensities enter as external predictions of ml_m; cluster data where users are logged"
+# kinds = ["bandit", "difference"]
+# recipe = "DoubleMLAPO for every action with weights=π_e(a|x) (weighted average potential outcomes), five folds, scores added up; logged propensities enter as external predictions of ml_m; cluster data where users are logged; a difference is that of the scores of both policies, on the same folds"
 # ///
 """DoubleML: average potential outcomes, weighted by the target, summed over actions.
 
@@ -28,22 +28,30 @@ def learners(log):
     return HistGradientBoostingRegressor(**small), HistGradientBoostingClassifier(**small)
 
 
-def answer(log):
-    n, k = log.target.shape
-    data = dml.DoubleMLData.from_arrays(log.context, log.reward, log.action, cluster_vars=log.cluster)
+def policy_scores(log, target):
+    """(n,) the summed scores of the weighted potential outcomes."""
+    data = dml.DoubleMLData.from_arrays(log.context, log.reward, log.action, cluster_vars=getattr(log, "cluster", None))
     ml_g, ml_m = learners(log)
     np.random.seed(log.seed)
-    scores = np.zeros(n)
-    for a in range(k):
-        if not log.target[:, a].any():
+    scores = np.zeros(len(target))
+    for a in range(target.shape[1]):
+        if not target[:, a].any():
             continue
         known = None
         if log.propensity is not None:  # the score uses m(x) of the rows that took the action, and of no others
             known = {"d": {"ml_m": np.where(log.action == a, log.propensity, 0.5)[:, None]}}
-        model = dml.DoubleMLAPO(data, ml_g, ml_m, treatment_level=a, weights=np.ascontiguousarray(log.target[:, a]))
+        model = dml.DoubleMLAPO(data, ml_g, ml_m, treatment_level=a, weights=np.ascontiguousarray(target[:, a]))
         model.fit(external_predictions=known)
         scores += model.psi_elements["psi_b"][:, 0, 0]
+    return scores
+
+
+def answer(log):
+    scores = policy_scores(log, log.target)
+    if log.kind == "difference":
+        scores = scores - policy_scores(log, log.baseline)
     value, centered = scores.mean(), scores - scores.mean()
-    by_unit = centered if log.cluster is None else np.bincount(log.cluster, centered)
-    error = np.sqrt((by_unit**2).sum()) / n
+    cluster = getattr(log, "cluster", None)
+    by_unit = centered if cluster is None else np.bincount(cluster, centered)
+    error = np.sqrt((by_unit**2).sum()) / len(scores)
     return {"estimate": value, "low": value - NORMAL * error, "high": value + NORMAL * error, "method": "weighted APOs"}

@@ -3,7 +3,7 @@
 # dependencies = []
 # [tool.offpolicy-bench]
 # name = "offpolicy"
-# kinds = ["bandit", "slate", "continuous", "episodes"]
+# kinds = ["bandit", "difference", "slate", "continuous", "episodes"]
 # recipe = "op.evaluate(log, policy) with its defaults; the verdict \"insufficient evidence\" is a refusal; ratio=\"auto\" where actions have features, as its page on many actions has it"
 # ///
 """offpolicy in the environment that runs the bench: the headline estimate ``auto``, its interval, the verdict."""
@@ -25,23 +25,21 @@ def bandit(log):
     return op.evaluate(built, {"target": log.target}, ratio="exact" if log.features is None else "auto")
 
 
+def difference(log):
+    actions = range(log.target.shape[1])
+    built = op.BanditLog.from_arrays(log.context, log.action, log.reward, log.propensity, actions=actions)
+    return op.evaluate(built, {"target": log.target, "baseline": log.baseline})
+
+
 def slate(log):
     n, slots = log.action.shape
-    columns = {f"x{j}": np.repeat(log.context[:, j], slots) for j in range(log.context.shape[1])}
-    frame = pd.DataFrame({"slate": np.repeat(np.arange(n), slots), "position": np.tile(np.arange(slots), n), **columns})
+    frame = pd.DataFrame(np.repeat(log.context, slots, axis=0)).add_prefix("x")
+    context = list(frame.columns)
+    frame = frame.assign(slate=np.repeat(np.arange(n), slots), position=np.tile(np.arange(slots), n))
     frame = frame.assign(item=log.action.ravel(), click=log.reward.ravel(), p=log.propensity.ravel())
-    built = op.Slates.from_frame(
-        frame,
-        slate="slate",
-        position="position",
-        context=list(columns),
-        action="item",
-        reward="click",
-        propensity="p",
-        interaction="cascade",
-        actions=range(log.target.shape[2]),
-        distinct=False,
-    )
+    roles = {"slate": "slate", "position": "position", "action": "item", "reward": "click", "propensity": "p"}
+    facts = {"interaction": "cascade", "actions": range(log.target.shape[2]), "distinct": False}
+    built = op.Slates.from_frame(frame, context=context, **roles, **facts)
     return op.evaluate(built, {"target": log.target.reshape(n * slots, -1)})
 
 
@@ -51,26 +49,21 @@ def continuous(log):
 
 
 def episodes(log):
-    built = op.Trajectories.from_arrays(
-        log.state,
-        log.action,
-        log.reward,
-        log.length,
-        log.propensity,
-        terminated=log.terminated,
-        labels=range(log.target.shape[1]),
-        horizon=int(log.horizon),
-    )
+    steps = (log.state, log.action, log.reward, log.length, log.propensity)
+    facts = {"terminated": log.terminated, "labels": range(log.target.shape[1]), "horizon": int(log.horizon)}
+    built = op.Trajectories.from_arrays(*steps, **facts)
     return op.evaluate(built, {"target": log.target}, discount=float(log.discount))
 
 
-KINDS = {"bandit": bandit, "slate": slate, "continuous": continuous, "episodes": episodes}
+KINDS = {f.__name__: f for f in (bandit, difference, slate, continuous, episodes)}
 
 
 def answer(log):
     ev = KINDS[log.kind](log)
-    estimate, verdict = ev["target", "auto"], ev.verdict("target")
-    refused = " ".join(verdict.reasons)[:300] if verdict.level == "insufficient evidence" else None
+    policies = ["target", "baseline"] if log.kind == "difference" else ["target"]
+    verdicts = [ev.verdict(p) for p in policies]
+    refused = " ".join(r for v in verdicts if v.level == "insufficient evidence" for r in v.reasons)[:300] or None
+    estimate = ev["target", "auto"] if policies == ["target"] else ev["target", "auto"] - ev["baseline", "auto"]
     out = {"estimate": estimate.value, "refused": refused, "method": "auto"}
     try:
         low, high = estimate.interval(level=log.level)

@@ -27,11 +27,13 @@ class Pool:
     q: Floats
     logging: Floats
     target: Floats
+    baseline: Floats | None = None
 
     @property
     def truth(self) -> float:
-        """V of the target."""
-        return float((self.target * self.q).sum(axis=1).mean())
+        """V of the target, less that of the baseline where there is one."""
+        less = 0.0 if self.baseline is None else self.baseline
+        return float(((self.target - less) * self.q).sum(axis=1).mean())
 
 
 def clicks(q: Floats, rng: np.random.Generator) -> Floats:
@@ -125,6 +127,15 @@ def _many() -> Pool:
     return Pool(x, q, softmax(0.5 * appeal), softmax(1.5 * appeal))
 
 
+def _pair() -> Pool:
+    """Two policies that often agree: the best action as a good and a poor model see it."""
+    x, rng = _normal(9)
+    score = x @ rng.normal(size=(5, 8)) / np.sqrt(5)
+    seen = [score + noise * x @ rng.normal(size=(5, 8)) / np.sqrt(5) for noise in (0.3, 1.0)]
+    one, other = (np.eye(8)[s.argmax(axis=1)] for s in seen)
+    return Pool(x, 0.4 * expit(score - 0.5), softmax(score @ rng.permutation(np.eye(8))), one, other)
+
+
 MANY = 300
 POOLS: dict[str, Callable[[], Pool]] = {
     "clicks": _clicks,
@@ -135,6 +146,7 @@ POOLS: dict[str, Callable[[], Pool]] = {
     "adaptive": _adaptive,
     "clusters": _users,
     "many-actions": _many,
+    "difference": _pair,
 }
 
 
@@ -157,6 +169,8 @@ def logged(
         "reward": pay(here.q[at, action], rng),
         "target": here.target[at],
     }
+    if here.baseline is not None:
+        arrays["baseline"] = here.baseline[at]
     if known != "nothing":
         arrays["propensity"] = pi[rows, action]
     if known == "all":
@@ -288,6 +302,15 @@ TASKS = (
         "Eight rows per user on average, with a mood of its own and mostly one action; propensities and users logged.",
         _sizes(2_000, 10_000),
         _draw_users,
+    ),
+    Task(
+        "difference",
+        "A difference of two policies",
+        "difference",
+        "Eight actions, clicks; two deterministic policies that agree in about half of the contexts. Asked for is the "
+        "difference of their values; propensities logged.",
+        _sizes(3_000, 12_000),
+        _plain("difference", clicks, "propensity"),
     ),
     Task(
         "many-actions",

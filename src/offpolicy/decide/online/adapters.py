@@ -111,7 +111,7 @@ class River:
     models: list[Any] = field(default_factory=list, kw_only=True, repr=False)
 
     def __post_init__(self) -> None:
-        check_share(self.epsilon, "epsilon", "River")
+        check_share(self, "epsilon")
         if not hasattr(self.model, "learn_one"):
             raise UsageError(f"River takes a model with learn_one. Got {type(self.model).__name__} instead.")
 

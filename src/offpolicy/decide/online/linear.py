@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import special
 
-from offpolicy.decide.online.own import Labels, as_pandas, check_positive, check_share, codes_of, explored, greedy
+from offpolicy.decide.online.own import Bound, as_pandas, check_positive, check_share, codes_of, explored, greedy
 from offpolicy.errors import PolicyError, UsageError
 from offpolicy.logs.frame import is_frame
 from offpolicy.models.fitting.encode import PlainTable
-from offpolicy.policies.context import n_rows
-from offpolicy.policies.distribution import eligibility, uniform
+from offpolicy.policies.distribution import eligibility
 from offpolicy.policies.protocol import bound
 from offpolicy.policies.thompson import gaussian_thompson_probabilities
 
@@ -59,20 +58,17 @@ class Design:
 
 
 @dataclass
-class _Linear:
+class _Linear(Bound):
     """Ridge regression of the reward for each action, kept as its sums."""
 
-    actions: Labels | None = field(default=None, kw_only=True, repr=False)
     design: Design = field(default_factory=Design, kw_only=True, repr=False)
     gram: Any = field(default=None, kw_only=True, repr=False)  # (K, p, p): ridge + Σ x xᵀ
     moment: Any = field(default=None, kw_only=True, repr=False)  # (K, p): Σ x r
-    respects_eligible: ClassVar[bool] = True
     ridge: float = field(default=1.0, kw_only=True)
 
-    def bind(self, actions: Labels) -> Any:
-        """Return the learner for these actions, in this order."""
-        self.actions = tuple(actions)
-        return self
+    def has_learned(self) -> bool:
+        """Whether anything was seen."""
+        return self.gram is not None
 
     def update(self, context: Any, action: Any, reward: Any, propensity: Any = None) -> None:
         """Add decisions to the sums of their actions."""
@@ -102,19 +98,10 @@ class _Linear:
         return mean, spread
 
     def _drawn(self, context: Any, eligible: Bools | None, scale: float) -> Floats:
-        """P(a has the largest draw from its posterior); uniform before the first update."""
-        if self.gram is None:
-            return self._unlearned(context, eligible)
+        """P(a has the largest draw from its posterior)."""
         mean, spread = self._posterior(context)
-        return np.asarray(
-            gaussian_thompson_probabilities(
-                mean, np.maximum(scale * spread, 1e-9), eligible=eligibility(eligible, *mean.shape)
-            )
-        )
-
-    def _unlearned(self, context: Any, eligible: Bools | None) -> Floats:
-        n, k = n_rows(context), len(bound(self.actions, self))
-        return np.asarray(uniform(n, k, eligibility(eligible, n, k)))
+        open_to = eligibility(eligible, *mean.shape)
+        return np.asarray(gaussian_thompson_probabilities(mean, np.maximum(scale * spread, 1e-9), eligible=open_to))
 
 
 @dataclass
@@ -142,13 +129,11 @@ class LinUCB(_Linear):
     epsilon: float = 0.0
 
     def __post_init__(self) -> None:
-        check_share(self.epsilon, "epsilon", "LinUCB")
-        check_positive(self.ridge, "ridge", "LinUCB")
+        check_share(self, "epsilon")
+        check_positive(self, "ridge")
 
-    def probabilities(self, context: Any, *, eligible: Bools | None = None) -> Floats:
-        """Probability 1 − ε for the largest bound; uniform before the first update."""
-        if self.gram is None:
-            return self._unlearned(context, eligible)
+    def chosen(self, context: Any, eligible: Bools | None) -> Floats:
+        """Probability 1 − ε for the largest bound."""
         mean, spread = self._posterior(context)
         return explored(greedy(mean + self.alpha * spread, eligible), self.epsilon, eligible)
 
@@ -175,11 +160,10 @@ class LinearThompson(_Linear):
     scale: float = 0.5
 
     def __post_init__(self) -> None:
-        check_positive(self.scale, "scale", "LinearThompson")
-        check_positive(self.ridge, "ridge", "LinearThompson")
+        check_positive(self, "scale", "ridge")
 
-    def probabilities(self, context: Any, *, eligible: Bools | None = None) -> Floats:
-        """P(a has the largest draw), by quadrature; uniform before the first update."""
+    def chosen(self, context: Any, eligible: Bools | None) -> Floats:
+        """P(a has the largest draw), by quadrature."""
         return self._drawn(context, eligible, self.scale)
 
 
@@ -206,7 +190,7 @@ class LogisticThompson(_Linear):
     """
 
     def __post_init__(self) -> None:
-        check_positive(self.ridge, "ridge", "LogisticThompson")
+        check_positive(self, "ridge")
 
     def _learn(self, code: int, x: Floats, reward: Floats) -> None:
         if ((reward < 0) | (reward > 1)).any():
@@ -225,6 +209,6 @@ class LogisticThompson(_Linear):
         self.gram[code] = prior + (x * (p * (1 - p))[:, None]).T @ x
         self.moment[code] = self.gram[code] @ at
 
-    def probabilities(self, context: Any, *, eligible: Bools | None = None) -> Floats:
-        """P(a has the largest drawn logit), by quadrature; uniform before the first update."""
+    def chosen(self, context: Any, eligible: Bools | None) -> Floats:
+        """P(a has the largest drawn logit), by quadrature."""
         return self._drawn(context, eligible, 1.0)

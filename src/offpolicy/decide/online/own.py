@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Hashable
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
 from offpolicy.errors import UsageError, did_you_mean
 from offpolicy.logs.frame import is_frame
+from offpolicy.policies.context import n_rows
 from offpolicy.policies.distribution import eligibility, one_hot, uniform
+from offpolicy.policies.protocol import bound
 
 if TYPE_CHECKING:
     from offpolicy._arrays import Array, Bools, Floats, Ints
@@ -42,6 +45,34 @@ class Learner(Protocol):
         ...
 
 
+@dataclass
+class Bound:
+    """A learner of the library: it is told the labels of the actions, keeps to eligible ones, and starts uniform."""
+
+    actions: Labels | None = field(default=None, kw_only=True, repr=False)
+    respects_eligible: ClassVar[bool] = True
+
+    def bind(self, actions: Labels) -> Any:
+        """Return the learner for these actions, in this order."""
+        self.actions = tuple(actions)
+        return self
+
+    def has_learned(self) -> bool:
+        """Whether anything was seen."""
+        raise NotImplementedError
+
+    def chosen(self, context: Any, eligible: Bools | None) -> Floats:
+        """(n, K) probabilities after the first update."""
+        raise NotImplementedError
+
+    def probabilities(self, context: Any, *, eligible: Bools | None = None) -> Floats:
+        """(n, K) probabilities with which it would act now; uniform before the first update."""
+        if self.has_learned():
+            return self.chosen(context, eligible)
+        n, k = n_rows(context), len(bound(self.actions, self))
+        return np.asarray(uniform(n, k, eligibility(eligible, n, k)))
+
+
 def fresh(learner: Any, actions: Labels) -> Any:
     """An independent copy of a learner that knows the actions; the original is left as it is."""
     for method in ("probabilities", "update"):
@@ -58,7 +89,7 @@ def fresh(learner: Any, actions: Labels) -> Any:
 def as_pandas(context: Any) -> Any:
     """A frame of any kind as pandas."""
     if hasattr(context, "to_pandas"):
-        return context.toas_pandas()
+        return context.to_pandas()
     return context
 
 
@@ -88,16 +119,23 @@ def explored(exploit: Floats, epsilon: float, eligible: Bools | None) -> Floats:
     return (1 - epsilon) * exploit + uniform(n, k, eligibility(eligible, n, k), epsilon)
 
 
-def check_share(value: float, name: str, learner: str) -> None:
-    """Refuse what is not in [0, 1]."""
-    if not (isinstance(value, int | float) and 0 <= value <= 1):
-        raise UsageError(f"The {name!r} parameter of {learner} must be a number in [0, 1]. Got {value!r} instead.")
+def check_share(learner: Any, name: str) -> None:
+    """Refuse a parameter that is not in [0, 1]."""
+    value = getattr(learner, name)
+    _check(learner, name, isinstance(value, int | float) and 0 <= value <= 1, "a number in [0, 1]")
 
 
-def check_positive(value: float, name: str, learner: str) -> None:
-    """Refuse what is not a positive number."""
-    if not (isinstance(value, int | float) and value > 0 and np.isfinite(value)):
-        raise UsageError(f"The {name!r} parameter of {learner} must be a positive number. Got {value!r} instead.")
+def check_positive(learner: Any, *names: str) -> None:
+    """Refuse parameters that are not positive numbers."""
+    for name in names:
+        value = getattr(learner, name)
+        _check(learner, name, isinstance(value, int | float) and 0 < value < np.inf, "a positive number")
+
+
+def _check(learner: Any, name: str, holds: object, words: str) -> None:
+    if not holds:
+        who, value = type(learner).__name__, getattr(learner, name)
+        raise UsageError(f"The {name!r} parameter of {who} must be {words}. Got {value!r} instead.")
 
 
 def table_of(context: Any) -> Any:

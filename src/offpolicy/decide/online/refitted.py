@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import special
 
 from offpolicy.decide.online.own import (
-    Labels,
+    Bound,
     as_pandas,
     check_positive,
     check_share,
@@ -22,7 +22,7 @@ from offpolicy.errors import UsageError
 from offpolicy.logs.frame import is_frame
 from offpolicy.models.fitting.learners import fitted_mean
 from offpolicy.policies.context import n_rows, take
-from offpolicy.policies.distribution import eligibility, uniform
+from offpolicy.policies.distribution import eligibility
 from offpolicy.policies.protocol import bound
 
 if TYPE_CHECKING:
@@ -32,19 +32,16 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class _Refitted:
+class _Refitted(Bound):
     """A model of the reward for each action, fitted anew on everything seen so far."""
 
-    actions: Labels | None = field(default=None, kw_only=True, repr=False)
     seed: int = field(default=0, kw_only=True)
     past: list[tuple[Any, Ints, Floats]] = field(default_factory=list, kw_only=True, repr=False)
     fits: list[Any] = field(default_factory=list, kw_only=True, repr=False)
-    respects_eligible: ClassVar[bool] = True
 
-    def bind(self, actions: Labels) -> Any:
-        """Return the learner for these actions, in this order."""
-        self.actions = tuple(actions)
-        return self
+    def has_learned(self) -> bool:
+        """Whether anything was seen."""
+        return bool(self.past)
 
     def update(self, context: Any, action: Any, reward: Any, propensity: Any = None) -> None:
         """Remember the decisions; models are fitted when they are next asked."""
@@ -74,10 +71,6 @@ class _Refitted:
         asked, n = table_of(context), n_rows(context)
         columns = [np.full(n, fit) if isinstance(fit, float) else fit.mean(asked) for fit in self.fits]
         return np.column_stack(columns)
-
-    def _unlearned(self, context: Any, eligible: Bools | None) -> Floats:
-        n, k = n_rows(context), len(bound(self.actions, self))
-        return np.asarray(uniform(n, k, eligibility(eligible, n, k)))
 
 
 def _stacked(contexts: Sequence[Any]) -> Any:
@@ -117,12 +110,10 @@ class EpsilonGreedy(_Refitted):
     epsilon: float = 0.1
 
     def __post_init__(self) -> None:
-        check_share(self.epsilon, "epsilon", "EpsilonGreedy")
+        check_share(self, "epsilon")
 
-    def probabilities(self, context: Any, *, eligible: Bools | None = None) -> Floats:
-        """(1 − ε)·1{a is predicted best} + ε/|A|; uniform before the first update."""
-        if not self.past:
-            return self._unlearned(context, eligible)
+    def chosen(self, context: Any, eligible: Bools | None) -> Floats:
+        """(1 − ε)·1{a is predicted best} + ε/|A|."""
         predicted = self._predicted(_ridge() if self.model is None else self.model, context)
         return explored(greedy(predicted, eligible), self.epsilon, eligible)
 
@@ -150,12 +141,10 @@ class Softmax(_Refitted):
     temperature: float = 0.1
 
     def __post_init__(self) -> None:
-        check_positive(self.temperature, "temperature", "Softmax")
+        check_positive(self, "temperature")
 
-    def probabilities(self, context: Any, *, eligible: Bools | None = None) -> Floats:
-        """exp(prediction / τ) over its sum; uniform before the first update."""
-        if not self.past:
-            return self._unlearned(context, eligible)
+    def chosen(self, context: Any, eligible: Bools | None) -> Floats:
+        """exp(prediction / τ) over its sum."""
         predicted = self._predicted(_ridge() if self.model is None else self.model, context)
         open_to = eligibility(eligible, *predicted.shape)
         if open_to is not None:
@@ -190,14 +179,12 @@ class Bagged(_Refitted):
     epsilon: float = 0.05
 
     def __post_init__(self) -> None:
-        check_share(self.epsilon, "epsilon", "Bagged")
+        check_share(self, "epsilon")
         if not isinstance(self.bags, int) or self.bags < 1:
             raise UsageError(f"The 'bags' parameter of Bagged must be an int of at least 1. Got {self.bags!r} instead.")
 
-    def probabilities(self, context: Any, *, eligible: Bools | None = None) -> Floats:
-        """Share of the votes, but for ε; uniform before the first update."""
-        if not self.past:
-            return self._unlearned(context, eligible)
+    def chosen(self, context: Any, eligible: Bools | None) -> Floats:
+        """Share of the votes, but for ε."""
         seen, codes, rewards = self._data()
         model = self.model if self.model is not None else _small_boosted()
         if not self.fits:

@@ -28,7 +28,7 @@ bettors have not refuted; the upper limit mirrors r to 1 − r. (Waudby-Smith & 
 Waudby-Smith, Wu, Ramdas, Karampatziakis & Mineiro 2022, who note that no upper bound on w is
 needed.) The fractions are a fixed grid, so the result does not depend on the order of the units
 and counts enter as powers. Very many different values stand as fewer points against which nobody wins more
-(`quadrature.lower_points`), so that the limits can only move outwards, by less than 10⁻⁶ of the width.
+(`cells.lower_points`), so that the limits can only move outwards, by less than 10⁻⁶ of the width.
 """
 
 from __future__ import annotations
@@ -41,17 +41,15 @@ from scipy import special
 from scipy.optimize import brentq
 
 from offpolicy.errors import DataError
+from offpolicy.inference.intervals.cells import bins, lower_points
 from offpolicy.inference.intervals.likelihood import increasing_root
-from offpolicy.inference.intervals.quadrature import bins, lower_points
-from offpolicy.inference.intervals.sample import Floats, Interval, check_level
+from offpolicy.inference.intervals.sample import Floats, Interval, check_level, frequencies
 from offpolicy.inference.intervals.weight_likelihood import check_weight_high, weighted_rewards
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import ArrayLike
-
-    from offpolicy.inference.intervals.sample import Floats
 
 
 #: λ √n and the share of the wealth that is put on it: the best λ for units of variance V is √(2 log(1/δ) / (n V)); the
@@ -94,7 +92,7 @@ def value_lower_bound(
         worst = beta * max(weight_high - 1, 0.0)
         return _at_most(stake, worst), weight * reward + beta * (1 - weight)
 
-    return _lowest(bet, _count(weight, count), rate, weight_high, (0.0, 1.0))
+    return _lowest(bet, frequencies(count, len(weight)), rate, weight_high, (0.0, 1.0))
 
 
 def gain_lower_bound(
@@ -113,7 +111,7 @@ def gain_lower_bound(
         # A gain of nearly −1 has to be possible as well.
         return _at_most(stake, max(worst, 1.0)), (weight - 1) * (reward - beta)
 
-    return _lowest(bet, _count(weight, count), rate, weight_high, (-1.0, 1.0))
+    return _lowest(bet, frequencies(count, len(weight)), rate, weight_high, (-1.0, 1.0))
 
 
 def exceeds_one(weight: Floats, rate: float, count: Floats | None = None) -> bool:
@@ -122,14 +120,10 @@ def exceeds_one(weight: Floats, rate: float, count: Floats | None = None) -> boo
     >>> exceeds_one(np.full(400, 1.5), 0.001), exceeds_one(np.tile([0.0, 2.0], 200), 0.001)
     (True, False)
     """
-    c = _count(weight, count)
+    c = frequencies(count, len(weight))
     root = math.sqrt(float(c.sum()))
     bets = [(share, stake / root, weight) for stake, share in STAKES.items()]
     return _surplus(bets, c, rate)(1.0) > 0
-
-
-def _count(weight: Floats, count: Floats | None) -> Floats:
-    return np.ones(len(weight)) if count is None else count
 
 
 def _at_most(stake: float, worst: float) -> float:

@@ -20,17 +20,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from offpolicy._arrays import quantiles
 from offpolicy.errors import UsageError
 from offpolicy.inference.intervals.sample import column, frequencies
-from offpolicy.inference.intervals.tails import effective_size, tail_index
+from offpolicy.inference.intervals.tails import effective_size, has_heavy_tail
 
 if TYPE_CHECKING:
     from offpolicy._arrays import Ints
     from offpolicy.inference.intervals.sample import Floats, Sample
     from offpolicy.inference.intervals.tails import Pool
 
-NO_FOURTH_MOMENT = 0.25  # Pareto index from which on a variance cannot be estimated well
 MOST_LEVELS, WELL_FILLED = 20, 100  # levels of rewards, and units at each end, that show a range
 SIZES = 400  # sizes of weights that are told apart, up to 2¹⁰⁰
 NEGLIGIBLE = 1.0  # standard errors by which unseen weights may move an estimate without being allowed for
@@ -381,23 +379,6 @@ def weighted_spread(evidence: Evidence) -> float:
         return 0.0
     away = (r - _weighted_mean(evidence, 0.0)) ** 2
     return math.sqrt(_weighted_mean(replace(evidence, rewards=away), 0.0))
-
-
-def median(values: Floats, count: Floats | None = None) -> float:
-    """The middle of the lower and the upper median, which mirrors with the values.
-
-    A row that stands for many counts as many, so that a compressed log is judged as its rows are.
-
-    >>> median(np.array([1.0, 2.0, 4.0, 9.0])), median(-np.array([1.0, 2.0, 4.0, 9.0]))
-    (3.0, -3.0)
-    """
-    lower, upper = quantiles(values, [0.5], count)[0], -quantiles(-values, [0.5], count)[0]
-    return float(lower + upper) / 2
-
-
-def has_heavy_tail(rewards: Floats, count: Floats | None = None) -> bool:
-    """Whether rewards lie so far from their median that their variance cannot be estimated well."""
-    return tail_index(np.abs(rewards - median(rewards, count)), count) > NO_FOURTH_MOMENT
 
 
 def _heavy_rewards(evidence: Evidence, theta: float) -> list[float]:

@@ -29,7 +29,7 @@ import numpy as np
 from scipy import special
 
 from offpolicy.errors import DataError, UsageError, first_rows
-from offpolicy.inference.intervals.sample import Floats, Interval, Sample, check_level, column
+from offpolicy.inference.intervals.sample import Floats, Interval, Sample, check_level, column, frequencies
 from offpolicy.inference.intervals.weight_likelihood import check_weight_high, weighted_rewards
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def implicit_exploration(x: Floats, rate: float, count: Floats | None = None) ->
     >>> round(implicit_exploration(np.array([0.0, 1.0]), 0.05, np.array([500.0, 500.0])), 2)
     0.4
     """
-    c = np.ones(len(x)) if count is None else count
+    c = frequencies(count, len(x))
     total = float(c.sum())
     gamma = 0.5 / math.sqrt(total)
     smoothed = float(c @ (x / (1 + gamma * x))) / total

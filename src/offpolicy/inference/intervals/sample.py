@@ -147,7 +147,7 @@ class Sample:
         c = None if count is None else np.asarray(count, dtype=np.float64)
         return cls(x, np.ones_like(x), c)
 
-    @property
+    @cached_property
     def counts(self) -> Floats:
         """Frequencies of the rows; ones where none were given."""
         return np.ones_like(self.numerator) if self.count is None else self.count

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from offpolicy._arrays import quantiles
 from offpolicy.errors import DataError, first_rows
 from offpolicy.inference.intervals.sample import Floats, column, frequencies
 
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
 LEVELS = 5
 HEAVY_TAIL = 0.7
+NO_FOURTH_MOMENT = 0.25  # Pareto index from which on a variance cannot be estimated well
 VISIBLE = 0.05
 
 
@@ -100,6 +102,23 @@ def tail_is_visible(weights: ArrayLike, count: ArrayLike | None = None) -> bool:
         return False
     limit = min(VISIBLE, (1 - HEAVY_TAIL) * math.exp((HEAVY_TAIL - 1) * math.log(float(c.sum()))))
     return bool(float(w[c > 0].max()) / total > limit)
+
+
+def median(values: Floats, count: Floats | None = None) -> float:
+    """The middle of the lower and the upper median, which mirrors with the values.
+
+    A row that stands for many counts as many, so that a compressed log is judged as its rows are.
+
+    >>> median(np.array([1.0, 2.0, 4.0, 9.0])), median(-np.array([1.0, 2.0, 4.0, 9.0]))
+    (3.0, -3.0)
+    """
+    lower, upper = quantiles(values, [0.5], count)[0], -quantiles(-values, [0.5], count)[0]
+    return float(lower + upper) / 2
+
+
+def has_heavy_tail(rewards: Floats, count: Floats | None = None) -> bool:
+    """Whether rewards lie so far from their median that their variance cannot be estimated well."""
+    return tail_index(np.abs(rewards - median(rewards, count)), count) > NO_FOURTH_MOMENT
 
 
 def generalized_pareto(excess: ArrayLike, count: ArrayLike | None = None) -> tuple[float, float]:

@@ -279,7 +279,7 @@ class Nuisances:
                 )
             return Ratios(given)
         scored_pi_b = self.behaviors.of_split(split, repeat).probability
-        model = self._ratio_model()
+        model = _ratio_model(self.specs, self.log)
         out = np.full(len(log.action), np.nan)
         off = 0.0
         for part in self.folds.parts(split, repeat):
@@ -294,18 +294,6 @@ class Nuisances:
             data.let_go()
             self.store.spend([(RATIO, target.name, *part.key)])
         return Ratios(out, off)
-
-    def _ratio_model(self) -> MarginalRatio:
-        if self.specs.ratio_model is not None:
-            if not hasattr(self.specs.ratio_model, "fit_ratio"):
-                raise ModelError(
-                    "ratio= must be offpolicy.models.MarginalRatio(…), a (steps,) array or None. "
-                    f"Got {self.specs.ratio_model!r} instead."
-                )
-            chosen: MarginalRatio = self.specs.ratio_model
-            return chosen
-        time = abilities(self.specs.model).time
-        return MarginalRatio("step" if time == "step" and self.log.is_discrete else "pooled")
 
     def _fit_ratio(self, model: Any, data: ValueData, part: Part, pi_e: Floats) -> Any:
         pi_b = self.behaviors.of_training(part, data.rows)
@@ -335,6 +323,20 @@ class Nuisances:
                 raise ModelError(f"{name}= has no array for policy {target.name!r}.{did_you_mean(target.name, spec)}")
             return plain_numbers(spec[target.name], f"value_model[{target.name!r}]", ModelError)
         return spec if isinstance(spec, np.ndarray) else None
+
+
+def _ratio_model(specs: Specs, log: Log) -> MarginalRatio:
+    """What is fitted to ratios of marginals."""
+    if specs.ratio_model is None:
+        by_step = abilities(specs.model).time == "step" and log.is_discrete
+        return MarginalRatio("step" if by_step else "pooled")
+    if not hasattr(specs.ratio_model, "fit_ratio"):
+        raise ModelError(
+            "ratio= must be offpolicy.models.MarginalRatio(…), a (steps,) array or None. "
+            f"Got {specs.ratio_model!r} instead."
+        )
+    chosen: MarginalRatio = specs.ratio_model
+    return chosen
 
 
 def earlier_products(ratio: Floats, rows: Ints, log: Log) -> Floats:

@@ -1,4 +1,4 @@
-"""Which column plays which part, and the log as an Ibis table with one column for each part.
+"""The log as an Ibis table with one column for each part, in an order that every pass and engine repeats.
 
 The columns of that table are called x0, x1, … (context), action, reward, metric0, … (further rewards), propensity,
 p0, … (of each action, where the whole distribution was logged), batch, cluster, weight, fold, id and name (of a row),
@@ -8,97 +8,22 @@ source.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from offpolicy.engines.engine import ibis_module
 from offpolicy.errors import DataError, UsageError, did_you_mean
 from offpolicy.logs.actions import distribution_columns
-from offpolicy.logs.kinds import space_of
-from offpolicy.logs.metrics import check_metric
-from offpolicy.logs.roles import check_apart
 from offpolicy.splits.folds import in_half
 from offpolicy.splits.hashing import fold_of, hash_constants
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from offpolicy.engines.engine import Engine
-    from offpolicy.logs.kinds import ActionSpace
+    from offpolicy.logs.roles import Roles
     from offpolicy.splits.folds import Plan
 
-OPTIONAL = ("batch", "cluster", "weight", "keep_probability", "id", "fold")
-
-
-@dataclass(frozen=True)
-class Roles:
-    """Column names by role."""
-
-    context: tuple[str, ...]
-    action: str
-    reward: str
-    propensity: str | tuple[str, ...] | Mapping[Any, str] | None = None
-    batch: str | None = None
-    cluster: str | None = None
-    weight: str | None = None
-    keep_probability: str | None = None
-    id: str | None = None
-    fold: str | None = None
-    further: tuple[str, ...] = ()
-    space: ActionSpace = field(default_factory=lambda: space_of(None))  # before any row is read
-
-    @property
-    def rewards(self) -> tuple[str, ...]:
-        """Columns of all metrics, the reward first."""
-        return (self.reward, *self.further)
-
-    def with_reward(self, name: str) -> Roles:
-        """The same columns with another metric as the reward."""
-        check_metric(name, self.rewards)
-        rest = tuple(other for other in self.rewards if other != name)
-        return replace(self, reward=name, further=rest)
-
-    @property
-    def distribution(self) -> tuple[str, ...]:
-        """Columns of the whole logging distribution, when it was logged."""
-        if self.propensity is None or isinstance(self.propensity, str):
-            return ()
-        if isinstance(self.propensity, Mapping):
-            return tuple(self.propensity.values())
-        return self.propensity
-
-    def check(self, columns: Sequence[str]) -> None:
-        """Every named column exists, and the context holds neither outcome nor action."""
-        named: list[tuple[Any, str]] = [(c, "context") for c in self.context]
-        named += [(self.action, "action"), *((name, "reward") for name in self.rewards)]
-        if isinstance(self.propensity, str):
-            named.append((self.propensity, "propensity"))
-        named += [(c, "propensity") for c in self.distribution]
-        for role in OPTIONAL:
-            if getattr(self, role) is not None:
-                named.append((getattr(self, role), role))
-        for name, role in named:
-            if not isinstance(name, str):
-                raise DataError(f"{role}= must be a column name (str). Got {name!r} instead.")
-            if name not in columns:
-                raise DataError(f"{role}={name!r}: the source has no such column.{did_you_mean(name, columns)}")
-        check_apart(
-            {
-                "action": self.action,
-                "reward": self.rewards,
-                "propensity": self.propensity,
-                **{role: getattr(self, role) for role in OPTIONAL},
-            }
-        )
-        if len(set(self.context)) != len(self.context):
-            raise DataError(f"context= lists a column twice: {list(self.context)}. List each column once.")
-        for forbidden, role in ((self.action, "action"), *((c, "reward") for c in self.rewards)):
-            if forbidden in self.context:
-                raise DataError(
-                    f"context= contains the {role} column {forbidden!r}. The context is what was known "
-                    f"before the action was taken; leave the {role} out."
-                )
+MAX_LEVELS = 1_000_000
 
 
 def number(column: Any, role: str) -> Any:
@@ -143,14 +68,40 @@ def normalized(
         kept = number(table[roles.keep_probability], "keep-probability")
         columns["weight"] = columns.get("weight", ibis.literal(1.0)) / kept
     columns |= _identity(table, roles, dialect)
-    for j, name in enumerate(extra):
+    check_extra(table, extra)
+    return table.select(**columns, **{f"extra{j}": table[name] for j, name in enumerate(extra)})
+
+
+def check_extra(table: Any, extra: Sequence[str]) -> None:
+    """Columns that policies name are there."""
+    for name in extra:
         if name not in table.columns:
             raise DataError(
                 f"a policy names the column {name!r}, which the source does not have."
                 f"{did_you_mean(name, table.columns)}"
             )
-        columns[f"extra{j}"] = table[name]
+
+
+def unit_rows(table: Any, roles: Roles, extra: Sequence[str]) -> Any:
+    """The columns of units of several rows, as they are called in the source."""
+    check_extra(table, extra)
+    kind = ibis_module().expr.datatypes
+    columns = {}
+    for name in dict.fromkeys([*roles.columns, *extra]):
+        # Engines differ in what they make of decimals; a reward is a float64 everywhere.
+        decimal = isinstance(table[name].type(), kind.Decimal)
+        columns[name] = table[name].cast("float64") if decimal else table[name]
     return table.select(**columns)
+
+
+def levels_of(engine: Engine, table: Any, names: Mapping[str, str]) -> dict[str, list[Any]]:
+    """Sorted distinct values of columns of text, by what they are called; ``names`` are those in the table."""
+    levels = {}
+    for called, name in names.items():
+        if table[name].type().is_string():
+            present = engine.table(table.select(name).distinct().limit(MAX_LEVELS))
+            levels[called] = sorted(v for v in present[name].to_pylist() if v is not None)
+    return levels
 
 
 def _identity(table: Any, roles: Roles, dialect: str | None) -> dict[str, Any]:

@@ -1,0 +1,307 @@
+"""Every setting of the command line, declared once: flags, help, keys of run files, and arguments of the library.
+
+`build_parser` makes argparse of it, `runfile` checks TOML against it, and `terminal.in_flags` speaks in flags.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from offpolicy.errors import UsageError
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Mapping
+
+REWARD_MODELS = ("auto", "linear", "lightgbm", "paper")
+VALUE_MODELS = ("tabular", "fitted-q")
+BEHAVIOR_MODELS = ("logged", "shares", "auto")
+#: Formats of `offpolicy convert` besides tables.
+TRACES = ("dsjson", "jsonl")
+READABLE = (*TRACES, "router")
+#: Roles that `offpolicy init` may be told instead of guessing.
+GIVEN = ("action", "reward", "propensity", "cluster", "time", "episode", "step")
+
+
+def names(text: str) -> list[str]:
+    """Comma-separated names."""
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    if not parts:
+        raise UsageError("an empty list of names was given.")
+    return parts
+
+
+def file_path(text: str) -> str:
+    """A file to read or write; in a run file it is relative to that file."""
+    if not text.strip():
+        raise UsageError("an empty file name was given.")
+    return text
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One setting.
+
+    Attributes
+    ----------
+    name : str
+        Of its value; the flag has dashes.
+    commands : set of str
+    group : str
+        The heading of the help under which it stands.
+    metavar, help : str
+        What its value is called, and what it is for.
+    kind : callable
+        From the text of the flag to its value; `bool` is a flag without one.
+    choices : tuple of str
+    again : bool
+        Whether the flag may be repeated, which gives a list.
+    argument : str
+        The argument of the library that it stands for, which run files may say as well; "" where there is none.
+    more : dict
+        Further words for argparse.
+    """
+
+    name: str
+    commands: frozenset[str]
+    group: str
+    metavar: str
+    help: str
+    kind: Callable[[str], Any] = str
+    choices: tuple[str, ...] = ()
+    again: bool = False
+    argument: str = ""
+    more: Mapping[str, Any] = field(default_factory=dict)
+
+    def add_to(self, parser: Any) -> None:
+        """Declare it to argparse."""
+        how: dict[str, Any] = {"help": self.help, "choices": self.choices or None}
+        if self.kind is bool:  # None: not said, a run file may say it
+            how = {"help": self.help, "action": "store_true", "default": None}
+        elif self.kind is not str:
+            how["type"] = self.kind
+        if self.metavar:
+            how["metavar"] = self.metavar
+        if self.again:
+            how["action"] = "extend" if self.kind is names else "append"
+        more = {"flag": f"--{self.name.replace('_', '-')}", **self.more}
+        parser.add_argument(more.pop("flag"), **how, **more)
+
+
+AGAIN = {"again": True}
+
+
+def _settings(group: str, commands: str, *rows: tuple[Any, ...]) -> list[Setting]:
+    """Settings of some commands from rows (name, what its value is called, help, kind or choices or more, …).
+
+    "context=" stands for the library's argument of that name, "policy=policies" for one of another name.
+    """
+    made = []
+    for name, metavar, text, *rest in rows:
+        own, equals, other = name.partition("=")
+        fields: dict[str, Any] = {"argument": other or own} if equals else {}
+        for extra in rest:
+            fields |= extra if isinstance(extra, dict) else {"choices" if isinstance(extra, tuple) else "kind": extra}
+        made.append(Setting(own, frozenset(commands.split()), group, metavar, text, **fields))
+    return made
+
+
+LOGS = "evaluate check select learn advise replay convert"
+PART = "rewards seen in part"
+EPISODES = "episodes instead of single decisions"
+SLATES = "slates: several items shown together, one row per slot"
+LARGER = "logs larger than memory"
+ASKED, ANSWER = "the question", "the answer"
+DESCRIBED = {PART: "of the first --reward", LARGER: "patterns, folders and databases are read so by themselves"}
+LOG = "a CSV, Parquet, JSON-lines or dsjson file, a quoted pattern, or a run file (.toml)"
+GATES = 'such as "lift > 0", "new - old > 0", "revenue lift > 0 and cost lift < 2%%"; repeat it for several gates'
+INTERACTIONS = ("independent", "cascade", "full", "additive", "auto")
+BOUNDS = ("auto", "smoothing", "exploration", "bernstein", "interval")
+DECIDING = "select learn advise replay"
+
+SETTINGS: tuple[Setting, ...] = (
+    *_settings(
+        "the log", LOGS,
+        ("log", "LOG", LOG, file_path, {"more": {"flag": "log", "nargs": "?"}}),
+        ("config", "FILE", "a TOML run file; flags override it"),
+        ("context=", "COLS", "context columns, by commas", names),
+        ("action=", "COL", "the action taken"),
+        ("reward=", "COLS", "what it earned; several metrics by commas, or repeat it", names, AGAIN),
+        ("success", "WORD", "the reward is 1 where its column holds this word, else 0; repeat it for several", AGAIN),
+        ("cap_reward", "MAX", "set larger rewards to this; says how many", float),
+        ("propensity=", "COL", "probability of the logged action, or K columns", names),
+        ("batch=", "COL", "the logging policy is constant inside a batch"),
+        ("cluster=", "COL", "unit of independence, such as the user"),
+        ("time=", "COL", "dates or times; days become batches where --batch is not given"),
+        ("weight=", "COL", "analysis weights"),
+        ("keep_probability=", "COL", "of a subsampled log"),
+        ("actions=", "LABELS", "all actions, also never logged; of numbers: LOW,HIGH", names),
+        ("action_kind=", "", "discrete (labels), or continuous: prices, bids, doses, with --propensity their density",
+         ("discrete", "continuous")),
+        ("eligible=", "COL", "list of eligible actions, row by row (Parquet)"),
+        ("separator", "CHAR", "of a CSV; default: what its first line shows"),
+        ("decimal", "CHAR", "of a CSV: ',' for numbers such as 0,5", (".", ",")),
+    ),
+    *_settings(
+        PART, LOGS,
+        ("proxies=", "COLS", "what every row shows after its action, such as a judge's score", names),
+        ("label_probability", "P", "of a label: a column, a number, or 'fitted'"),
+        ("delay_time", "COL", "how long after the action the reward came; empty: not yet"),
+        ("age=", "COL", "how long ago the action was, in the same unit"),
+        ("window=", "LENGTH", "rewards count that come within this time", float),
+    ),
+    *_settings(
+        EPISODES, LOGS,
+        ("episode=", "COL", "which episode a row (a step) belongs to"),
+        ("step=", "COL", "0, 1, 2, … inside each episode"),
+        ("state=", "COLS", "state columns, by commas", names),
+        ("terminated=", "COL", "true at the step that ends an episode"),
+        ("truncated=", "HOW", "bootstrap, cut or end; or a column, true where an episode was cut off"),
+        ("horizon=", "STEPS", "ask for the value of up to so many steps", int),
+    ),
+    *_settings(
+        SLATES, LOGS,
+        ("slate=", "COL", "which slate a row (a slot) belongs to"),
+        ("position=", "COL", "1, 2, 3, … inside each slate"),
+        ("interaction=", "",
+         "what a slot's reward depends on: its own item, those above, all, a sum, or look (cascade)", INTERACTIONS),
+        ("reward_of=", "", "whether a row's reward is its slot's or repeats its slate's", ("slot", "slate")),
+        ("candidates=", "COL", "list of the items a slot could show (Parquet)"),
+    ),
+    *_settings(
+        LARGER, LOGS,
+        ("engine=", "NAME", "duckdb, spark (local) or spark://host:port"),
+        ("memory_limit=", "SIZE", "of DuckDB, such as 2GB"),
+        ("id=", "COL", "tells rows apart; folds are a hash of it"),
+        ("table=", "NAME", "table of a database file"),
+        ("network", "", "read a log such as s3://… or https://…", bool),
+    ),
+    *_settings(
+        ASKED, "evaluate advise", ("policy=policies", "NAME=SPEC", "a policy to evaluate; may be repeated", AGAIN)),
+    *_settings(
+        ASKED, "select",
+        ("policy=policies", "NAME=SPEC", "a policy to choose from; may be repeated", AGAIN),
+        ("rate", "", "of adopting a policy that is no better, at most (0.05)", float),
+        ("method", "", "of the bounds (auto: the tightest that holds for the log)", BOUNDS),
+    ),
+    *_settings(
+        ASKED, "learn",
+        ("learner", "", "rules that people can read, or more (tree)", ("tree", "boosted")),
+        ("max_depth", "", "questions in a row (2)", int),
+        ("min_rows", "", "rows of the log behind every rule (1%% of them, at least 20)", int),
+        ("objective", "", "what an action is chosen by: its mean, or a lower bound of it (value)",
+         ("value", "lower bound")),
+    ),
+    *_settings(
+        ASKED, "replay",
+        ("learner", "NAME", "a word, or name=package.module:Learner; may be repeated", AGAIN),
+        ("blocks", "COL or N", "when it learns: a column, or so many blocks by --time"),
+        ("method", "", "(progressive)", ("progressive", "rejection")),
+        ("accept", "", "share of rows that rejection accepts", float),
+    ),
+    *_settings(
+        ASKED, "advise",
+        ("width", "WIDTH", "of the interval that is wanted; default: half of what the log gives", float),
+        ("exploration", "SHARES", "of decisions drawn uniformly, by commas (0.01 to 0.5)", names),
+    ),
+    *_settings(
+        ASKED, "select learn replay",
+        ("metric", "COL", "which of several rewards decides"),
+        ("minimize=", "", "less of it is better", bool),
+    ),
+    *_settings(
+        ASKED, "evaluate replay",
+        ("estimator=estimators", "NAME", "may be repeated; default: the sensible set", AGAIN)),
+    *_settings(
+        ASKED, "select",
+        ("estimator=estimators", "NAME", "whose estimates to show; default: the recommended", AGAIN)),
+    *_settings(ASKED, "evaluate", ("reward_model=", "", "default: auto (chosen inside each fold)", REWARD_MODELS)),
+    *_settings(ASKED, DECIDING, ("reward_model=", "", "default: auto", REWARD_MODELS)),
+    *_settings(
+        ASKED, "evaluate select advise",
+        ("value_model=", "", "for episodes", VALUE_MODELS),
+        ("discount=", "", "γ, for episodes (1)", float),
+    ),
+    *_settings(ASKED, DECIDING, ("behavior_model=", "", "as in evaluate", BEHAVIOR_MODELS)),
+    *_settings(
+        ASKED, "evaluate",
+        ("bandwidth=", "WIDTH", "of the window around a policy's number (chosen by itself)", float),
+        ("behavior_model=", "", "default: logged propensities when there are any, else auto", BEHAVIOR_MODELS),
+        ("train_before", "DATE", "earlier rows (--time) train the reward model, later are evaluated"),
+        ("minimize=", "", "the reward is a cost: lower is better", bool),
+        ("minimize_metric", "COLS", "metrics of which less is better", names, AGAIN),
+    ),
+    *_settings(
+        ASKED, "evaluate replay", ("randomized=", "", "without propensities: actions were drawn at random", bool)),
+    *_settings(
+        ASKED, "evaluate",
+        ("gamma=", "", "without propensities: factor by which hidden causes move odds", float),
+        ("learned_elsewhere=", "NAMES", "policies that were not learned from these rows", names, AGAIN),
+    ),
+    *_settings(ASKED, "evaluate select advise", ("folds=", "", "folds for cross-fitting (2)", int)),
+    *_settings(ASKED, "learn", ("folds=", "", "folds for the honest value (5; 3 for a long log)", int)),
+    *_settings(ASKED, "evaluate", ("repeats=", "", "redraw the folds this often (1)", int)),
+    *_settings(ASKED, f"evaluate {DECIDING}", ("seed=", "", "every random choice follows from it (0)", int)),
+    *_settings(ASKED, "evaluate", ("jobs=n_jobs", "", "threads that fit while scores are made", int)),
+    *_settings(
+        ANSWER, "evaluate select learn replay", ("report", "FILE", "write a self-contained HTML report", file_path)),
+    *_settings(ANSWER, "evaluate replay", ("title=", "TEXT", "of the report and the summary")),
+    *_settings(
+        ANSWER, "evaluate",
+        ("segments=", "COLS", "context columns to show the value by (report, JSON, summary)", names),
+        ("traffic", "TEXT", 'such as "2M per month", to say what the difference adds up to'),
+        ("json", "FILE", "write the result as JSON (see offpolicy schema)", file_path),
+        ("summary", "FILE", "write a Markdown summary; GITHUB_STEP_SUMMARY gets it too", file_path),
+        ("gate=gates", "EXPR", GATES, AGAIN),
+        ("gate_estimator", "NAME", "the estimator that gates use"),
+        ("require", "", "let no gate pass unless the verdict is trust (by default caution is enough)", ("trust",)),
+        ("level=", "", "level of intervals and gate (0.95)", float),
+    ),
+    *_settings(ANSWER, "check", ("json", "FILE", "write the findings as JSON", file_path)),
+    *_settings(ANSWER, "select", ("json", "FILE", "write the choice as JSON", file_path)),
+    *_settings(
+        ANSWER, "learn",
+        ("json", "FILE", "write the tree as JSON, which --policy learned=FILE reads", file_path),
+        ("sql", "FILE", "write the tree as an SQL expression", file_path),
+    ),
+    *_settings(
+        ANSWER, "replay",
+        ("json", "FILE", "write the result as JSON", file_path),
+        ("summary", "FILE", "write a Markdown summary", file_path),
+        ("gate=gates", "TEXT", 'such as "linucb lift > 0"; may be repeated', AGAIN),
+    ),
+    *_settings(ANSWER, "advise", ("json", "FILE", "write the advice as JSON", file_path)),
+    *_settings(ANSWER, "advise replay", ("level=", "", "level of intervals (0.95)", float)),
+    *_settings(
+        "", "convert",
+        ("output", "", "the file to write", {"more": {"flag": "output", "nargs": "?"}}),
+        ("source", "", "format of the log", READABLE, {"more": {"flag": "--from", "dest": "source"}}),
+        ("target", "", "format to write", TRACES, {"more": {"flag": "--to", "dest": "target"}}),
+        ("strict", "", "stop at the first bad line", bool),
+    ),
+    *_settings(
+        "", "init",
+        ("log", "", "a CSV, Parquet, JSON-lines or dsjson file", {"more": {"flag": "log"}}),
+        ("output", "FILE", "file to write (run.toml)", {"more": {"default": "run.toml"}}),
+        *((role, "COL", f"the {role}, where it is known") for role in GIVEN if role != "reward"),
+        ("reward", "COLS", "the reward, or several by commas", names, AGAIN),
+        ("force", "", "write over an existing file", bool),
+    ),
+    *_settings(
+        "", "demo",
+        ("impressions", "", "rows to simulate (200000)", int, {"more": {"default": 200_000}}),
+        ("seed", "", "seed of the simulation (0)", int, {"more": {"default": 0}}),
+        ("report", "FILE", "write the HTML report of the simulated log"),
+    ),
+)  # fmt: skip
+
+
+def of_command(command: str) -> dict[str, Setting]:
+    """The settings of a command, by name."""
+    return {s.name: s for s in SETTINGS if command in s.commands}
+
+
+def given(options: argparse.Namespace, *asked: str) -> dict[str, Any]:
+    """Values of some settings by their names, those that were given."""
+    return {name: value for name in asked if (value := getattr(options, name)) is not None}

@@ -19,7 +19,7 @@ _NAMES = {
     "Estimator": "offpolicy.scores.catalog",
     "Evaluation": "offpolicy.evaluation.result",
     "KFold": "offpolicy.splits.folds",
-    "KernelRatio": "offpolicy.policies.kernel",
+    "KernelRatio": "offpolicy.policies.densities",
     "Delayed": "offpolicy.kinds.delayed",
     "Labeled": "offpolicy.kinds.labeled",
     "LongTerm": "offpolicy.kinds.long_term",
@@ -72,7 +72,7 @@ if TYPE_CHECKING:
     from offpolicy.models.values.fitted_q import FittedQ as FittedQ
     from offpolicy.models.values.tabular import Tabular as Tabular
     from offpolicy.policies.coarse import CoarseRatio as CoarseRatio
-    from offpolicy.policies.kernel import KernelRatio as KernelRatio
+    from offpolicy.policies.densities import KernelRatio as KernelRatio
     from offpolicy.scores.catalog import Estimator as Estimator
     from offpolicy.splits.folds import KFold as KFold
 

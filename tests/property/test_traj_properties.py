@@ -151,7 +151,7 @@ def test_blocks_of_rows_do_not_matter(case):
     parts, target, folds, gamma, k, _ = case
     whole = values(build(parts, k), target, folds, gamma)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("offpolicy.policies.blocks.BLOCK_CELLS", 5)
+        patch.setattr("offpolicy.policies.distribution.BLOCK_CELLS", 5)
         blocks = values(build(parts, k), target, folds, gamma)
     np.testing.assert_allclose(whole, blocks, atol=1e-12)
 

@@ -57,6 +57,7 @@ TABLE = {
     "surrogacy": (0.002, 0.0001, "below", 0.002, "d"),
     "reward_tail": (0.15, 0.25, "above", 0.01, "dp"),
     "batch_drift": (0.001, -INF, "below", 0.001, "a"),
+    "model_remainder": (0.1, 0.75, "above", 0.01, "d"),
     "estimator_disagreement": (0.001, 0.0001, "below", 0.001, "d"),
     "coarse_ratio": (0.01, 0.001, "below", 0.01, "d"),
     "cell_leaning": (0.003, 0.001, "below", 0.003, "d"),

@@ -5,6 +5,7 @@ With fitted models a doubly robust estimate is off by E[(1 − π_b/π̂_b)(q �
 
 import numpy as np
 import pytest
+from sklearn.linear_model import LogisticRegression, Ridge
 
 import offpolicy as op
 from offpolicy.models.behavior.auto_behavior import AutoBehavior
@@ -118,3 +119,16 @@ def test_intervals_hold(world):
         low, high = op.evaluate(op.BanditLog.from_arrays(x, a, r), "always:1", estimators=["auto"])["auto"].interval()
         holds.append(low <= TRUTHS[world] <= high)
     assert np.mean(holds) >= 0.9
+
+
+def test_a_linear_reward_model_beside_a_fitted_rule_is_refused():
+    x, p, _, a, r = drawn(xor, 3)
+    ev = op.evaluate(
+        op.BanditLog.from_arrays(x, a, r), "always:1", reward_model=Ridge(), behavior_model=LogisticRegression(),
+        randomized=True,
+    )  # fmt: skip
+    found = ev.diagnostics["policy"]["model_remainder"]
+    assert found.level == "alarm"
+    assert ev.verdict().level == "insufficient evidence"
+    known = op.evaluate(op.BanditLog.from_arrays(x, a, r, np.where(a == 1, p, 1 - p)), "always:1")
+    assert "model_remainder" not in known.diagnostics["policy"]

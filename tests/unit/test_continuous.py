@@ -12,8 +12,7 @@ from offpolicy.errors import DataError, ModelError, PolicyError, UsageError
 from offpolicy.evaluation.choose import best_width, candidates, lepski
 from offpolicy.models.behavior.density import AutoDensity, DensityData, LocationScale, MarginalDensity
 from offpolicy.models.fitting.encode import encode_table
-from offpolicy.policies.densities import nodes_of
-from offpolicy.policies.kernel import KERNELS
+from offpolicy.policies.densities import KERNELS, nodes_of
 from offpolicy.trust.diagnose import check_log
 
 ROLES = {

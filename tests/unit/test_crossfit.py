@@ -143,7 +143,7 @@ def test_seeds_of_fits_differ():
 
 def test_predictions_made_in_blocks_are_the_same(log, monkeypatch):
     whole = evaluate(log, TARGET, estimators=["DML"], **forests())["DML"]
-    monkeypatch.setattr("offpolicy.policies.blocks.BLOCK_CELLS", 30)
+    monkeypatch.setattr("offpolicy.policies.distribution.BLOCK_CELLS", 30)
     monkeypatch.setattr("offpolicy.models.fitting.predictions.PREDICT_ROWS", 7)
     np.testing.assert_array_equal(evaluate(log, TARGET, estimators=["DML"], **forests())["DML"].psi, whole.psi)
 

@@ -19,7 +19,7 @@ HEAVY = {
 # Which rooms or files a library may be seen in; learners and readers of files get pandas tables.
 HOMES = {
     "torch": {"policies.fitted", "models.values.torch"},
-    "lightgbm": {"models.rewards.boosted", "models.values.resolve"},
+    "lightgbm": {"models.rewards.boosted", "models.values.auto_q"},
     "duckdb": {"engines.duckdb", "policies.sql"},
     "ibis": {"engines.engine"},
     "pyspark": {"engines.spark"},
@@ -76,7 +76,7 @@ def test_heavy_libraries_are_imported_where_they_are_used(library):
 
 def test_dataframes_are_seen_in_one_place():
     # Policies hand rows on to the functions of their users, in the kind of frame they came in.
-    assert house.users(MODULES, "narwhals") == {"logs.frame", "policies.context"}
+    assert house.users(MODULES, "narwhals") == {"logs.frame", "policies.protocol"}
 
 
 def test_scores_are_arithmetic():

@@ -29,7 +29,7 @@ from offpolicy.policies import (
     gaussian_thompson_probabilities,
     n_rows,
 )
-from offpolicy.policies.context import take
+from offpolicy.policies.protocol import take
 from offpolicy.testing import check_policy
 
 ACTIONS = ("a", "b", "c")

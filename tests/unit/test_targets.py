@@ -123,17 +123,17 @@ def test_eligible_actions_bind_policies():
     assert evaluate(log, policies.Uniform(), estimators=["IPW"])["IPW"].value == 1.0
 
 
-def test_names_of_policies():
-    assert list(named_policies("choice")) == ["policy"]
+def test_names_of_policies(log):
+    assert list(named_policies("choice", log)) == ["policy"]
     with pytest.raises(PolicyError, match="empty"):
-        named_policies({})
+        named_policies({}, log)
     with pytest.raises(PolicyError, match="non-empty strings"):
-        named_policies({3: "choice"})
+        named_policies({3: "choice"}, log)
     with pytest.raises(PolicyError, match="stands for the log"):
-        named_policies({"(logging policy)": policies.Fixed("a")})
+        named_policies({"(logging policy)": policies.Fixed("a")}, log)
 
 
 def test_a_policy_sees_blocks_and_answers_as_if_whole(log, monkeypatch):
-    monkeypatch.setattr("offpolicy.policies.blocks.BLOCK_CELLS", 4)
+    monkeypatch.setattr("offpolicy.policies.distribution.BLOCK_CELLS", 4)
     target = resolve("new", WithMethod(), log)
     np.testing.assert_array_equal(target.of_actions(log.context, log.action), ONE_HOT[np.arange(4), log.action])

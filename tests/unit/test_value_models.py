@@ -16,7 +16,7 @@ from sklearn.preprocessing import PolynomialFeatures, SplineTransformer
 
 import offpolicy as op
 from offpolicy.errors import ModelError, UsageError
-from offpolicy.models.values.simulate import crossed
+from offpolicy.models.values.model_based import crossed
 from offpolicy_studies.tabular.chain import Chain
 from offpolicy_studies.tabular.mdp import random_mdp
 

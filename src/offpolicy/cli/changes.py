@@ -81,7 +81,7 @@ def _refuse_words(values: Any, reward: str) -> None:
     """A column of words is no reward yet."""
     if values.dtype.kind in "OUS" or str(values.dtype) in {"str", "string", "category"}:
         words = [str(w) for w in values.dropna().unique()[:MOST_ACTIONS]]
-        if words and not any(_is_number(w) for w in words):
+        if words and not any(is_number(w) for w in words):
             raise DataError(not_numbers(reward, words))
 
 
@@ -150,7 +150,8 @@ CLOTHES = (
 )  # fmt: skip
 
 
-def _is_number(word: str) -> bool:
+def is_number(word: str) -> bool:
+    """Whether a text is a number."""
     try:
         float(word)
     except ValueError:

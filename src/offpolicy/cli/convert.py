@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from offpolicy._output import written_whole
 from offpolicy.cli import logs, outputs, runfile, terminal
+from offpolicy.cli.changes import is_number
 from offpolicy.cli.settings import READABLE, TRACES
 from offpolicy.errors import DataError, UsageError
 from offpolicy.logs.formats import read_dsjson, read_jsonl, read_router, write_dsjson, write_jsonl
@@ -54,7 +55,7 @@ def spreadsheet_safe(frame: Any) -> tuple[Any, int]:
     def guarded(value: Any) -> Any:
         nonlocal changed
         text = value.lstrip("'") if isinstance(value, str) else ""
-        if not text.startswith(FORMULA) or _is_number(text):
+        if not text.startswith(FORMULA) or is_number(text):
             return value
         changed += 1
         return f"'{value}"
@@ -94,14 +95,6 @@ def _cell(value: Any) -> str:
 
 def _quoted(text: str) -> str:
     return '"' + text.replace('"', '""') + '"'
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _to_table(options: argparse.Namespace) -> int:

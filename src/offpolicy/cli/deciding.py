@@ -131,7 +131,7 @@ def replay(options: argparse.Namespace) -> int:
 def _learners(specs: Sequence[str] | None) -> dict[str, Any]:
     """Learners by name: a word such as linucb, ``name=word``, or ``name=package.module:Learner``."""
     from offpolicy.decide import online
-    from offpolicy.policies.words import imported
+    from offpolicy.policies.forms import imported
 
     if not specs:
         words = ", ".join(online.WORDS)

@@ -80,7 +80,7 @@ def _evaluated(options: argparse.Namespace) -> tuple[Evaluation, list[str]]:
             f"--minimize: of which metric is less better? Name it: --minimize-metric {options.reward[-1]}."
         )
     if options.bandwidth is not None:  # the window around a policy's number
-        from offpolicy.policies.kernel import KernelRatio
+        from offpolicy.policies.densities import KernelRatio
 
         asked["ratio"] = KernelRatio(options.bandwidth)
     if options.train_before is not None:

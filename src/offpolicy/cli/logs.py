@@ -15,8 +15,8 @@ from offpolicy.engines.files import REMOTE, is_pattern, listed
 from offpolicy.errors import UsageError
 from offpolicy.logs.bandit import BanditLog
 from offpolicy.logs.formats.parquet import row_bytes
-from offpolicy.policies.surface import Surface
-from offpolicy.policies.words import names_module
+from offpolicy.policies.forms import names_module
+from offpolicy.policies.protocol import Surface
 
 if TYPE_CHECKING:
     import argparse
@@ -316,7 +316,7 @@ def behavior(log: Log | Scan, options: argparse.Namespace) -> str | None:
 
 
 def parse_policies(options: argparse.Namespace, log: Log | Scan) -> dict[str, Any]:
-    """Resolve every ``--policy name=SPEC``; the words are those of `offpolicy.policies.words`.
+    """Resolve every ``--policy name=SPEC``; the words are those of `offpolicy.policies.forms`.
 
     A module that a policy names is looked for where modules are, then beside the run file, then here.
     """

@@ -27,7 +27,7 @@ from offpolicy.cli.logs import TREE_FILES
 from offpolicy.cli.settings import file_path, names, of_command
 from offpolicy.errors import UsageError, did_you_mean
 from offpolicy.logs.formats.lines import plain_file
-from offpolicy.policies.words import TABLE_FILES
+from offpolicy.policies.forms import TABLE_FILES
 
 if TYPE_CHECKING:
     import argparse

@@ -105,7 +105,7 @@ def advise(
         shares = (math.nan,)
     if not all(0 < x <= 1 for x in shares):
         raise UsageError(f"exploration= must be a list of shares in (0, 1]. Got {exploration!r} instead.")
-    if getattr(log, "is_continuous", False):
+    if not log.space.finite:
         raise UsageError(
             "advise speaks of decisions drawn evenly among actions that are labels, and the actions of this log are "
             "numbers. Give groups of them as the action (prices by range)."

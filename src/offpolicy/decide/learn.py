@@ -36,8 +36,8 @@ from offpolicy.evaluation.evaluate import evaluate, rows_in
 from offpolicy.evaluation.question import Asked
 from offpolicy.logs.layout import in_frame_order
 from offpolicy.policies.by_preference import Greedy
-from offpolicy.policies.context import n_rows
 from offpolicy.policies.distribution import one_hot
+from offpolicy.policies.protocol import n_rows
 from offpolicy.policies.simple import Fixed
 from offpolicy.policies.target import resolve
 

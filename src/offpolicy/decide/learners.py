@@ -16,12 +16,11 @@ from offpolicy.decide.tree import Search
 from offpolicy.errors import PolicyError, doing
 from offpolicy.evaluation.shown import Tracked
 from offpolicy.inference.figures import plain, signed
+from offpolicy.logs.kinds import space_of
 from offpolicy.models.rewards.boosted import BoostedReward, small_regression
-from offpolicy.policies.context import n_rows
 from offpolicy.policies.distribution import as_rows
 from offpolicy.policies.forms import adapted
-from offpolicy.policies.protocol import bind, member_probabilities
-from offpolicy.policies.surface import Surface
+from offpolicy.policies.protocol import Surface, bind, member_probabilities, n_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
@@ -165,7 +164,7 @@ class OwnPolicy:
 
     def bind(self, actions: tuple[Hashable, ...]) -> Any:
         """Return the policy for these actions, in this order."""
-        return bind(adapted("learned", self.policy, Surface(tuple(actions))), tuple(actions))
+        return bind(adapted("learned", self.policy, Surface(space_of(tuple(actions)))), tuple(actions))
 
     def probabilities(self, context: Any, *, eligible: Bools | None = None) -> Floats:
         """(n, K) probabilities in the order of the log that it was learned from."""

@@ -12,9 +12,8 @@ from offpolicy._visible import esc, printable
 from offpolicy.decide.features import Feature, coded, condition, condition_in_sql, shortened, sql_literal, sql_name
 from offpolicy.decide.tree import Leaf, Node, Split, choose
 from offpolicy.errors import PolicyError
-from offpolicy.policies.context import n_rows
-from offpolicy.policies.distribution import one_hot
-from offpolicy.policies.labels import require_actions
+from offpolicy.policies.distribution import one_hot, require_actions
+from offpolicy.policies.protocol import n_rows
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence

@@ -21,7 +21,7 @@ from offpolicy.engines.table import fold_columns, normalized, numbered
 from offpolicy.errors import DataError, OffPolicyError
 from offpolicy.logs.bandit import BanditLog
 from offpolicy.logs.frame import Context
-from offpolicy.logs.identity import unit_numbers
+from offpolicy.logs.given import unit_numbers
 from offpolicy.logs.reader import names_of
 
 if TYPE_CHECKING:

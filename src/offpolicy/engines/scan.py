@@ -31,8 +31,7 @@ if TYPE_CHECKING:
     from offpolicy.logs.action_features import ActionFeatures
     from offpolicy.logs.actions import Label
     from offpolicy.logs.bandit import BanditLog
-    from offpolicy.logs.continuous import ActionKind
-    from offpolicy.logs.kinds import ActionSpace, UnitKind
+    from offpolicy.logs.kinds import ActionKind, ActionSpace, UnitKind
 
 Way: TypeAlias = Literal["auto", "rows", "cells", "stream"]
 

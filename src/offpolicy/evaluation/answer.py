@@ -24,7 +24,7 @@ from offpolicy.models.fitting.tables import abilities
 from offpolicy.models.rewards.resolve import beside_behavior
 from offpolicy.policies import target as targets
 from offpolicy.policies.coarse import CoarseRatio
-from offpolicy.policies.learned import aimed
+from offpolicy.policies.fitted import aimed
 from offpolicy.scores import catalog
 from offpolicy.splits.folds import Folds, KFold, Plan
 from offpolicy.trust.slots import settled

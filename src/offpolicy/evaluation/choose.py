@@ -32,7 +32,7 @@ from offpolicy.inference.intervals.tails import effective_size
 from offpolicy.inference.score_table import ScoreTable
 from offpolicy.models.behavior.logging_policy import LoggingPolicy
 from offpolicy.policies.coarse import Cells, CoarseRatio
-from offpolicy.policies.kernel import KernelRatio
+from offpolicy.policies.densities import KernelRatio
 from offpolicy.policies.numbers import Smoothed, has_density, trial_stem
 from offpolicy.scores import catalog
 from offpolicy.trust.ratios import compared
@@ -194,7 +194,8 @@ def _chosen(
     source: Problem, points: dict[str, Any], ratio: KernelRatio, probes: list[Estimator]
 ) -> list[tuple[str, Smoothed]]:
     """Each policy with its bandwidth by Lepski's rule, one for each probe."""
-    room = source.store.log.space.room
+    low, high = source.store.log.space.ends(np.zeros(1))
+    room = float(np.max(high) - np.max(low))
     widths = candidates(room)
     first = replace(ratio, bandwidth=widths[0])
     trials = {

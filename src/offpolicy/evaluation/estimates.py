@@ -184,8 +184,8 @@ class Estimates:
             shares_means=not estimator.linear_in_reward,
             models=tuple(models) if len(models) == repeats else (),
         )
-        if target.finer is not None and "behavior" in estimator.needs:
-            estimate = self._with_finer(estimate, target, target.finer, estimator, notes)
+        if target.smoothing.finer is not None and "behavior" in estimator.needs:
+            estimate = self._with_finer(estimate, target, target.smoothing.finer, estimator, notes)
         said_last = spread_note(estimate)
         if "value" in estimator.needs and not p.log.layout.is_single and is_constant(estimate):
             said_last.append(NO_SPREAD)
@@ -205,7 +205,7 @@ class Estimates:
             smoothed=Smoothed(
                 finer,
                 EDGE if cornered or cut > CUT else INTERIOR,
-                broken.size / 2 * target.mean_distance if broken and cornered else 0.0,
+                broken.size / 2 * target.smoothing.mean_distance if broken and cornered else 0.0,
             ),
         )
         notes = [*notes, smoothing_note(estimate, target, cut)]

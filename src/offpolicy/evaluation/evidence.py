@@ -88,7 +88,7 @@ def smoothing_note(e: Estimate, target: Target, cut: float) -> str:
     """What the window around a policy's number does to an estimate."""
     assert e.smoothed is not None
     (bias, error), more = e.smoothing, e.smoothed.extrapolation
-    window = f"a window of {target.window} around the policy's number stands for it"
+    window = f"a window of {target.smoothing.window} around the policy's number stands for it"
     law = "its square" if more == INTERIOR else "it"
     edge = f"; the end of the logged range cuts it in {100 * cut:.3g}% of the rows" if cut else ""
     return (

@@ -27,11 +27,11 @@ from offpolicy.models.fitting.crossfit import Nuisances
 from offpolicy.models.fitting.policy_fits import learned_target
 from offpolicy.models.fitting.store import Behavior, FitStore
 from offpolicy.models.fitting.tables import abilities
-from offpolicy.models.values.resolve import as_value_model
+from offpolicy.models.values.auto_q import as_value_model
 from offpolicy.policies.coarse import Cells
-from offpolicy.policies.learned import CrossFitted, needs_rows
-from offpolicy.policies.numbers import Smoothed
-from offpolicy.policies.target import Target, adapted_policies, blank_target, note_of, resolve, with_variants
+from offpolicy.policies.fitted import CrossFitted, needs_rows
+from offpolicy.policies.numbers import Smoothed, blank_target, with_variants
+from offpolicy.policies.target import Target, adapted_policies, note_of, resolve
 from offpolicy.scores.decisions import Decisions, undeclared
 from offpolicy.splits.folds import Folds
 

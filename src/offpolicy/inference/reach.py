@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from offpolicy.inference.intervals.evidence import SIZES, size_of
-from offpolicy.policies.blocks import blocks
+from offpolicy.policies.distribution import blocks
 
 if TYPE_CHECKING:
     from offpolicy._arrays import Floats, Ints

@@ -17,11 +17,13 @@ import numpy as np
 
 from offpolicy.errors import DataError, UsageError, first_rows
 from offpolicy.kinds.seen_in_part import PseudoRewards, SeenInPart
+from offpolicy.logs.kinds import like_actions
 from offpolicy.trust.finding import judged
 from offpolicy.trust.moments import z_score
 
 if TYPE_CHECKING:
     from offpolicy._arrays import Bools, Floats, Ints
+    from offpolicy.logs.bandit import BanditLog
     from offpolicy.logs.outcome import Given
     from offpolicy.trust.finding import Finding
 
@@ -125,7 +127,7 @@ class Settling:
         """(n,) shares of some rows, of the same action, that are old enough."""
         log, mass = settled.log, settled.mass
         e = np.empty(len(self.age))
-        groups = np.zeros(len(e), dtype=np.int64) if log.is_continuous else log.action
+        groups = like_actions(log.space, log.action)
         for code in np.unique(groups):
             own, train = np.flatnonzero(groups == code), rows[groups[rows] == code]
             order = train[np.argsort(self.age[train])]
@@ -148,7 +150,7 @@ class DelayedReward(SeenInPart):
         taken = super().take(rows)
         return replace(taken, naive=self.naive[rows], old=self.old[rows])
 
-    def settled(self, log: Any, folds: Any, model: Any, seed: int) -> DelayedRewards:
+    def settled(self, log: BanditLog, folds: Any, model: Any, seed: int) -> DelayedRewards:
         """Pseudo-rewards of all rows."""
         self.refuse_classifier(model)
         return DelayedRewards(self, replace(log, outcomes={}), folds, model, seed)
@@ -192,7 +194,7 @@ class DelayedRewards(PseudoRewards):
         soon = float(np.median(chance.needed[came]))
         earned = np.where(came & (chance.needed <= soon), held.naive, 0.0)
         young = ~held.old & (chance.age >= soon)
-        groups = np.zeros(len(earned), dtype=np.int64) if self.log.is_continuous else self.log.action
+        groups = like_actions(self.log.space, self.log.action)
         gap = spread = base = 0.0
         for code in np.unique(groups):
             a, b = earned[young & (groups == code)], earned[held.old & (groups == code)]

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from offpolicy.errors import UsageError
 from offpolicy.models.behavior.auto_behavior import AutoBehavior
-from offpolicy.models.behavior.exploring import ExploringLogit
-from offpolicy.models.behavior.state_shares import StateShares
+from offpolicy.models.behavior.episodes import ExploringLogit, StateShares
 from offpolicy.models.values.auto_q import AutoQ
 from offpolicy.models.values.tabular import Tabular
 from offpolicy.scores.catalog import AUTO_EPISODES, DEFAULT, DEFAULT_TRAJECTORIES

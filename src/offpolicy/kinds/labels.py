@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from offpolicy.logs.actions import (
     encode,
     refuse_continuous,
 )
+from offpolicy.logs.kinds import ActionSpace
 from offpolicy.models.behavior.resolve import as_behavior_model
 from offpolicy.models.fitting.predictions import predict_values
 from offpolicy.models.fitting.tables import ActionColumns
@@ -30,40 +31,22 @@ if TYPE_CHECKING:
     from offpolicy._arrays import Array, Floats, Ints
     from offpolicy.logs.kinds import Logged
     from offpolicy.logs.log import Log
-    from offpolicy.policies.surface import Surface
+    from offpolicy.policies.protocol import Surface
     from offpolicy.policies.target import Target
 
 EXAMPLES = 3
 
 
 @dataclass(frozen=True)
-class Labels:
+class Labels(ActionSpace):
     """The K actions of a log; before a log is read, those that were given, or None."""
 
     given: Any = None
-
-    span: ClassVar[None] = None
-    finite: ClassVar[bool] = True
-    numeric: ClassVar[bool] = False
-    why_not: ClassVar[str] = ""
-    propensities: ClassVar[str] = "propensities"
 
     @property
     def labels(self) -> tuple[Label, ...]:
         """The K actions, in order."""
         return () if self.given is None else self.given
-
-    @property
-    def room(self) -> float:
-        """None: labels are not near each other."""
-        return 0.0
-
-    def ends(self, center: Floats) -> tuple[Any, Any]:
-        """Nowhere."""
-        return 0.0, 0.0
-
-    def check_given(self, given: Mapping[str, Any]) -> None:
-        """Nothing is refused: labels go with every argument."""
 
     def read(self, logged: Logged) -> tuple[Labels, Ints]:
         """The actions of a log, and the code of each logged one."""
@@ -130,18 +113,6 @@ class Labels:
         """Probabilities on the rows of a log."""
         return resolve_labels(name, policy, log)
 
-    def ratio(self, asked: Any) -> Any:
-        """As asked: every label has a probability."""
-        return asked
-
-    def estimators(self, of_units: tuple[str, ...]) -> tuple[str, ...]:
-        """Those of the kind of unit."""
-        return of_units
-
-    def auto(self, of_units: Any) -> Any:
-        """That of the kind of unit."""
-        return of_units
-
     def predict(self, *asked: Any) -> tuple[Floats, dict[str, Floats]]:
         """Q at the logged actions and v of each target: Σ_a π_e(a | S) q(S, a)."""
         return predict_values(*asked)
@@ -154,14 +125,6 @@ class Labels:
         """The features of the actions, where the log has any."""
         features = getattr(log, "action_features", None)
         return None if features is None else ActionColumns(features)
-
-    def groups(self, action: Any) -> Ints:
-        """Each action is a group."""
-        return np.asarray(action)
-
-    def binned(self, log: Any) -> Any:
-        """The log itself."""
-        return log
 
     def hashed(self, action: Any) -> Any:
         """Hashes of the labels."""

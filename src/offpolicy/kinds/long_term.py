@@ -16,15 +16,17 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from scipy import special
 
 from offpolicy._threads import few_threads
 from offpolicy.errors import DataError, UsageError
+from offpolicy.kinds.labels import Labels
 from offpolicy.kinds.seen_in_part import beside
 from offpolicy.logs.frame import Columns, Context
+from offpolicy.logs.kinds import like_actions
 from offpolicy.models.fitting.encode import LinearDesign
 from offpolicy.models.fitting.store import REWARD, seed_of
 from offpolicy.models.fitting.tables import Tables
@@ -37,6 +39,7 @@ from offpolicy.trust.moments import z_score
 
 if TYPE_CHECKING:
     from offpolicy._arrays import Bools, Floats, Ints
+    from offpolicy.logs.bandit import BanditLog
     from offpolicy.logs.outcome import Given
     from offpolicy.splits.folds import Folds, Part
     from offpolicy.trust.finding import Finding
@@ -131,7 +134,7 @@ class LongTermReward:
         """The same for some rows."""
         return replace(self, seen=self.seen[rows], reward=self.reward[rows], proxies=self.proxies.take(rows))
 
-    def settled(self, log: Any, folds: Folds, model: Any, seed: int) -> LongTermRewards:
+    def settled(self, log: BanditLog, folds: Folds, model: Any, seed: int) -> LongTermRewards:
         """Pseudo-rewards of all rows."""
         if log.has_clusters:
             raise UsageError(
@@ -146,7 +149,7 @@ class LongTermRewards:
     """Pseudo-rewards of a reward that only an older log has."""
 
     held: LongTermReward
-    log: Any
+    log: BanditLog
     folds: Folds
     given_model: Any
     seed: int
@@ -295,7 +298,7 @@ class LongTermRewards:
         if not seen.any():
             return not_applicable(name, "no row of this log has its reward yet.")
         gap = self.held.reward[seen] - self.reward[seen]
-        groups = np.zeros(len(gap), dtype=np.int64) if self.log.is_continuous else self.log.action[seen]
+        groups = like_actions(self.log.space, self.log.action[seen])
         zs = [
             z_score(float(g.mean()), float(g.std(ddof=1)) / math.sqrt(len(g)), 0.0)
             for g in (gap[groups == code] for code in np.unique(groups))
@@ -318,7 +321,7 @@ class _Rows:
     """Rows for `Tables`: a context, and no action that matters."""
 
     context: Context
-    is_continuous: bool = False
+    space: ClassVar[Labels] = Labels()
 
     @property
     def action(self) -> Ints:

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 
-from offpolicy.errors import DataError, UsageError
+from offpolicy.errors import DataError, UsageError, first_rows
 from offpolicy.logs import checks
 from offpolicy.logs.actions import one_density
-from offpolicy.logs.continuous import action_range, checked_range, outside_range
+from offpolicy.logs.checks import LARGEST, numbers, raise_first
+from offpolicy.logs.kinds import ActionSpace
 from offpolicy.models.behavior.density import as_density_model
 from offpolicy.models.fitting.predictions import predict_numbers
-from offpolicy.policies.kernel import KernelRatio
-from offpolicy.policies.numbers import adapted_number
-from offpolicy.policies.target import resolve_numbers
+from offpolicy.policies.densities import KernelRatio
+from offpolicy.policies.numbers import adapted_number, resolve_numbers
 from offpolicy.scores.catalog import AUTO_NUMBERS, DEFAULT_NUMBERS
 from offpolicy.trust.balance import binned
 from offpolicy.trust.hashes import column_hashes
@@ -23,39 +23,32 @@ from offpolicy.trust.hashes import column_hashes
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from offpolicy._arrays import Array, Floats, Ints
+    from offpolicy._arrays import Array, Floats
+    from offpolicy.logs.bandit import BanditLog
     from offpolicy.logs.kinds import Logged
     from offpolicy.logs.log import Log
-    from offpolicy.policies.surface import Surface
+    from offpolicy.policies.protocol import Surface
     from offpolicy.policies.target import Target
 
 
 @dataclass(frozen=True)
-class Numbers:
+class Numbers(ActionSpace):
     """The range of a log's actions; before a log is read, the one that was given, or None."""
 
     given: Any = None
 
-    labels: ClassVar[tuple[Any, ...]] = ()
     finite: ClassVar[bool] = False
     numeric: ClassVar[bool] = True
     why_not: ClassVar[str] = "actions are numbers, and the check is about labels."
     propensities: ClassVar[str] = "densities"
+    default: ClassVar[tuple[str, ...]] = DEFAULT_NUMBERS
+    auto: ClassVar[Any] = AUTO_NUMBERS  # one score, which is not blended with others
 
     @property
     def span(self) -> tuple[float, float]:
         """Smallest and largest action."""
         low, high = self.given
         return float(low), float(high)
-
-    @property
-    def room(self) -> float:
-        """How far apart actions can be that a window may hold."""
-        return self.span[1] - self.span[0]
-
-    def ends(self, center: Floats) -> tuple[Any, Any]:
-        """Where the range ends around numbers."""
-        return self.span
 
     def check_given(self, given: Mapping[str, Any]) -> None:
         """Refuse what is about labels."""
@@ -99,10 +92,6 @@ class Numbers:
         low, high = self.span
         return f"{name} from {low:.4g} to {high:.4g}"
 
-    def is_one_policy(self, given: Any) -> bool:
-        """Never: a mapping to numbers is of policies that name one each."""
-        return False
-
     def adapted(self, name: str, policy: Any, surface: Surface) -> Any:
         """A policy over numbers."""
         return adapted_number(name, policy, surface)
@@ -115,14 +104,6 @@ class Numbers:
         """A policy that names a number has no density by itself: a kernel gives it one."""
         return KernelRatio() if isinstance(asked, str) and asked in {"exact", "auto"} else asked
 
-    def estimators(self, of_units: tuple[str, ...]) -> tuple[str, ...]:
-        """Those that smooth well."""
-        return DEFAULT_NUMBERS
-
-    def auto(self, of_units: Any) -> Any:
-        """One score, which is not blended with others."""
-        return AUTO_NUMBERS
-
     def predict(self, *asked: Any) -> tuple[Floats, dict[str, Floats]]:
         """Q at the logged numbers and v of each target, from few predictions per row."""
         return predict_numbers(*asked)
@@ -131,17 +112,55 @@ class Numbers:
         """A model of densities."""
         return as_density_model(spec)
 
-    def beside(self, log: Log) -> None:
-        """None: the number says it all."""
-
-    def groups(self, action: Any) -> Ints:
-        """All are one group."""
-        return np.zeros(len(action), dtype=np.int64)
-
-    def binned(self, log: Any) -> Any:
+    def binned(self, log: Log) -> Any:
         """The log with a few intervals for actions."""
-        return binned(log)
+        return binned(cast("BanditLog", log))
 
     def hashed(self, action: Any) -> Any:
         """Hashes of the numbers."""
         return column_hashes(action)
+
+
+def action_range(values: Floats, given: Any, column: str) -> tuple[float, float]:
+    """Smallest and largest action: those logged, or the declared (low, high) that must hold them.
+
+    >>> action_range(np.array([2.0, 5.0]), None, "price"), action_range(np.array([2.0]), (0, 9), "price")
+    ((2.0, 5.0), (0.0, 9.0))
+    """
+    raise_first(numbers(values, np.isnan(values), column, "action")[:1])
+    low, high = checked_range(float(values.min()), float(values.max()), given, column)
+    outside = (values < low) | (values > high)
+    if outside.any():
+        raise DataError(outside_range(column, first_rows(outside, values), (low, high)))
+    return low, high
+
+
+def checked_range(low: float, high: float, given: Any, column: str) -> tuple[float, float]:
+    """The declared range where there is one, else that of the logged numbers."""
+    if given is not None:
+        try:
+            low, high = (float(end) for end in given)
+        except (TypeError, ValueError) as error:
+            raise DataError(
+                f"column {column!r}: of actions that are numbers, actions= is their range (low, high). "
+                f"Got {given!r:.60} instead."
+            ) from error
+    if max(abs(low), abs(high)) > LARGEST:
+        raise DataError(
+            f"column {column!r}: actions from {low:g} to {high:g} are beyond 1e30 in size, where distances between "
+            "actions are no longer numbers. Give them in another unit."
+        )
+    if not (np.isfinite([low, high]).all() and low < high):
+        raise DataError(
+            f"column {column!r}: actions from {low:g} to {high:g} do not differ. A log of numbers needs several "
+            "of them to say anything of others."
+        )
+    return low, high
+
+
+def outside_range(column: str, where: str, span: tuple[float, float]) -> str:
+    """Logged actions are not in the declared range."""
+    return (
+        f"column {column!r}: {where} are outside of the declared range {span[0]:g} to {span[1]:g}. Give "
+        "actions=(low, high) that holds every logged action, or leave it out."
+    )

@@ -33,7 +33,7 @@ import numpy as np
 from offpolicy._threads import few_threads
 from offpolicy.errors import DataError, ModelError
 from offpolicy.kinds import label_checks
-from offpolicy.kinds.label_plan import label_plan
+from offpolicy.kinds.label_checks import label_plan
 from offpolicy.logs.frame import Context
 from offpolicy.models.fitting.learners import is_classifier, is_learner
 from offpolicy.models.fitting.store import REWARD, seed_of
@@ -43,7 +43,8 @@ from offpolicy.models.rewards.reward import RewardData
 
 if TYPE_CHECKING:
     from offpolicy._arrays import Bools, Floats, Ints
-    from offpolicy.kinds.label_plan import LabelPlan
+    from offpolicy.kinds.label_checks import LabelPlan
+    from offpolicy.logs.bandit import BanditLog
     from offpolicy.splits.folds import Folds, Part
     from offpolicy.trust.finding import Finding
     from offpolicy.trust.view import View
@@ -111,7 +112,7 @@ class SeenInPart:
             self, seen=self.seen[rows], reward=self.reward[rows], proxies=proxies, chance=self.chance.take(rows)
         )
 
-    def settled(self, log: Any, folds: Folds, model: Any, seed: int) -> PseudoRewards:
+    def settled(self, log: BanditLog, folds: Folds, model: Any, seed: int) -> PseudoRewards:
         """Pseudo-rewards of all rows."""
         self.refuse_classifier(model)
         return PseudoRewards(self, replace(log, outcomes={}), folds, model, seed)
@@ -138,7 +139,7 @@ class PseudoRewards:
     """R̃ of all rows, and what the reward model of each part learns from."""
 
     held: SeenInPart
-    log: Any
+    log: BanditLog
     folds: Folds
     given_model: Any
     seed: int

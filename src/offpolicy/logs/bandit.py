@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     from offpolicy._arguments import Rows
     from offpolicy._arrays import Array, Bools, Floats, Ints
     from offpolicy.logs.actions import Label
-    from offpolicy.logs.continuous import ActionKind
-    from offpolicy.logs.kinds import ActionSpace
+    from offpolicy.logs.kinds import ActionKind, ActionSpace
 
 
 COLUMNS = (

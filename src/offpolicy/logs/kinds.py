@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeAlias, get_args, runtime_checkable
+
+import numpy as np
 
 from offpolicy.errors import UsageError
 
@@ -19,7 +21,9 @@ if TYPE_CHECKING:
     from offpolicy._arrays import Array, Floats, Ints
     from offpolicy.logs.actions import Label
     from offpolicy.logs.link import Link
-    from offpolicy.logs.log import Log
+    from offpolicy.logs.log import Log, Scan
+
+ActionKind: TypeAlias = Literal["discrete", "continuous"]
 
 #: Where each kind stands: a class of action spaces by ``action_kind=``, an object by ``log.kind``.
 KINDS: dict[str, Any] = {
@@ -53,136 +57,110 @@ class Logged:
     numbers: Callable[[], Floats]
 
 
-@runtime_checkable
-class ActionSpace(Protocol):
-    """What an action is. `Labels` and `Numbers` are the library's own; one of yours is given as ``actions=``."""
+class ActionSpace:
+    """What an action is. `Labels` and `Numbers` are the library's own; one of yours is given as ``actions=``.
+
+    What a space does not say itself is what labels do.
+    """
+
+    #: Whether an action is one of K, each with a probability: whether actions can be listed, counted and merged.
+    finite: ClassVar[bool] = True
+    #: Whether the logged column is read as numbers.
+    numeric: ClassVar[bool] = False
+    #: Why what is said of each of K actions does not apply; empty where actions can be listed.
+    why_not: ClassVar[str] = ""
+    #: What the logging policy's numbers are called.
+    propensities: ClassVar[str] = "propensities"
+    #: The sensible estimators, and what "auto" is; none: those of the kind of unit.
+    default: ClassVar[tuple[str, ...]] = ()
+    auto: ClassVar[Any] = None
 
     @property
     def labels(self) -> tuple[Label, ...]:
         """The K actions; none where they cannot be listed."""
-        ...
+        return ()
 
     @property
     def span(self) -> tuple[float, float] | None:
         """Smallest and largest action that is a number; None where there is no such thing."""
-        ...
-
-    @property
-    def finite(self) -> bool:
-        """Whether an action is one of K, each with a probability: whether actions can be listed, counted and merged."""
-        ...
-
-    @property
-    def numeric(self) -> bool:
-        """Whether the logged column is read as numbers."""
-        ...
-
-    @property
-    def why_not(self) -> str:
-        """Why what is said of each of K actions does not apply; empty where actions can be listed."""
-        ...
-
-    @property
-    def room(self) -> float:
-        """How far apart actions can be that a window around one of them may hold; 0: there are no windows."""
-        ...
+        return None
 
     def ends(self, center: Floats) -> tuple[Any, Any]:
         """Where windows around some actions end, whatever their width."""
-        ...
+        return self.span or (0.0, 0.0)
 
     def check_given(self, given: Mapping[str, Any]) -> None:
         """Refuse arguments of a log that make no sense beside these actions; None stands for one left out."""
-        ...
 
     # -- reading -------------------------------------------------------------------------------------------------
 
     def read(self, logged: Logged) -> tuple[ActionSpace, Array]:
         """The space of a log's actions, and what the log holds of each: codes, or numbers."""
-        ...
+        raise NotImplementedError
 
     def scanned(self, values: Array, times: list[int], name: str) -> ActionSpace:
         """The same from queries: distinct values and how often each occurs; of numbers the smallest and largest."""
-        ...
+        raise NotImplementedError
 
     def encode(self, values: Array) -> Array:
         """What a log holds of some logged values, the space being known."""
-        ...
+        raise NotImplementedError
 
     def whole_columns(self, propensity: Any) -> list[str]:
         """Columns of a whole logging distribution, in the order of the actions."""
-        ...
+        raise NotImplementedError
 
     def whole(self, propensity: Array, n: int) -> Array:
         """A whole logging distribution that was given as an array of several columns."""
-        ...
+        raise NotImplementedError
 
     def logged_propensity(self, values: Any, action: Any, name: str) -> tuple[Any, Any]:
         """Propensities of logged actions, checked, and the whole distribution; None where there is none."""
-        ...
+        raise NotImplementedError
 
     def described(self, name: str) -> str:
         """The actions in a few words; ``name`` is what the owner calls them."""
-        ...
+        raise NotImplementedError
 
-    @property
-    def propensities(self) -> str:
-        """What the logging policy's numbers are called: propensities, or densities."""
-        ...
-
-    # -- policies ------------------------------------------------------------------------------------------------
+    # -- policies, models and ratios -----------------------------------------------------------------------------
 
     def is_one_policy(self, given: Any) -> bool:
         """Whether a mapping is one policy, and not several by name."""
-        ...
+        return False
 
     def adapted(self, name: str, policy: Any, surface: Any) -> Any:
         """A policy from whichever form it came in."""
-        ...
+        raise NotImplementedError
 
     def resolve(self, name: str, policy: Any, log: Log) -> Any:
         """The policy on the rows of a log: a `Target`."""
-        ...
-
-    # -- models and ratios ---------------------------------------------------------------------------------------
+        raise NotImplementedError
 
     def ratio(self, asked: Any) -> Any:
         """What ``ratio="exact"`` and ``"auto"`` stand for, where that is another ratio."""
-        ...
-
-    def estimators(self, of_units: tuple[str, ...]) -> tuple[str, ...]:
-        """The sensible estimators; ``of_units`` are those of the kind of unit."""
-        ...
-
-    def auto(self, of_units: Any) -> Any:
-        """What the estimator "auto" is here; ``of_units`` is what it is for the kind of unit."""
-        ...
+        return asked
 
     def predict(self, *asked: Any) -> tuple[Floats, dict[str, Floats]]:
         """Q at the logged actions and v of each target, from a fitted reward model."""
-        ...
+        raise NotImplementedError
 
     def behavior_model(self, spec: Any) -> Any:
         """What is fitted where π_b was not logged: a model of probabilities, or of densities."""
-        ...
+        raise NotImplementedError
 
     def beside(self, log: Log) -> Any:
         """Columns that reward models read of an action besides its name; None where there are none."""
-        ...
+        return None
 
     # -- checks --------------------------------------------------------------------------------------------------
 
-    def groups(self, action: Any) -> Ints:
-        """(n,) codes of groups of like actions."""
-        ...
-
-    def binned(self, log: Any) -> Any:
+    def binned(self, log: Log) -> Any:
         """The log with labels for actions, for checks that compare actions with each other."""
-        ...
+        return log
 
     def hashed(self, action: Any) -> Any:
         """(n,) hash of each action, the same on every path."""
-        ...
+        raise NotImplementedError
 
 
 @runtime_checkable
@@ -239,12 +217,17 @@ def own_kind(given: str | UnitKind) -> tuple[str, UnitKind | None]:
     return given.column, given
 
 
-def unit_word(log: Any, *, plural: bool = False) -> str:
+def like_actions(space: ActionSpace, action: Any) -> Ints:
+    """(n,) codes of groups of like actions: each label is one, all numbers are one."""
+    return np.asarray(action) if space.finite else np.zeros(len(action), dtype=np.int64)
+
+
+def unit_word(log: Log | Scan | HasKinds, *, plural: bool = False) -> str:
     """The units of a log in words."""
     return f"{log.unit_kind.unit}{'s' if plural else ''}"
 
 
-def decision_word(log: Any, *, plural: bool = False) -> str:
+def decision_word(log: Log | Scan | HasKinds, *, plural: bool = False) -> str:
     """The decisions of its units in words."""
     return f"{log.unit_kind.decision}{'s' if plural else ''}"
 
@@ -290,9 +273,9 @@ class HasKinds:
 
 def space_of(actions: Any, action_kind: Any = "discrete") -> ActionSpace:
     """The space that ``actions=`` and ``action_kind=`` stand for, before any row is read."""
-    if isinstance(actions, ActionSpace) and not isinstance(actions, type):
+    if isinstance(actions, ActionSpace):
         return actions
-    if action_kind not in {"discrete", "continuous"}:
+    if action_kind not in get_args(ActionKind):
         raise UsageError(f"action_kind= must be 'discrete' or 'continuous'. Got {action_kind!r} instead.")
     made: ActionSpace = kind_called(action_kind)(actions)
     return made

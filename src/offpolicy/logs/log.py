@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from offpolicy.logs.layout import Layout
     from offpolicy.logs.reader import Names
 
+#: How a note begins that is for authors of estimators: frames and JSON have it, printed tables leave it out.
+DETAIL = "detail: "
+
 
 class Log(Protocol):
     """Logged decisions, in memory or in blocks: what every room may ask of them.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from offpolicy._arrays import Array, Bools, Floats, Ints
+    from offpolicy.logs.bandit import BanditLog
+    from offpolicy.logs.log import Log
 
 
 class Outcome(Protocol):
@@ -42,7 +44,7 @@ class Held(Protocol):
         """The same for some rows."""
         ...
 
-    def settled(self, log: Any, folds: Any, model: Any, seed: int) -> Settled:
+    def settled(self, log: BanditLog, folds: Any, model: Any, seed: int) -> Settled:
         """Pseudo-rewards of all rows; models of a row are fitted outside its fold."""
         ...
 
@@ -173,8 +175,9 @@ def held_outcomes(outcome: Any, metrics: Mapping[str, Floats], given: Given) -> 
     return {name: each.held(given, metrics[name], name) for name, each in outcome.items()}
 
 
-def settle(log: Any, folds: Callable[[], Any], models: Mapping[str, Any], seed: int) -> Any:
+def settle(given: Log, folds: Callable[[], Any], models: Mapping[str, Any], seed: int) -> Any:
     """The log with pseudo-rewards in place of rewards that are seen in part."""
+    log = cast("BanditLog", given)
     if not getattr(log, "outcomes", None):
         return log
     drawn = folds()
@@ -195,19 +198,20 @@ def settle(log: Any, folds: Callable[[], Any], models: Mapping[str, Any], seed: 
     )
 
 
-def settled_of(log: Any, metrics: Iterable[str] | None = None) -> list[Settled]:
+def settled_of(log: Log, metrics: Iterable[str] | None = None) -> list[Settled]:
     """Pseudo-rewards of a log's reward, or of some of its metrics; empty where they are seen."""
     outcomes: Mapping[str, Settled] = getattr(log, "outcomes", {})
     return [outcomes[name] for name in metrics or (log.names.reward,) if name in outcomes]
 
 
-def learned(log: Any, part: Any) -> Any:
+def learned(given: Log, part: Any) -> Any:
     """The log whose rewards the reward model of one part learns from."""
+    log = cast("BanditLog", given)
     own = next(iter(settled_of(log)), None)
     return log if own is None else replace(log, reward=own.training(part), outcomes={})
 
 
-def need_seen(log: Any, what: str) -> None:
+def need_seen(log: Log, what: str) -> None:
     """Refuse a log whose rewards are seen in part, where each is needed as it is."""
     held = getattr(log, "outcomes", {}).get(log.names.reward)
     if held is not None and not held.seen.all():

@@ -14,7 +14,7 @@ import numpy as np
 from offpolicy.errors import DataError, an, first_rows
 from offpolicy.logs import checks, episodes
 from offpolicy.logs.frame import Columns, Context
-from offpolicy.logs.identity import order_of_ids, unit_numbers
+from offpolicy.logs.given import order_of_ids, unit_numbers
 from offpolicy.logs.kinds import Logged
 
 if TYPE_CHECKING:

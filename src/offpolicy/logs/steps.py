@@ -54,7 +54,7 @@ class Passes(Protocol):
     def log(self, frame: Any, first: int = 0) -> Any:
         """A log in memory of some of the rows."""
 
-    def coded(self, log: Any) -> Any:
+    def coded(self, block: Any) -> Any:
         """A part of the log whose text columns know all values of the whole."""
 
     def each(self, task: Any, of: Any, folds: Any) -> Iterator[Any]:

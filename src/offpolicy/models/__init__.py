@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from offpolicy.models.behavior.behavior import Shares as Shares
     from offpolicy.models.behavior.density import LocationScale as LocationScale
-    from offpolicy.models.behavior.sees_targets import SeesTargets as SeesTargets
-    from offpolicy.models.behavior.state_shares import StateShares as StateShares
-    from offpolicy.models.behavior.state_shares import TimedBehavior as TimedBehavior
+    from offpolicy.models.behavior.episodes import StateShares as StateShares
+    from offpolicy.models.behavior.episodes import TimedBehavior as TimedBehavior
+    from offpolicy.models.behavior.resolve import SeesTargets as SeesTargets
+    from offpolicy.models.rewards.auto import SplineReward as SplineReward
     from offpolicy.models.rewards.boosted import BoostedReward as BoostedReward
     from offpolicy.models.rewards.boosted import paper_reward as paper_reward
     from offpolicy.models.rewards.reward import ActionFeature as ActionFeature
     from offpolicy.models.rewards.reward import PerAction as PerAction
-    from offpolicy.models.rewards.spline import SplineReward as SplineReward
     from offpolicy.models.values.auto_q import AutoQ as AutoQ
     from offpolicy.models.values.balancing import BalancedModel as BalancedModel
     from offpolicy.models.values.fitted_q import FittedQ as FittedQ
@@ -40,12 +40,12 @@ _NAMES = {
     "MarginalRatio": "offpolicy.models.values.marginal",
     "ModelBased": "offpolicy.models.values.model_based",
     "PerAction": "offpolicy.models.rewards.reward",
-    "SeesTargets": "offpolicy.models.behavior.sees_targets",
+    "SeesTargets": "offpolicy.models.behavior.resolve",
     "Shares": "offpolicy.models.behavior.behavior",
-    "SplineReward": "offpolicy.models.rewards.spline",
-    "StateShares": "offpolicy.models.behavior.state_shares",
+    "SplineReward": "offpolicy.models.rewards.auto",
+    "StateShares": "offpolicy.models.behavior.episodes",
     "Tabular": "offpolicy.models.values.tabular",
-    "TimedBehavior": "offpolicy.models.behavior.state_shares",
+    "TimedBehavior": "offpolicy.models.behavior.episodes",
     "TorchBehavior": "offpolicy.models.values.torch",
     "TorchValue": "offpolicy.models.values.torch",
     "Training": "offpolicy.models.values.torch",

@@ -1,13 +1,15 @@
-"""Choosing a model: the candidate of the smallest held-out loss, by one rule for every kind of model."""
+"""Models in words, and choosing one: the candidate of the smallest held-out loss, by one rule for every kind."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from offpolicy.errors import ModelError, did_you_mean
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from offpolicy._arrays import Floats
 
@@ -53,3 +55,21 @@ def downhill(values: Sequence[Candidate], start: int, loss: Callable[[Candidate]
 def mean_loss(losses: Floats, weight: Floats | None) -> float:
     """Mean over held-out rows, each with its weight."""
     return float(np.average(losses, weights=weight))
+
+
+def resolved(
+    argument: str, spec: Any, method: str, words: Mapping[str, Callable[[], Any]], error: type[Exception] = ModelError
+) -> Any:
+    """The model that a word names, or a model that has ``method``; None for anything else, which may be a learner.
+
+    >>> resolved("reward_model=", "one", "fit_reward", {"one": lambda: 1})
+    1
+    """
+    if isinstance(spec, str):
+        if spec not in words:
+            known = ", ".join(map(repr, words))
+            raise error(f"{argument} as a word is one of {known}. Got {spec!r}.{did_you_mean(spec, words)}")
+        return words[spec]()
+    if isinstance(spec, type):
+        raise ModelError(f"{argument} is the class {spec.__name__}. Give an instance: {spec.__name__}().")
+    return spec if hasattr(spec, method) else None

@@ -6,15 +6,12 @@ fitted models, posteriors and tables.
 """
 
 from offpolicy.policies.by_preference import EpsilonGreedy, Greedy, PlackettLuce, Softmax
-from offpolicy.policies.combined import Mixture, TimeDependent
-from offpolicy.policies.context import n_rows
 from offpolicy.policies.densities import Normal, UniformRange
-from offpolicy.policies.fitted import Classifier, Predictor, TorchLogits
-from offpolicy.policies.learned import CrossFitted
+from offpolicy.policies.fitted import Classifier, CrossFitted, Predictor, TorchLogits
 from offpolicy.policies.on_rows import ShownProbability
 from offpolicy.policies.posterior import BetaThompson, GaussianThompson
-from offpolicy.policies.protocol import Policy
-from offpolicy.policies.simple import Constant, Deterministic, Fixed, Ranking, Uniform
+from offpolicy.policies.protocol import Policy, n_rows
+from offpolicy.policies.simple import Constant, Deterministic, Fixed, Mixture, Ranking, TimeDependent, Uniform
 from offpolicy.policies.tables import ProbabilityColumns, StateTable, Table
 from offpolicy.policies.thompson import beta_thompson_probabilities, gaussian_thompson_probabilities
 

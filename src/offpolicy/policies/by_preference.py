@@ -27,11 +27,17 @@ import numpy as np
 
 from offpolicy._arguments import checks_arguments
 from offpolicy.errors import PolicyError, UsageError, first_rows
-from offpolicy.policies.context import n_rows, with_label
-from offpolicy.policies.distribution import eligibility, one_hot, uniform
-from offpolicy.policies.labels import require_actions
+from offpolicy.policies.distribution import eligibility, one_hot, require_actions, uniform
 from offpolicy.policies.on_rows import ScoreColumns, labels_of
-from offpolicy.policies.protocol import bind, bound, member_probabilities, no_time, respects_eligible
+from offpolicy.policies.protocol import (
+    bind,
+    bound,
+    member_probabilities,
+    n_rows,
+    no_time,
+    respects_eligible,
+    with_label,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Sequence

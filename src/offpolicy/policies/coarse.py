@@ -20,7 +20,7 @@ from offpolicy._arguments import checks_arguments
 from offpolicy.errors import UsageError, did_you_mean
 from offpolicy.logs.actions import is_missing
 from offpolicy.logs.kinds import space_of
-from offpolicy.policies.blocks import blocks
+from offpolicy.policies.distribution import blocks
 
 if TYPE_CHECKING:
     from offpolicy._arrays import Array, Floats, Ints

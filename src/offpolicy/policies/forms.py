@@ -7,27 +7,29 @@ take a further kind of object, add an adapter to `FORMS`.
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 import inspect
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from offpolicy.errors import OffPolicyError, PolicyError
+from offpolicy.errors import OffPolicyError, PolicyError, did_you_mean
 from offpolicy.logs.frame import is_frame
-from offpolicy.policies.fitted import Classifier, Predictor, TorchLogits, is_torch_module
-from offpolicy.policies.learned import CrossFitted, is_unfitted
-from offpolicy.policies.on_rows import LogColumns, RowArray
-from offpolicy.policies.simple import Constant, Ranking
+from offpolicy.policies.fitted import Classifier, CrossFitted, Predictor, TorchLogits, is_torch_module, is_unfitted
+from offpolicy.policies.on_rows import LabelColumn, LogColumns, RowArray, ScoreColumns
+from offpolicy.policies.simple import Constant, Fixed, Ranking, Uniform
+from offpolicy.policies.sql import PREFIX, SqlRule, policy_table
 from offpolicy.policies.tables import StateChoices, StateTable
-from offpolicy.policies.words import from_words
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from offpolicy.policies.surface import Surface
+    from offpolicy.policies.protocol import Surface
 
 
 DRAWN = "actions are drawn with predict_proba; for its single best action pass model.predict"
@@ -62,8 +64,9 @@ class Adapter:
 def adapted(name: str, given: Any, log: Surface) -> Any:
     """The policy that ``given`` stands for; a policy already adapted comes back as it is.
 
-    >>> from offpolicy.policies.surface import Surface
-    >>> adapted("new", {"a": 0.2, "b": 0.8}, Surface(actions=("a", "b")))
+    >>> from offpolicy.policies.protocol import Surface
+    >>> from offpolicy.logs.kinds import space_of
+    >>> adapted("new", {"a": 0.2, "b": 0.8}, Surface(space_of(("a", "b"))))
     Constant(shares={'a': 0.2, 'b': 0.8})
     """
     if inspect.isclass(given):
@@ -166,6 +169,129 @@ def _shown(given: Any) -> str:
         return f"an array of shape {shape}"
     text = repr(given)
     return text if len(text) <= 60 else f"a {type(given).__name__}"
+
+
+TABLE_FILES = (".csv", ".csv.gz", ".parquet", ".pq")
+
+
+@dataclass(frozen=True)
+class Word:
+    """One way to say a policy: how it is written, whether a text is one, and what it means."""
+
+    written: str
+    says: Callable[[str, Surface], bool]
+    means: Callable[[str, Surface], Any]
+    runs_code: bool = False  # of a file that the text names
+
+
+def from_words(text: str, log: Surface) -> Any:
+    """The policy that a text stands for; a column of the log comes before anything else.
+
+    >>> from offpolicy.policies.protocol import Surface
+    >>> from offpolicy.logs.kinds import space_of
+    >>> from_words("always:b", Surface(space_of(("a", "b"))))
+    Fixed(action='b')
+    """
+    for word in WORDS:
+        if word.says(text, log):
+            return word.means(text, log)
+    raise unknown_words(text, log)
+
+
+def unknown_words(text: str, log: Surface) -> PolicyError:
+    """The error about a text that is no policy."""
+    known = (*log.columns, "uniform", *(f"always:{a}" for a in log.actions[:5]))
+    written = ", ".join(word.written for word in WORDS)
+    said = f" (the log has no such column{'' if log.columns else ': it was not built from a frame'})"
+    return PolicyError(f"{text!r} is not a policy in words{said}.{did_you_mean(text, known)} Written are: {written}.")
+
+
+def _listed(text: str, log: Surface, what: str) -> tuple[str, ...]:
+    """Names of columns, each of them once."""
+    names = [part if part in log.columns else part.strip() for part in text.split(",")]
+    for name in names:
+        if names.count(name) > 1:
+            raise PolicyError(f"{text!r} names the {what} column {name!r} twice.")
+    return tuple(names)
+
+
+def _label(text: str, log: Surface) -> Any:
+    named = text.removeprefix("always:")
+    alike = [label for label in log.actions if str(label) == named]
+    if len(alike) > 1:
+        raise PolicyError(
+            f"{text}: the log's actions {alike[0]!r} and {alike[1]!r} are written alike. Name it from Python: "
+            f"op.policies.Fixed({alike[0]!r})."
+        )
+    if alike:
+        return Fixed(alike[0])
+    raise PolicyError(f"{text}: the log has no such action.{did_you_mean(named, log.actions)}")
+
+
+def _table(path: str, log: Surface) -> Any:
+    if not Path(path).exists():
+        raise PolicyError(f"there is no file {path!r}. Check the path of the policy's table.")
+    if not log.context:
+        raise PolicyError(f"{path}: a table policy needs a log with named context columns.")
+    return policy_table(path, log.action, log.context)
+
+
+def names_module(text: str, log: Surface) -> bool:
+    """Whether a text is a policy that is imported: nothing else than that runs the code of a file."""
+    word = next((word for word in WORDS if word.says(text, log)), None)
+    return word is not None and word.runs_code
+
+
+def imported(text: str, _: Surface) -> Any:
+    """The object that ``package.module:name`` or ``file.py:name`` names."""
+    module_name, _colon, path = text.rpartition(":")
+    file = module_name.endswith(".py")
+    words = [*([] if file else module_name.split(".")), *path.split(".")]
+    if not all(part.isidentifier() for part in words):
+        raise PolicyError(f"{text!r} is not package.module:function: names of modules and functions are plain words.")
+    try:
+        value: Any = _from_file(module_name) if file else importlib.import_module(module_name)
+    except (Exception, SystemExit) as error:  # whatever the module's own code raises
+        said = f"{error}" if isinstance(error, ImportError) else f"{type(error).__name__}: {error}"
+        raise PolicyError(f"{text!r}: cannot import {module_name!r}: {said}") from error
+    for part in path.split("."):
+        if not hasattr(value, part):
+            known = [n for n in dir(value) if not n.startswith("_")]
+            raise PolicyError(f"{text!r}: {module_name} has no {part!r}.{did_you_mean(part, known)}")
+        value = getattr(value, part)
+    return value
+
+
+def _from_file(path: str) -> Any:
+    """The module in a file."""
+    if not Path(path).exists():
+        raise ImportError(f"there is no file {path!r}")
+    spec = importlib.util.spec_from_file_location(Path(path).stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+WORDS: tuple[Word, ...] = (
+    Word("a column's name", lambda t, log: t in log.columns, lambda t, _: LabelColumn(t)),
+    Word("'uniform'", lambda t, _: t == "uniform", lambda _t, _: Uniform()),
+    Word("'always:x'", lambda t, _: t.startswith("always:"), _label),
+    Word(
+        "'sql:case when … end'",
+        lambda t, _: t.startswith(PREFIX),
+        lambda t, log: SqlRule.of(t.removeprefix(PREFIX).strip(), log.columns),
+    ),
+    Word(
+        "'greedy:score_a,score_b'",
+        lambda t, _: t.startswith("greedy:"),
+        lambda t, log: ScoreColumns(_listed(t.removeprefix("greedy:"), log, "score")),
+    ),
+    Word("'table.csv'", lambda t, _: t.lower().endswith(TABLE_FILES), _table),
+    Word("'p_a,p_b'", lambda t, _: "," in t, lambda t, log: LogColumns(_listed(t, log, "probability"))),
+    Word("'package.module:function' or 'rules.py:function'", lambda t, _: ":" in t, imported, runs_code=True),
+)
 
 
 FORMS: tuple[Form, ...] = (

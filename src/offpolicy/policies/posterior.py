@@ -14,10 +14,8 @@ import numpy as np
 
 from offpolicy._arguments import checks_arguments
 from offpolicy.errors import PolicyError, UsageError
-from offpolicy.policies.context import n_rows
-from offpolicy.policies.distribution import eligibility
-from offpolicy.policies.labels import require_actions
-from offpolicy.policies.protocol import bound
+from offpolicy.policies.distribution import eligibility, require_actions
+from offpolicy.policies.protocol import bound, n_rows
 from offpolicy.policies.thompson import beta_thompson_probabilities, gaussian_thompson_probabilities, parameter
 
 if TYPE_CHECKING:

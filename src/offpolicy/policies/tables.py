@@ -10,10 +10,8 @@ import numpy as np
 
 from offpolicy._arguments import checks_arguments
 from offpolicy.errors import PolicyError, UsageError, first_rows
-from offpolicy.policies.context import column, key_columns, n_rows, numeric_columns, only_column
-from offpolicy.policies.distribution import SUM_TOLERANCE, check_rows
-from offpolicy.policies.labels import action_codes, keys, positions, require_actions
-from offpolicy.policies.protocol import bound
+from offpolicy.policies.distribution import SUM_TOLERANCE, action_codes, check_rows, keys, positions, require_actions
+from offpolicy.policies.protocol import bound, column, key_columns, n_rows, numeric_columns, only_column
 
 if TYPE_CHECKING:
     from collections.abc import Hashable

@@ -234,7 +234,7 @@ def named(name: str) -> Estimator:
 
 def sensible(log: Log) -> tuple[str, ...]:
     """Names of the estimators to use when none are asked for."""
-    return log.space.estimators(log.unit_kind.estimators(log))
+    return log.space.default or log.unit_kind.estimators(log)
 
 
 def for_log(estimators: Iterable[Estimator], log: Log, *, fitted: bool = False) -> list[Estimator]:
@@ -242,7 +242,7 @@ def for_log(estimators: Iterable[Estimator], log: Log, *, fitted: bool = False) 
 
     ``fitted``: π_b of single decisions is fitted to their contexts.
     """
-    auto = AUTO_FITTED if fitted else log.space.auto(log.unit_kind.auto(log))
+    auto = AUTO_FITTED if fitted else log.space.auto or log.unit_kind.auto(log)
     return [auto if auto is not None and e is FAMILIES["auto"] else e for e in estimators]
 
 

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from offpolicy.logs.words import DETAIL
+from offpolicy.logs.log import DETAIL
 from offpolicy.scores import formulas as scores
 from offpolicy.scores.decisions import LARGEST_LOG_WEIGHT
 from offpolicy.scores.formulas import Scored

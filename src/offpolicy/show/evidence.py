@@ -126,7 +126,7 @@ def clipping(view: View, level: float = 0.95) -> list[Row]:
 
 def horizon(view: View) -> list[Row]:
     """What is left of the weights step by step, counted from 1, as shares: the curse of the horizon as a curve."""
-    if view.decisions.layout.is_single:
+    if view.decisions.layout.horizon < 2:
         return []
     curve = horizon_curve(view.decisions, view.units)
     columns = np.stack([curve.share, curve.surviving, curve.running], axis=1).tolist()

@@ -14,7 +14,7 @@ from offpolicy.errors import NotIdentifiedError
 from offpolicy.inference.comparison import change
 from offpolicy.inference.figures import align, level_text, plain, plural_of
 from offpolicy.logs.kinds import unit_word
-from offpolicy.logs.words import DETAIL
+from offpolicy.logs.log import DETAIL
 from offpolicy.policies.target import LOGGING_POLICY
 from offpolicy.show.answer import answers, best_policies
 from offpolicy.show.document import Document, digest, versions

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from offpolicy.logs.identity import unit_numbers
+from offpolicy.logs.given import unit_numbers
 
 if TYPE_CHECKING:
     from offpolicy._arrays import Ints

@@ -12,15 +12,14 @@ from offpolicy._arguments import checks_arguments
 from offpolicy.decide.online.own import as_array, fresh
 from offpolicy.errors import ModelError, OffPolicyError, UsageError, first_rows
 from offpolicy.logs.actions import action_list
+from offpolicy.logs.kinds import space_of
 from offpolicy.logs.layout import Layout
 from offpolicy.models.rewards.resolve import as_reward_model
 from offpolicy.models.rewards.reward import RewardData
-from offpolicy.policies.context import n_rows, take
+from offpolicy.policies.asked import AGREEMENT, probe
 from offpolicy.policies.distribution import as_rows, check_rows
 from offpolicy.policies.forms import adapted
-from offpolicy.policies.probe import AGREEMENT, probe
-from offpolicy.policies.protocol import bind
-from offpolicy.policies.surface import Surface
+from offpolicy.policies.protocol import Surface, bind, n_rows, take
 from offpolicy.scores.catalog import Estimator, apply
 from offpolicy.scores.decisions import Decisions, undeclared
 
@@ -72,7 +71,7 @@ def check_policy(policy: Any, context: Rows, actions: Iterable[Hashable], *, t: 
     that row; look for sums, ranks or scaling over all rows.
     """
     labels = action_list(actions, "check_policy")
-    policy = bind(adapted("policy", policy, Surface(actions=labels)), labels)
+    policy = bind(adapted("policy", policy, Surface(space_of(labels))), labels)
     if not hasattr(policy, "probabilities") and not callable(policy):
         raise UsageError(
             "The 'policy' parameter of check_policy must have probabilities(context) or be a "

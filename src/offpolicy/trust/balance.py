@@ -32,7 +32,7 @@ import numpy as np
 from scipy import special
 
 from offpolicy.logs.kinds import space_of
-from offpolicy.policies.blocks import blocks
+from offpolicy.policies.distribution import blocks
 from offpolicy.trust.check import Check, Threshold, Topic
 from offpolicy.trust.finding import Finding, fine, judged, not_applicable
 from offpolicy.trust.moments import first_largest, normal_from_student, two_sided

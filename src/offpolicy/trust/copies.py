@@ -21,7 +21,7 @@ import numpy as np
 
 from offpolicy.models.behavior.copier import copied, expected
 from offpolicy.models.fitting.encode import Encoded, encode_table
-from offpolicy.policies.blocks import blocks
+from offpolicy.policies.distribution import blocks
 from offpolicy.trust.check import Check, Threshold, Topic
 from offpolicy.trust.finding import Finding, fine, judged
 from offpolicy.trust.hashes import joined, mixed, table_columns

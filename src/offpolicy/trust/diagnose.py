@@ -21,6 +21,7 @@ from offpolicy.trust import (
     models,
     overlap,
     ratios,
+    remainder,
     rewards,
     slots,
     stability,
@@ -45,8 +46,8 @@ if TYPE_CHECKING:
 
 # The order in which findings are listed.
 for _topic in (
-    mismatch, balance, leaks, duplicates, weights, overlap, ratios, models, stability, rewards, confounding, horizon,
-    slots, marginals, copies,
+    mismatch, balance, leaks, duplicates, weights, overlap, ratios, models, remainder, stability, rewards, confounding,
+    horizon, slots, marginals, copies,
 ):  # fmt: skip
     declare(*_topic.CHECKS)
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import special
 
-from offpolicy.policies.blocks import blocks
+from offpolicy.policies.distribution import blocks
 from offpolicy.trust.balance import TAIL, design_effects
 from offpolicy.trust.check import CHECKS as ALL
 from offpolicy.trust.check import Check, Threshold, Topic

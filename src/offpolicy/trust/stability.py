@@ -14,6 +14,7 @@ from offpolicy.scores import formulas as scores
 from offpolicy.scores.blend import products_supported
 from offpolicy.scores.catalog import AUTO_EPISODES, headline
 from offpolicy.scores.decisions import LARGEST_LOG_WEIGHT
+from offpolicy.trust import remainder
 from offpolicy.trust.check import OVERLAP, Check, Threshold, Topic
 from offpolicy.trust.finding import Finding, fine, judged, not_applicable
 from offpolicy.trust.moments import ROUNDING, SMALLEST_BATCH, mean_z, normal_from_student, skew_of, symmetric, two_sided
@@ -132,7 +133,9 @@ def comparable(view: View, estimators: Sequence[Estimator], products: float = 0.
     products are supported and ratios were counted, that is said of logged propensities alone.
     """
     if not several(view.log):
-        return list(estimators)
+        # A fitted π_b is never exact: only scores that a reward model mends have to agree, where that is checked.
+        robust = remainder.fitted(view) and not remainder.why_not(view)
+        return [e for e in estimators if e.is_robust or e.is_direct or not robust]
     resting = products > MOSTLY
     if not products_supported(view.decisions):
         # An estimate that rests on products all the same does so because they contradict ratios of marginals.

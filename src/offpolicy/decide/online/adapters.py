@@ -10,9 +10,8 @@ import numpy as np
 from offpolicy.decide.online.own import Labels, check_share, codes_of, explored, greedy, table_of
 from offpolicy.errors import UsageError, missing_dependency
 from offpolicy.logs.frame import is_frame
-from offpolicy.policies.context import n_rows
 from offpolicy.policies.distribution import one_hot, uniform
-from offpolicy.policies.protocol import bound
+from offpolicy.policies.protocol import bound, n_rows
 
 if TYPE_CHECKING:
     from offpolicy._arrays import Floats

@@ -11,9 +11,8 @@ import numpy as np
 
 from offpolicy.errors import UsageError, did_you_mean
 from offpolicy.logs.frame import is_frame
-from offpolicy.policies.context import n_rows
 from offpolicy.policies.distribution import eligibility, one_hot, uniform
-from offpolicy.policies.protocol import bound
+from offpolicy.policies.protocol import bound, n_rows
 
 if TYPE_CHECKING:
     from offpolicy._arrays import Array, Bools, Floats, Ints

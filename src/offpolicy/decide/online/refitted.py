@@ -21,9 +21,8 @@ from offpolicy.decide.online.own import (
 from offpolicy.errors import UsageError
 from offpolicy.logs.frame import is_frame
 from offpolicy.models.fitting.learners import fitted_mean
-from offpolicy.policies.context import n_rows, take
 from offpolicy.policies.distribution import eligibility
-from offpolicy.policies.protocol import bound
+from offpolicy.policies.protocol import bound, n_rows, take
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

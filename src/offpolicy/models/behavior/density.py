@@ -18,6 +18,7 @@ import numpy as np
 
 from offpolicy._arguments import checks_arguments
 from offpolicy.errors import ModelError
+from offpolicy.models.auto import best_of, mean_loss, resolved
 from offpolicy.models.fitting.encode import LinearDesign
 from offpolicy.models.fitting.learners import fitted, is_classifier, is_learner, learner_input, one_each
 from offpolicy.models.fitting.tables import held_out
@@ -257,16 +258,12 @@ class AutoDensity:
         """Compare, then fit the winner to all training rows."""
         parts = held_out(len(data.action), data.weight, None, share=self.validation, seed=seed, limit=SELECTION_ROWS)
         held, train = (data.part(p.rows, p.weight) for p in parts)
-        best: tuple[float, DensityModel] | None = None
-        for candidate in self._candidates(len(data.action)):
-            fit = candidate.fit_density(train, seed)
+
+        def loss(candidate: DensityModel) -> float:
             with np.errstate(divide="ignore"):
-                logs = np.log(fit.density(held.X, held.action))
-            gain = float(np.average(logs, weights=held.weight))
-            if best is None or gain > best[0]:
-                best = (gain, candidate)
-        assert best is not None
-        return best[1].fit_density(data, seed)
+                return mean_loss(-np.log(candidate.fit_density(train, seed).density(held.X, held.action)), held.weight)
+
+        return best_of(self._candidates(len(data.action)), loss)[0].fit_density(data, seed)
 
     def _candidates(self, n: int) -> list[DensityModel]:
         models: list[DensityModel] = [MarginalDensity()]
@@ -280,14 +277,9 @@ class AutoDensity:
 
 def as_density_model(spec: Any) -> DensityModel:
     """Resolve ``behavior_model=`` of a log whose actions are numbers."""
-    if spec is None or (isinstance(spec, str) and spec == "auto"):
-        return AutoDensity()
-    if isinstance(spec, str) and spec == "shares":
-        return MarginalDensity()
-    if isinstance(spec, type):
-        raise ModelError(f"behavior_model= is the class {spec.__name__}. Give an instance: {spec.__name__}().")
-    if hasattr(spec, "fit_density"):
-        model: DensityModel = spec
+    words = {"auto": AutoDensity, "shares": MarginalDensity}
+    model: DensityModel | None = resolved("behavior_model=", "auto" if spec is None else spec, "fit_density", words)
+    if model is not None:
         return model
     if is_learner(spec) and not is_classifier(spec):
         return LocationScale(spec)

@@ -11,7 +11,7 @@ import numpy as np
 from offpolicy.errors import DataError, ModelError, first_rows
 from offpolicy.models.fitting.tables import abilities
 from offpolicy.policies.forms import adapted, is_constant
-from offpolicy.policies.surface import Surface
+from offpolicy.policies.protocol import Surface
 from offpolicy.policies.target import resolve
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def fits_contexts(spec: Any, log: Log | Scan) -> bool:
     logged = bool(log.has_propensity)
     given = is_given(spec, known=is_known(spec, of_ratios=logged, of_actions=logged))
     counted = spec == "shares" if isinstance(spec, str) else abilities(spec).ignores_context
-    return log.decides_once and not (log.is_continuous or given or counted)
+    return log.decides_once and log.space.finite and not (given or counted)
 
 
 def _check_possible(own: Floats, rows: Ints) -> None:

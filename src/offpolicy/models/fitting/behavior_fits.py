@@ -13,12 +13,12 @@ from offpolicy.errors import ModelError, first_rows
 from offpolicy.models.behavior.behavior import BehaviorData, BehaviorModel, FittedBehavior, floor_at
 from offpolicy.models.behavior.density import DensityData
 from offpolicy.models.behavior.logging_policy import LoggingPolicy, is_given, is_known
-from offpolicy.models.behavior.sees_targets import with_targets
+from offpolicy.models.behavior.resolve import with_targets
 from offpolicy.models.fitting.store import BEHAVIOR, Behavior, FitStore, note_of, seed_of
 from offpolicy.models.fitting.tables import abilities, merged
 from offpolicy.models.values.fitted_q import with_time
-from offpolicy.policies.blocks import blocks
 from offpolicy.policies.coarse import Cells, Exact
+from offpolicy.policies.distribution import blocks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -26,8 +26,8 @@ from offpolicy.models.fitting.store import MRDR, RATIO, REWARD, FitStore, Ratios
 from offpolicy.models.fitting.tables import Tables, abilities, merged, part_of, sorted_rows
 from offpolicy.models.rewards.resolve import as_reward_model
 from offpolicy.models.rewards.reward import FittedReward, RewardData
+from offpolicy.models.values.auto_q import as_value_model
 from offpolicy.models.values.marginal import MarginalRatio
-from offpolicy.models.values.resolve import as_value_model
 from offpolicy.models.values.values import StatePolicy, ValueData, check_finite
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ import numpy as np
 from offpolicy.errors import ModelError, OffPolicyError, first_rows
 from offpolicy.logs.given import plain_numbers
 from offpolicy.models.fitting.encode import fit_plain, needs_plain
+from offpolicy.policies.asked import failing_row
 from offpolicy.policies.distribution import one_hot
-from offpolicy.policies.probe import failing_row
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

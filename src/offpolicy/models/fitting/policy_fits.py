@@ -17,7 +17,7 @@ from offpolicy.models.fitting.store import POLICY, REWARD, seed_of
 from offpolicy.models.fitting.tables import Tables
 from offpolicy.models.rewards.resolve import as_reward_model
 from offpolicy.models.rewards.reward import RewardData
-from offpolicy.policies.blocks import blocks
+from offpolicy.policies.distribution import blocks
 from offpolicy.policies.target import Target, resolve
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from offpolicy._arrays import Bools, Floats, Ints
     from offpolicy.logs.log import Log
     from offpolicy.models.fitting.crossfit import Nuisances
-    from offpolicy.policies.learned import CrossFitted
+    from offpolicy.policies.fitted import CrossFitted
     from offpolicy.splits.folds import Part
 
 

@@ -12,7 +12,7 @@ from offpolicy._progress import track
 from offpolicy.errors import ModelError, doing, first_rows
 from offpolicy.logs.given import plain_numbers
 from offpolicy.models.fitting.store import Values
-from offpolicy.policies.blocks import blocks
+from offpolicy.policies.distribution import blocks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""The default reward model: the simplest one that a validation part of the training fold prefers.
+"""Linear reward models, and the default: the simplest model that a validation part of the training fold prefers.
 
 A constant, a ridge or logistic model with context × action interactions, or LightGBM, by squared error. The winner is
 refitted on the whole training fold.
@@ -7,18 +7,22 @@ refitted on the whole training fold.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from offpolicy._arguments import checks_arguments
+from offpolicy.errors import ModelError
 from offpolicy.models.auto import best_of, mean_loss
 from offpolicy.models.fitting.encode import Encoded, LinearDesign
 from offpolicy.models.fitting.learners import are_numbers, quiet
 from offpolicy.models.rewards.boosted import BoostedReward, has_lightgbm
 from offpolicy.models.rewards.reward import ConstantReward, FittedReward, RewardData
-from offpolicy.models.rewards.spline import SplineReward
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from offpolicy._arrays import Floats, Ints
 
 SELECTION_ROWS = 60_000
@@ -42,22 +46,26 @@ class LinearReward:
 
     def fit_reward(self, data: RewardData, seed: int) -> FittedReward:
         """Fit on the training rows."""
-        from sklearn.linear_model import LogisticRegression, Ridge
-
         if are_numbers(data.action):  # a line is too little for a price: linear in splines of it
             return SplineReward(penalty=self.penalty).fit_reward(data, seed)
-        if np.ptp(data.reward) == 0:
-            return ConstantReward(float(data.reward[0]))
-        design = _Design.learn(data)
-        X = design.columns(data.X, data.action)
-        binary = bool(np.isin(data.reward, (0.0, 1.0)).all())
-        if binary:
-            learner: Any = LogisticRegression(C=1.0 / self.penalty, max_iter=300, tol=1e-4)
-        else:
-            learner = Ridge(alpha=self.penalty, solver="lsqr" if X.shape[1] > 500 else "auto")
-        with quiet():  # slow convergence only costs accuracy, which is validated
-            learner.fit(X, data.reward, sample_weight=data.weight)
-        return _Linear(learner, design, binary)
+        return _line(_Design.learn(data).columns, data, self.penalty)
+
+
+def _line(columns: Callable[[Encoded, Any], Any], data: RewardData, penalty: float) -> FittedReward:
+    """Ridge, or a logit of 0/1 rewards, on a table of contexts and actions."""
+    from sklearn.linear_model import LogisticRegression, Ridge
+
+    if np.ptp(data.reward) == 0:
+        return ConstantReward(float(data.reward[0]))
+    X = columns(data.X, data.action)
+    binary = bool(np.isin(data.reward, (0.0, 1.0)).all())
+    wide = not isinstance(X, np.ndarray) and X.shape[1] > 500
+    learner: Any = Ridge(alpha=penalty, solver="lsqr" if wide else "auto")
+    if binary:
+        learner = LogisticRegression(C=1.0 / penalty, max_iter=300, tol=1e-4)
+    with quiet():  # slow convergence only costs accuracy, which is validated
+        learner.fit(X, data.reward, sample_weight=data.weight)
+    return _Linear(learner, columns, binary)
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,11 +125,11 @@ def _products(left: Any, right: Any) -> Any:
 @dataclass(frozen=True, eq=False)
 class _Linear:
     learner: Any
-    design: _Design
+    columns: Callable[[Encoded, Any], Any]
     binary: bool
 
-    def predict(self, X: Encoded, codes: Ints) -> Floats:
-        table = self.design.columns(X, codes)
+    def predict(self, X: Encoded, codes: Any) -> Floats:
+        table = self.columns(X, codes)
         if self.binary:
             return np.asarray(self.learner.predict_proba(table)[:, 1], dtype=np.float64)
         return np.asarray(self.learner.predict(table), dtype=np.float64)
@@ -185,3 +193,44 @@ class _Chosen:
     def predict_grid(self, X: Any, n_actions: int) -> Floats | None:
         grid = getattr(self.model, "predict_grid", None)
         return None if grid is None else grid(X, n_actions)
+
+
+CROSSED = 60  # columns of the context up to which each has a curve of its own
+
+
+@checks_arguments
+@dataclass(frozen=True)
+class SplineReward:
+    """Ridge (or logistic, for 0/1 rewards) of the context, a cubic spline of the action, and their products.
+
+    Parameters
+    ----------
+    knots : int
+        Of the spline, at quantiles of the logged actions.
+    penalty : float
+        Strength of the ridge penalty.
+    """
+
+    knots: int = 5
+    penalty: float = 1.0
+    wants_encoded = True
+
+    def fit_reward(self, data: RewardData, seed: int) -> FittedReward:
+        """Fit on the training rows."""
+        from sklearn.preprocessing import SplineTransformer
+
+        if not are_numbers(data.action):
+            raise ModelError("SplineReward is for actions that are numbers. Use LinearReward.")
+        spline = SplineTransformer(n_knots=self.knots, degree=3, knots="quantile", extrapolation="linear")
+        design = LinearDesign.learn(data.X, data.weight)
+        return _line(partial(_columns, design, spline.fit(data.action[:, None])), data, self.penalty)
+
+
+def _columns(design: LinearDesign, spline: Any, X: Encoded, action: Any) -> Floats:
+    """(n, p) the context, the curves of the action, and their products where the context is narrow."""
+    base = design.transform(X).toarray()
+    curve = spline.transform(action[:, None])
+    parts = [base, curve]
+    if design.width <= CROSSED:
+        parts.append((base[:, :, None] * curve[:, None, :]).reshape(len(base), -1))
+    return np.hstack(parts)

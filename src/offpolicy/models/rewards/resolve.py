@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from offpolicy.errors import ModelError, did_you_mean
+from offpolicy.errors import ModelError
+from offpolicy.models.auto import resolved
 from offpolicy.models.behavior.logging_policy import fits_contexts
 from offpolicy.models.fitting.learners import is_learner
 from offpolicy.models.rewards.auto import AutoReward, LinearReward
@@ -30,18 +31,8 @@ REWARD_WORDS: dict[str, Callable[[], Any]] = {
 
 def as_reward_model(spec: Any) -> RewardModel:
     """Resolve ``reward_model=``: None or a word, a learner, or an object with ``fit_reward``."""
-    if spec is None or isinstance(spec, str):
-        if spec is not None and spec not in REWARD_WORDS:
-            raise ModelError(
-                f"reward_model= as a word is one of {', '.join(map(repr, REWARD_WORDS))}. Got {spec!r}."
-                f"{did_you_mean(spec, REWARD_WORDS)}"
-            )
-        word: RewardModel = REWARD_WORDS[spec or "auto"]()
-        return word
-    if isinstance(spec, type):
-        raise ModelError(f"reward_model= is the class {spec.__name__}. Give an instance: {spec.__name__}().")
-    if hasattr(spec, "fit_reward"):
-        model: RewardModel = spec
+    model: RewardModel | None = resolved("reward_model=", "auto" if spec is None else spec, "fit_reward", REWARD_WORDS)
+    if model is not None:
         return model
     if is_learner(spec):
         return ActionFeature(spec)

@@ -17,17 +17,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from offpolicy._arguments import checks_arguments
-from offpolicy.errors import UsageError, did_you_mean
-from offpolicy.logs.words import DETAIL
-from offpolicy.models.values.basis import Ridge, products, state_matrix
+from offpolicy.errors import ModelError, UsageError, did_you_mean
+from offpolicy.logs.log import DETAIL
+from offpolicy.models.auto import resolved
+from offpolicy.models.fitting.learners import is_learner
+from offpolicy.models.values.basis import LinearSmoother, NeighborSmoother, Ridge, TreeSmoother, products, state_matrix
 from offpolicy.models.values.fitted_q import FittedQ
-from offpolicy.models.values.smoothers import LinearSmoother, NeighborSmoother, TreeSmoother
+from offpolicy.models.values.tabular import Tabular
 from offpolicy.models.values.values import ENDED, by_step, returns
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from offpolicy._arrays import Floats, Ints
-    from offpolicy.models.values.smoothers import Smoother
-    from offpolicy.models.values.values import FittedValues, ValueData
+    from offpolicy.logs.log import Log
+    from offpolicy.models.values.basis import Smoother
+    from offpolicy.models.values.values import FittedValues, ValueData, ValueModel
+
 
 CANDIDATES = ("linear", "quadratic", "neighbors", "trees")
 MOST_ROWS = {"linear": 200_000, "quadratic": 200_000, "trees": 20_000, "neighbors": 8_000}
@@ -257,3 +263,30 @@ class PooledQ:
             q = np.where(action == a, value, q)
             v += pi[:, a] * np.where(pi[:, a] > 0, value, 0.0)
         return q, v
+
+
+def _boosted_q() -> FittedQ:
+    from lightgbm import LGBMRegressor
+
+    return FittedQ(LGBMRegressor(n_estimators=100, verbosity=-1))
+
+
+#: Value models in words, the same in Python and on the command line.
+VALUE_WORDS: dict[str, Callable[[], Any]] = {"auto": AutoQ, "tabular": Tabular, "fitted-q": _boosted_q}
+
+
+def as_value_model(spec: Any, log: Log) -> ValueModel:
+    """Resolve ``value_model=``: None, "auto", a learner, or an object with ``fit_values``."""
+    if spec is None:
+        own: ValueModel = log.unit_kind.value_model(log)
+        return own
+    model: ValueModel | None = resolved("value_model=", spec, "fit_values", VALUE_WORDS)
+    if model is not None:
+        return model
+    if is_learner(spec) or hasattr(spec, "fit_reward"):
+        return FittedQ(spec)
+    raise ModelError(
+        "value_model= must be offpolicy.Tabular(), AutoQ(), FittedQ(regressor), ModelBased(…), TorchValue(…), a "
+        "scikit-learn regressor, a (steps, K) array, or an object with fit_values(data, seed). "
+        f"Got {spec!r} instead."
+    )

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from offpolicy._arguments import checks_arguments
-from offpolicy.models.values.simulate import Simulated, state_matrix
+from offpolicy.models.values.model_based import Simulated, state_matrix
 from offpolicy.models.values.torch import Training, import_torch
 from offpolicy.models.values.values import ENDED, UNKNOWN
 

@@ -18,10 +18,11 @@ from offpolicy.errors import ModelError, check_choice
 from offpolicy.models.fitting.encode import Encoded
 from offpolicy.models.fitting.learners import is_learner, weight_argument, with_action
 from offpolicy.models.fitting.predictions import predict_values, take_rows
+from offpolicy.models.fitting.tables import abilities
 from offpolicy.models.rewards.resolve import as_reward_model
 from offpolicy.models.rewards.reward import ActionFeature, ConstantReward, RewardData
 from offpolicy.models.values.values import by_step, check_finite, next_values
-from offpolicy.policies.blocks import blocks
+from offpolicy.policies.distribution import blocks
 
 if TYPE_CHECKING:
     from offpolicy._arrays import Floats, Ints
@@ -76,7 +77,7 @@ class FittedQ:
     def fit_values(self, data: ValueData, seed: int) -> FittedValues:
         """Regress backward from the horizon."""
         model = _warm_model(self.learner) or as_reward_model(self.learner)
-        encoded = bool(getattr(model, "wants_encoded", False))
+        encoded = abilities(model).wants_encoded
         timed = self.time == "feature"
         if self.time == "pooled" and data.policy.is_timed:
             raise ModelError(

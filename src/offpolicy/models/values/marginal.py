@@ -29,8 +29,7 @@ from offpolicy._arrays import MOST_LOG
 from offpolicy.errors import UsageError, check_choice
 from offpolicy.models.fitting.learners import fitted, is_learner
 from offpolicy.models.fitting.predictions import take_rows
-from offpolicy.models.values.basis import Quadratic
-from offpolicy.models.values.log_linear import LogLinear
+from offpolicy.models.values.basis import LogLinear, Quadratic
 from offpolicy.models.values.tabular import summed
 from offpolicy.models.values.values import ENDED, by_step
 

@@ -57,7 +57,8 @@ def public():
         for name in module.__all__:
             thing = getattr(module, name)
             if not isinstance(thing, str | ModuleType):
-                found[name] = f"{thing.__module__}.{name}"
+                # A table, such as the formats that are known, stands in the module that shows it.
+                found[name] = f"{getattr(thing, '__module__', module.__name__)}.{name}"
     return found
 
 

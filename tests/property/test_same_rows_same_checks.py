@@ -1,6 +1,7 @@
 """The same rows give the same checks and the same report: as they come, shuffled, or as counted cells."""
 
 import math
+from dataclasses import asdict
 
 import numpy as np
 import pandas as pd
@@ -205,7 +206,7 @@ def test_checks_of_rows_shuffled_rows_and_counted_cells(world, model, seed):
 
 def pages(ev):
     """What the JSON and the report say, as plain values."""
-    said = {"document": document(ev), "answers": [vars(a) for a in answers(ev)]}
+    said = {"document": document(ev), "answers": [asdict(a) for a in answers(ev)]}
     grouped = segments.groupings(ev, None)
     for policy in ev.policies:
         view = View.of(ev.problem, ev.targets[policy])

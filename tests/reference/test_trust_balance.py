@@ -191,7 +191,7 @@ def test_numbers_in_four_intervals():
     assert made.actions == ("2 to 3", "3 to 4", "4 to 5", "5 to 6")
     assert made.action.tolist() == [0, 0, 0, 1, 2, 3, 0, 0]
     assert made.propensity.tolist() == [np.inf, 0.125, 0.125, 0.125, 0.125, 0.125, np.inf, np.inf]
-    assert (made.action_range, made.is_continuous) == (None, False)
+    assert (made.action_range, made.space.finite) == (None, True)
 
 
 def test_users_who_keep_their_action_are_one_draw():

@@ -80,6 +80,10 @@ class Engine(Protocol):
         """
         ...
 
+    def frame(self, expression: Any) -> Any:
+        """Result as a table of the engine's own, to which models can be fitted where it is; None: there is none."""
+        ...
+
     def rest(self) -> None:
         """Give memory back between queries."""
         ...
@@ -114,6 +118,10 @@ class Here:
         """What ``work`` makes of all rows."""
         own: Any = self
         return work(own.batches(expression.order_by(list(keys)) if keys else expression, rows), 0)
+
+    def frame(self, expression: Any) -> Any:
+        """None: models are fitted in this process."""
+        return None
 
     def rest(self) -> None:
         """Nothing to give back."""

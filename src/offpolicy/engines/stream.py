@@ -104,11 +104,6 @@ class StreamedLog(HasKinds):
         return self.scan.reading.fit_rows
 
     @property
-    def chunk_rows(self) -> int:
-        """Rows of a block, about."""
-        return self.scan.reading.chunk_rows
-
-    @property
     def about(self) -> dict[str, Any]:
         """Where the log is read, and how."""
         return self.scan.about("stream", self.scan.reading.chunk_rows)
@@ -176,13 +171,14 @@ class StreamedLog(HasKinds):
 
     def spark_frame(self) -> Any:
         """The rows as a Spark DataFrame, where executors hold them; None elsewhere."""
-        frame = getattr(self.scan.engine, "frame", None)
-        return None if frame is None else frame(self.table())
+        return self.scan.engine.frame(self.table())
 
     def run(self, task: Callable[[BanditLog], Any]) -> Iterator[Any]:
         """What a task makes of each block, in order: here, or where the rows are."""
         if self.scan.engine.elsewhere:
-            yield from self.scan.engine.run(self.table(), Work(self.schema, task, self.chunk_rows), (), self.chunk_rows)
+            yield from self.scan.engine.run(
+                self.table(), Work(self.schema, task, self.scan.reading.chunk_rows), (), self.scan.reading.chunk_rows
+            )
             self.report("score", 1.0)
             return
         done = 0

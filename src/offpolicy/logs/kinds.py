@@ -258,12 +258,6 @@ class HasKinds:
         return self.unit_kind.shows_items
 
     @property
-    def is_continuous(self) -> bool:
-        """Whether actions are numbers, and propensities densities."""
-        own: Any = self
-        return not own.space.finite
-
-    @property
     def action_range(self) -> tuple[float, float] | None:
         """Range of actions that are numbers; None where they are labels."""
         own: Any = self

@@ -177,10 +177,6 @@ class Log(Protocol):
         """Whether the probability of the logged action is known."""
 
     @property
-    def is_continuous(self) -> bool:
-        """Whether actions are numbers, and propensities densities."""
-
-    @property
     def action_range(self) -> Any:
         """(low, high) of actions that are numbers; None where they are labels."""
 
@@ -268,10 +264,6 @@ class Scan(Protocol):
     @property
     def actions(self) -> tuple[Label, ...]:
         """The K actions; none where actions are numbers."""
-
-    @property
-    def is_continuous(self) -> bool:
-        """Whether actions are numbers."""
 
     @property
     def action_features(self) -> Any:

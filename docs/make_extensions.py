@@ -18,14 +18,15 @@ TOPICS = {
     "learner": "A learner of policies",
     "section": "A section of the report",
 }
+NOT_SHOWN = {"answers", "frame", "log", "on", "rows", "world", "write"}  # data and harness of the tests
 HEAD = """# Add what is missing
 
-Whatever the library does for its own kinds, you can do for yours from outside, through the same doors. Each section below is the code of a test that
-runs with every change of the library. Kinds, checks and intervals run there on a frame, a Parquet stream, DuckDB and Spark, and must give the same
-answer on all four.
+Whatever the library does for its own kinds, you can do for yours from outside, through the same doors. Each section
+below is the code of a test that runs with every change of the library. Kinds, checks and intervals run there on a
+frame, a Parquet stream, DuckDB and Spark, and must give the same answer on all four.
 
-The protocols are `ActionSpace` and `UnitKind` of `offpolicy.logs.kinds`, `Ratio` of `offpolicy.policies`, `Check` of `offpolicy.trust`, and the ones named
-below. Subclass the kind that is nearest to yours and change what differs.
+The protocols are `ActionSpace` and `UnitKind` of `offpolicy.logs.kinds`, `Check` of `offpolicy.trust`, and the ones
+named below. Subclass the kind that is nearest to yours and change what differs.
 """
 
 
@@ -55,7 +56,7 @@ def _source(text: str, node: ast.AST) -> str:
 
 
 def _is_of_the_test(node: ast.FunctionDef) -> bool:
-    return bool(node.decorator_list) or node.name.startswith("test_") or node.name in {"frame", "log", "world", "rows"}
+    return bool(node.decorator_list) or node.name.startswith("test_") or node.name in NOT_SHOWN
 
 
 def _is_call_of(node: ast.AST, name: str) -> bool:

@@ -14,7 +14,6 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
-
 import pandas as pd
 
 import offpolicy as op

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 __all__ = [
-    "FORMATS",
     "BadLine",
     "Format",
     "Reading",

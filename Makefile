@@ -86,6 +86,7 @@ architecture: $(BIN)/python
 # The table of checks, the map of the pages for language models, and what the blocks of the pages print.
 tables: $(VENV)/.base
 	$(BIN)/python docs/make_tables.py
+	$(BIN)/python docs/make_extensions.py
 	$(BIN)/python docs/make_llms.py
 
 outputs: $(VENV)/.test

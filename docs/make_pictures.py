@@ -1,6 +1,6 @@
 """Pictures of the report for the documentation: `python docs/make_pictures.py`.
 
-Writes the demo's report, opens it in the system's Chromium and takes screenshots; needs playwright, as the
+Writes the report of the README's log, opens it in the system's Chromium and takes screenshots; needs playwright, as the
 browser tests do, and takes about a minute.
 """
 
@@ -14,9 +14,9 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
 import offpolicy as op
-from offpolicy.cli import demo
 
 HERE = Path(__file__).parent / "pictures"
 SHOTS = {  # name: (width, height, color scheme, what to show)
@@ -42,17 +42,32 @@ def chromium() -> str:
 def main() -> None:
     """Make them all."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--impressions", type=int, default=200_000, help="rows of the demo's log")
     parser.add_argument("--out", type=Path, default=HERE, help="folder for the pictures")
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
-    result = demo.run(demo.Args(impressions=args.impressions))
+    answer = three_ads()
     with tempfile.TemporaryDirectory() as folder:
-        path = result.known.report(Path(folder) / "report.html", title="Ad designs, two candidates")
+        path = answer.report(Path(folder) / "report.html", title="Music ads for people under 35")
         shoot(path, args.out)
         shoot(two_metrics().report(Path(folder) / "metrics.html"), args.out, METRICS)
-    figure = result.known.plot("forest").figure
+    figure = answer.plot("forest").figure
     figure.savefig(args.out / "plot-forest.svg", metadata={"Date": None})
+
+
+def three_ads() -> op.Evaluation:
+    """The log and the policies of the README, over four weeks."""
+    rng = np.random.default_rng(0)
+    n = 20_000
+    df = pd.DataFrame({"age": rng.uniform(18, 70, n), "device": rng.choice(["phone", "desktop"], n)})
+    df["ad"] = rng.choice(["sport", "travel", "music"], n, p=[0.6, 0.3, 0.1])
+    df["p"] = df["ad"].map({"sport": 0.6, "travel": 0.3, "music": 0.1})
+    df["click"] = rng.random(n) < 0.03 + 0.04 * ((df["age"] < 35) & (df["ad"] == "music"))
+    df["week"] = rng.integers(1, 5, n)
+    log = op.BanditLog.from_frame(
+        df, context=["age", "device"], action="ad", reward="click", propensity="p", batch="week"
+    )
+    policies = {"new": lambda x: np.where(x["age"] < 35, "music", "sport"), "travel for all": "always:travel"}
+    return op.evaluate(log, policies)
 
 
 def two_metrics() -> op.Evaluation:

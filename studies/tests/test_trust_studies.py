@@ -5,7 +5,7 @@ import pytest
 
 from offpolicy.errors import UsageError
 from offpolicy_studies.names import chosen
-from offpolicy_studies.trust import corruptions, false_alarms
+from offpolicy_studies.trust import corruptions, false_alarms, fitted
 from offpolicy_studies.trust.defects import DEFECTS
 from offpolicy_studies.trust.worlds import WORLDS
 
@@ -52,3 +52,20 @@ def test_worlds_by_the_beginning_of_their_names():
     assert chosen(["unk"], WORLDS) == [w for w in WORLDS if w.startswith("unknown")]
     with pytest.raises(UsageError, match="no world is called"):
         chosen(["nowhere"], WORLDS)
+
+
+def test_fitted_propensities_are_counted_world_by_world(tmp_path):
+    options = fitted.Args(replications=2, rows=400, worlds=("logit", "40 cities"), workers=1, out=tmp_path)
+    answer = fitted.reproduce(options)
+    assert [w["logs"] for w in answer["worlds"].values()] == [2, 2]
+    assert "| 40 cities |" in (tmp_path / "table.md").read_text("utf-8")
+
+
+@pytest.mark.parametrize("name", fitted.WORLDS)
+def test_worlds_of_fitted_propensities_are_distributions_whose_truth_is_that_of_their_rewards(name):
+    drawn = fitted.WORLDS[name](np.random.default_rng(0), 50_000)
+    np.testing.assert_allclose(drawn.behavior.sum(axis=1), 1)
+    np.testing.assert_allclose(drawn.target.sum(axis=1), 1)
+    assert drawn.behavior.min() > 0.02 or name in {"logit", "three actions"}
+    values = (drawn.reward * drawn.target).sum(axis=1)
+    assert abs(values.mean() - fitted.truth(name)) < 5 * values.std() / np.sqrt(50_000)

@@ -256,7 +256,7 @@ def test_rows_choose_the_reader_of_parquet_and_not_bytes(tmp_path):
     ones = pa.chunked_array([pa.array(np.ones(1_000_000))] * 17)
     pq.write_table(pa.table({"a": ones, "b": ones, "c": ones, "d": ones}), path)
     assert path.stat().st_size < 2_000_000
-    flags = ("engine", "eligible", "separator", "decimal", "candidates")
+    flags = ("engine", "eligible", "separator", "decimal", "candidates", *logs.IN_PART)
     options = argparse.Namespace(log=str(path), **dict.fromkeys(flags))
     assert logs._wants_engine(options)
     assert pq.read_metadata(path).num_rows == rows

@@ -203,7 +203,7 @@ def test_who_is_comparable():
     assert names(view_of(good, known=False, discrete=False), 0.81) == ["auto", "DML", "DM"]
     assert names(view_of(lost)) == ["auto", "DRL", "DM"]
     assert names(view_of(lost), 0.81) == ["auto"]
-    single = SimpleNamespace(log=SimpleNamespace(layout=Layout.single(3)))
+    single = SimpleNamespace(log=SimpleNamespace(layout=Layout.single(3)), behavior_is_known=True)
     assert names(single, 1.0) == ["auto", "DML", "DRL", "DM"]
 
 

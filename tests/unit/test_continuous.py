@@ -492,7 +492,7 @@ def test_fitted_densities_stand_for_logged_ones():
     )
     known = op.evaluate(log(), {"p": policy}, estimators=["IPW"], ratio=op.KernelRatio(1.0))
     assert given["p", "IPW"].value == known["p", "IPW"].value
-    with pytest.raises(ModelError, match="fit_density"):
+    with pytest.raises(ModelError, match="behavior_model= as a word"):
         op.evaluate(log(), {"p": policy}, behavior_model="boosted", estimators=["IPW"])
 
 

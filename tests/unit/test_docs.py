@@ -57,7 +57,8 @@ def public():
         for name in module.__all__:
             thing = getattr(module, name)
             if not isinstance(thing, str | ModuleType):
-                found[name] = f"{thing.__module__}.{name}"
+                # A table, such as the formats that are known, stands in the module that shows it.
+                found[name] = f"{getattr(thing, '__module__', module.__name__)}.{name}"
     return found
 
 
@@ -115,3 +116,11 @@ def test_the_map_for_language_models_is_that_of_the_navigation():
     assert module.TARGET.read_text("utf-8") == module.made(), "run: make tables"
     for target in re.findall(r"\]\((\S+\.md)\)", module.made()):
         assert (ROOT / "docs" / target).exists() or target == "reference/sentences.md", target
+
+
+def test_the_page_of_what_is_added_from_outside_is_that_of_the_tests():
+    module = _script("make_extensions")
+    assert module.PAGE.read_text("utf-8") == module.made(), "run: make tables"
+    shown = {path.name.removeprefix("test_own_").removesuffix(".py") for path in module.TESTS.glob("test_own_*.py")}
+    assert shown == set(module.TOPICS)
+    assert all(len(path.read_text("utf-8").splitlines()) <= 120 for path in module.TESTS.glob("test_own_*.py"))

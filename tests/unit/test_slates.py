@@ -427,7 +427,8 @@ def test_values_by_position(interaction, tmp_path):
 def test_a_picture_of_positions():
     log = op.Slates.from_frame(interacting(200, 2, below=False), **ROLES)
     axes = op.evaluate(log, often_best, estimators=["IPW"]).plot("positions")
-    assert axes.get_xlabel() == "position"
+    assert axes.get_xlabel() == "reward at the position, 95% intervals"
+    assert len(axes.get_yticklabels()) == log.horizon
     with pytest.raises(UsageError, match="position_values"):
         op.evaluate(log, often_best, estimators=["IPW"]).step_curves()
 

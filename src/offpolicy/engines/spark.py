@@ -158,11 +158,11 @@ class _Work:
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
         import pyarrow as pa
-        from pyspark import TaskContext
+        from pyspark import TaskContext, cloudpickle
 
         context = TaskContext.get()
         for made in self.work(batches, self.before.get(context.partitionId() if context else 0, 0)):
-            yield pa.RecordBatch.from_arrays([pa.array([pickle.dumps(made)], pa.binary())], names=["made"])
+            yield pa.RecordBatch.from_arrays([pa.array([cloudpickle.dumps(made)], pa.binary())], names=["made"])
 
 
 def _as_bytes(batches: Iterator[Any]) -> Iterator[Any]:

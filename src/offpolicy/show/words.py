@@ -25,6 +25,9 @@ THINGS = {
     "booking", "click", "conversion", "install", "like", "open", "order", "purchase", "reply", "response", "sale",
     "save", "share", "signup", "subscription", "success", "view", "visit",
 }  # fmt: skip
+# Participles that read well after "be": "would be clicked on 12% of impressions"; not "would be voted".
+DONE = {"accepted", "booked", "bookmarked", "clicked", "installed", "liked", "opened", "ordered", "played", "purchased",
+        "saved", "shared", "streamed", "tapped", "viewed", "watched"}  # fmt: skip
 
 
 # -- values -------------------------------------------------------------------------------------------
@@ -81,6 +84,8 @@ class Measure:
 
         >>> Measure("clicked", "impression", is_rate=True).worth(0.12341, 0.0031)
         'be clicked on 12.3% of impressions'
+        >>> Measure("voted", "impression", is_rate=True).worth(0.38212, 0.0073)
+        'have voted = 1 on 38.2% of impressions'
         >>> Measure("revenue", "impression").worth(4.5812, 0.12)
         'have an average revenue of 4.58 per impression'
         """
@@ -89,7 +94,7 @@ class Measure:
             share = f"on {number} of {self.unit}s"
             if self.reward in THINGS:
                 return f"get {_article(self.reward)} {self.reward} {share}"
-            if self.reward.isalpha() and self.reward.endswith("ed"):
+            if self.reward in DONE:
                 return f"be {self.reward} {share}"
             return f"have {self.reward} = 1 {share}"
         what = f"total {self.reward}" if self.is_total else self.reward
@@ -106,7 +111,7 @@ class Measure:
         number = f"{number} {'more' if more else 'fewer'}"
         if self.reward in THINGS:
             return f"{number} {self.reward if self.reward.endswith('s') else self.reward + 's'}"
-        if self.reward.isalpha() and self.reward.endswith("ed"):
+        if self.reward in DONE:
             return f"{number} {self.reward} {self.unit}s"
         return f"{number} {self.unit}s with {self.reward} = 1"
 

@@ -113,7 +113,8 @@ def deficit_z(z: Floats, third: Floats, second: Floats) -> Floats:
     >>> deficit_z(np.array([3.0, -4.0]), np.array([0.2, 0.2]), np.ones(2)).round(2).tolist()
     [3.0, -2.99]
     """
-    skew = np.divide(third, np.maximum(second, 0.0) ** 1.5, out=np.zeros(len(z)), where=second > 0)
+    size = np.maximum(second, 0.0) ** 1.5
+    skew = np.divide(third, size, out=np.zeros(len(z)), where=size > 0)
     pairs = zip(z.tolist(), skew.tolist(), strict=True)
     return np.array([x if x >= 0 else min(0.0, symmetric(x, s)) for x, s in pairs])
 

@@ -39,7 +39,7 @@ def why_not(view: View) -> str:
         return "looked for where both models are cross-fitted."
     if view.problem.cells is not None:
         return "looked for where ratios are of actions, not of cells."
-    if len(view.log.actions) > MOST_ACTIONS or not FEWEST <= len(view.rows) <= MOST:
+    if len(view.log.actions) > MOST_ACTIONS or not FEWEST <= view.units.count.sum() <= MOST:
         return "there are too many actions, or too few or too many decisions."
     return labels(view) or model(view)
 
@@ -54,10 +54,12 @@ def finding(view: View) -> Finding:
     at[sample.rows] = np.searchsorted(sample.hashes, sample.context)
     at, action, fold = at[view.rows], log.action[view.rows], view.problem.folds.labels[0][view.rows]
     # Rows, cells and blocks of the same log are the same table: sorted, equal ones together.
-    order = np.lexsort([d.reward, fold, action, at])
+    # Weights and predictions may differ where these do not, by batch or by a column outside the context.
+    told = (at, action, fold, d.reward, d.ratio, d.q)
+    order = np.lexsort(told[::-1])
     order = order[at[order] >= 0]
     new = np.ones(len(order), dtype=bool)
-    new[1:] = np.any([np.diff(column[order]) != 0 for column in (at, action, fold, d.reward)], axis=0)
+    new[1:] = np.any([np.diff(column[order]) != 0 for column in told], axis=0)
     starts = np.flatnonzero(new)
     rows = order[starts]
     mass, count = (np.add.reduceat(column[order], starts) for column in (view.row_mass, view.units.count))

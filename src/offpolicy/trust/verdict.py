@@ -165,10 +165,11 @@ def _with_own_disagreement(ev: Answer, policy: str, chosen: Estimator, resting: 
     estimates = {e.name: ev[policy, e.name] for e in ev.estimators}
     view = View.of(ev.problem, ev.targets[policy])
     witnesses = comparable(view, ev.estimators, resting)
-    if chosen not in witnesses:
+    if episodes and chosen not in witnesses:
         # Products that are not supported: what is wrong with them is said by the checks of the weights.
         return [f for f in raised if f.name != name]
-    own = disagreement(estimates, witnesses, chosen)
+    # Weights alone are no witness beside a fitted π_b, but where they speak they have to agree with the others.
+    own = disagreement(estimates, [*witnesses, *(e for e in (chosen,) if e not in witnesses)], chosen)
     return [*(f for f in raised if f.name != name), *Findings([own]).worst()]
 
 

@@ -71,6 +71,7 @@ selection = Study(
     "a published comparison of lower bounds and of which policy to adopt",
     "offpolicy_studies.decide.selection",
 )
+fitted = Study("fitted", "propensities that were not logged, under ten logging rules", "offpolicy_studies.trust.fitted")
 seeds = Study("seeds", "whether looking for a seed that passes a gate pays", "offpolicy_studies.truth.seeds")
 slates = Study(
     "slates",

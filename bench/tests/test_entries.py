@@ -153,3 +153,18 @@ def test_the_library_answers_and_refuses(tmp_path):
     assert clean["refused"] is None
     assert clean["low"] < clean["estimate"] < clean["high"]
     assert "DataError" in broken["refused"]
+
+
+def test_results_of_a_package_under_development_are_kept_only_while_it_stays_the_same(tmp_path, monkeypatch):
+    package = tmp_path / "somebody"
+    package.mkdir()
+    (package / "__init__.py").write_text("VALUE = 1.0\n", encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "toy.py").write_text(TOY.replace('"toy"', '"toy"\n# package = "somebody"'), encoding="utf-8")
+    before = entries.read(str(tmp_path / "toy.py")).code
+    assert entries.read(str(tmp_path / "toy.py")).code == before
+    (package / "__init__.py").write_text("VALUE = 2.0\n", encoding="utf-8")
+    assert entries.read(str(tmp_path / "toy.py")).code != before
+    (tmp_path / "toy.py").write_text(TOY.replace('"toy"', '"toy"\n# package = "nobody_at_all"'), encoding="utf-8")
+    with pytest.raises(ValueError, match="not installed here"):
+        _ = entries.read(str(tmp_path / "toy.py")).code

@@ -11,17 +11,22 @@ An adapter is one Python file with a function ``answer(log)`` and inline script 
     # recipe = "Somebody's quickstart: DR with two folds"
     # ///
 
+A package under development adds ``package = "somebody"`` and no requirement: it runs in this environment, and results
+are kept for as long as its files do not change.
+
 A command is a TOML file with ``name``, ``kinds``, ``recipe`` and ``command``, a list of words.
 """
 
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import re
 import subprocess
 import sys
 import tomllib
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +53,8 @@ class Entry:
         The adapter, or the TOML file of a command.
     command : tuple of str
         Words of a command; empty for an adapter.
+    package : str
+        The package of this environment that answers, where it is one under development; "": the requirements say it.
     """
 
     name: str
@@ -56,11 +63,25 @@ class Entry:
     requires: tuple[str, ...]
     path: Path
     command: tuple[str, ...] = ()
+    package: str = ""
 
-    @property
+    @cached_property
     def code(self) -> str:
-        """Digest of what decides its answers: its file and its requirements."""
-        return hashlib.sha256(self.path.read_bytes()).hexdigest()[:12]
+        """Digest of what decides its answers: its file, its requirements, and its package where that may change."""
+        total = hashlib.sha256(self.path.read_bytes())
+        for source in _sources(self.package):
+            total.update(source.read_bytes())
+        return total.hexdigest()[:12]
+
+
+def _sources(package: str) -> list[Path]:
+    """The files of a package that is installed here."""
+    if not package:
+        return []
+    spec = importlib.util.find_spec(package)
+    if spec is None or not spec.submodule_search_locations:
+        raise ValueError(f"the entry's package {package!r} is not installed here")
+    return sorted(Path(spec.submodule_search_locations[0]).rglob("*.py"))
 
 
 def shipped() -> dict[str, Path]:
@@ -87,6 +108,7 @@ def read(name: str) -> Entry:
         tuple(settings.get("dependencies", ())),
         path.resolve(),
         tuple(own_settings.get("command", ())),
+        own_settings.get("package", ""),
     )
 
 

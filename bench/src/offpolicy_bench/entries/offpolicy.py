@@ -3,6 +3,7 @@
 # dependencies = []
 # [tool.offpolicy-bench]
 # name = "offpolicy"
+# package = "offpolicy"
 # kinds = ["bandit", "difference", "slate", "continuous", "episodes"]
 # recipe = "op.evaluate(log, policy) with its defaults; the verdict \"insufficient evidence\" is a refusal; ratio=\"auto\" where actions have features, as its page on many actions has it"
 # ///

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from offpolicy_bench.tasks import bandits, data, episodes, kinds, refusals, sepsis
+from offpolicy_bench.tasks import bandits, data, episodes, kinds, paired, refusals, sepsis
 
-TASKS = {task.name: task for module in (bandits, data, kinds, episodes, sepsis, refusals) for task in module.TASKS}
+MODULES = (bandits, paired, data, kinds, episodes, sepsis, refusals)
+TASKS = {task.name: task for module in MODULES for task in module.TASKS}

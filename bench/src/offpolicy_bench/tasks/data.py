@@ -14,19 +14,23 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 FILES = {
+    "ecoli": ("uci/ecoli.data", "008bd8fbb1d8b34040c3c8c4e987cac2a7ebf116e008b140cc6441be5261ba1d"),
+    "glass": ("uci/glass.data", "dd67373f4baf2807345df02cbfef2093d342e61ad0d82a4fb79af43ef8ce449d"),
     "pendigits": ("uci/pendigits.data", "e9a6af17a84b09dee8d5c0b2b1fc3df5aaceab3c6fa188ec935984bd733f2d68"),
     "vehicle": ("uci/vehicle.csv", "878ff318ca76e840168027b15c6a3760d47e54860ebf0ccd06a590fceeed8f42"),
     "page-blocks": ("uci/page-blocks.data", "52058b6e19ba797b5e80ae6454ebb3b7a25016787e668dd3203393c236d22c78"),
 }
+#: Sets whose first column is the name of the row.
+NAMED = ("ecoli", "glass")
 PROMPTS = ("router/router_mmlu.csv.gz", "44d8e9b112856bcd969cc302654392166b8459569510d10a1a3a0e80324adbd3")
 TEMPERATURES = {"strong": 10.0, "weak": -10.0}
 
 
-@lru_cache(maxsize=4)
-def read(path: Path) -> tuple[Floats, Ints]:
-    """Features and label codes; the label is the last column."""
+@lru_cache(maxsize=8)
+def read(path: Path, *, named: bool = False) -> tuple[Floats, Ints]:
+    """Features and label codes; the label is the last column, and the name of a row is no feature."""
     cells = [line.replace(",", " ").split() for line in path.read_text().splitlines() if line.strip()]
-    X = np.array([row[:-1] for row in cells], dtype=np.float64)
+    X = np.array([row[int(named) : -1] for row in cells], dtype=np.float64)
     return X, np.unique([row[-1] for row in cells], return_inverse=True)[1].astype(np.int64)
 
 
@@ -43,7 +47,7 @@ def _softened(X: Floats, y: Ints, at: Floats, k: int, rng: np.random.Generator) 
 
 def _choice(name: str, strength: str) -> Callable[[int, int, np.random.Generator, Path], Drawn]:
     def draw(rows: int, index: int, rng: np.random.Generator, data: Path) -> Drawn:  # noqa: ARG001
-        X, y = read(data / FILES[name][0])
+        X, y = read(data / FILES[name][0], named=name in NAMED)
         k = int(y.max()) + 1
         order = rng.permutation(len(y))
         here, training = order[: len(y) // 2][:rows], order[len(y) // 2 :]
@@ -113,6 +117,8 @@ def _choice_task(name: str, strength: str, rows: dict[str, int]) -> Task:
 
 
 TASKS = (
+    *(_choice_task("ecoli", s, {"quick": 168, "full": 168}) for s in TEMPERATURES),
+    *(_choice_task("glass", s, {"quick": 107, "full": 107}) for s in TEMPERATURES),
     *(_choice_task("vehicle", s, {"quick": 423, "full": 423}) for s in TEMPERATURES),
     *(_choice_task("pendigits", s, {"quick": 1_500, "full": 5_496}) for s in TEMPERATURES),
     *(_choice_task("page-blocks", s, {"quick": 1_500, "full": 2_736}) for s in TEMPERATURES),

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 FRESH = 20_000
 BINS = 3
+RUNS = 4  # fresh online runs beside each replayed log
 
 
 @dataclass(frozen=True)
@@ -168,7 +169,15 @@ def progressive(world: World, rng: np.random.Generator) -> dict[str, Any]:
             own.update(w["x"][now], w["a"][now], sign * w["r"][now], w["p"][now])
         truth[name] = float(np.average(values, weights=sizes))
     out = {}
+    rows = ev.replayed.rows
+    q = sign * world.means(w["x"][rows], w["block"][rows] / (world.blocks - 1))
+    taken = q[np.arange(len(rows)), w["a"][rows]]
     for name, known in truth.items():
+        # The doubly robust mean with the true rewards and propensities: no estimate can do much better.
+        p = ev.targets[name].probabilities(np.arange(len(rows)))
+        weight = p[np.arange(len(rows)), w["a"][rows]] / w["p"][rows]
+        best = float(((p * q).sum(axis=1) + weight * (w["r"][rows] - taken)).mean())
+        out[f"{name} oracle"] = [best - known, 1.0, 0.0, 0.0]
         for estimator in ("auto", "IPW"):
             e = ev[name, estimator]
             i = e.interval()
@@ -186,7 +195,7 @@ def progressive(world: World, rng: np.random.Generator) -> dict[str, Any]:
 def rejection(world: World, rng: np.random.Generator) -> dict[str, Any]:
     """Mean rewards of accepted rows by a third of the steps, and of a fresh online run; the doubly robust value."""
     w = world.draw(rng)
-    n, k = world.rows, world.arms
+    n = world.rows
     ev = op.replay(
         log_of(world, w), {"LinUCB": op.learners.LinUCB()}, method="rejection", time=np.arange(n),
         estimators=["auto"], seed=int(rng.integers(2**31)),
@@ -194,21 +203,27 @@ def rejection(world: World, rng: np.random.Generator) -> dict[str, Any]:
     made = ev.replayed
     taken = w["r"][made.rows[made.accepted["LinUCB"]]]
     steps = len(taken)
-    online = op.learners.LinUCB().bind(tuple(range(k)))
-    earned = np.empty(steps)
-    for step in range(steps):
-        x = world.contexts(1, rng)
-        p = online.probabilities(x)[0]
-        action = int(rng.choice(k, p=p))
-        earned[step] = world.earn(world.means(x)[0, [action]], rng)[0]
-        online.update(x, [action], earned[step : step + 1], None)
+    runs = np.stack([_online(world, steps, rng) for _ in range(RUNS)])
+    earned = runs[0]
     by_step = [[float(part.mean()) for part in np.array_split(r, BINS)] for r in (taken, earned)]
     expected = made.accept * len(made.rows)
     i = ev["LinUCB", "auto"].interval()
     return {
         "replayed": by_step[0], "online": by_step[1], "steps": steps, "expected": expected,
-        "value": ev["LinUCB", "auto"].value, "earned": float(earned.mean()), "width": i.width,
+        "value": ev["LinUCB", "auto"].value, "earned": float(runs.sum() / RUNS), "width": i.width,
     }  # fmt: skip
+
+
+def _online(world: World, steps: int, rng: np.random.Generator) -> Array:
+    """Rewards of a fresh run of LinUCB that acts by itself."""
+    learner = op.learners.LinUCB().bind(tuple(range(world.arms)))
+    earned = np.empty(steps)
+    for step in range(steps):
+        x = world.contexts(1, rng)
+        action = int(rng.choice(world.arms, p=learner.probabilities(x)[0]))
+        earned[step] = world.earn(world.means(x)[0, [action]], rng)[0]
+        learner.update(x, [action], earned[step : step + 1], None)
+    return earned
 
 
 def routed(world: World, rng: np.random.Generator) -> dict[str, Any]:
@@ -235,7 +250,8 @@ def routed(world: World, rng: np.random.Generator) -> dict[str, Any]:
     found = {}
     for e in ("auto", "IPW"):
         i = ev[name, e].interval()
-        found[e] = [ev[name, e].value - truth, float(i.covers(truth)), 0.0, i.width]
+        refused = ev.verdict(name, e).level == "insufficient evidence"
+        found[e] = [ev[name, e].value - truth, float(i.covers(truth)), float(refused), i.width]
     return found
 
 
@@ -294,9 +310,13 @@ def _against(rows: list[Any]) -> dict[str, Any]:
     """Accepted rewards against online ones: p-values by thirds of the steps, and the bias of the value."""
     a, b = (np.array([r[key] for r in rows]) for key in ("replayed", "online"))
     p = [float(stats.ks_2samp(a[:, j], b[:, j]).pvalue) for j in range(BINS)]
-    gap = np.array([r["value"] - r["earned"] for r in rows])
+    value, earned, steps = (np.array([r[key] for r in rows]) for key in ("value", "earned", "steps"))
+    # A row of the log stands for the same share of a step whatever the policy: the value is that of the expected sum
+    # of rewards over the expected number of steps, a ratio, whose error the delta method gives.
+    online = earned.sum() / steps.sum()
+    gap = value - online - (earned - online * steps) / steps.mean()
     return {
-        "p": p, "bias": mean(gap), "steps": mean(np.array([r["steps"] for r in rows])),
+        "p": p, "bias": mean(gap), "steps": mean(steps),
         "expected": float(np.mean([r["expected"] for r in rows])), "logs": len(rows),
     }  # fmt: skip
 
@@ -304,13 +324,15 @@ def _against(rows: list[Any]) -> dict[str, Any]:
 def show(result: dict[str, Any]) -> str:
     """Tables in Markdown."""
     lines = [
-        "| world | RMSE auto ÷ IPW, LinUCB | coverage LinUCB | ε-greedy | difference | refused | logs |",
-        "|---|---|---|---|---|---|---|",
+        "| world | RMSE auto ÷ IPW, LinUCB | true q ÷ IPW | coverage LinUCB | ε-greedy | difference | refused | logs |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for name, rows in result["progressive"].items():
         u, e, d = rows["LinUCB auto"], rows["ε-greedy auto"], rows["difference"]
+        least = rows["LinUCB oracle"]["rmse"][0]
         lines.append(
-            f"| {name} | {u['rmse'][0] / rows['LinUCB IPW']['rmse'][0]:.2f} | {_percent(u['coverage'])} | "
+            f"| {name} | {u['rmse'][0] / rows['LinUCB IPW']['rmse'][0]:.2f} | "
+            f"{least / rows['LinUCB IPW']['rmse'][0]:.2f} | {_percent(u['coverage'])} | "
             f"{_percent(e['coverage'])} | {_percent(d['coverage'])} | {u['refused'][0]:.0%} | {u['logs']} |"
         )
     tests = sorted(p for r in result["rejection"].values() for p in r["p"])
